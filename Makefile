@@ -1,0 +1,111 @@
+# Everything is made inside this folder: the environment in .venv, the jars in jars, the demo's state in .demo.
+# `make help` lists the targets.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PY := $(BIN)/python
+UV := $(BIN)/uv
+PYTEST := $(PY) -m pytest
+
+# spark-submit finds its home through the first python3 on the PATH.
+export PATH := $(BIN):$(PATH)
+export PYSPARK_PYTHON := $(PY)
+export PYSPARK_DRIVER_PYTHON := $(PY)
+export SPARK_LOCAL_IP ?= 127.0.0.1
+export GX_ANALYTICS_ENABLED := false
+export AIRFLOW__CORE__LOAD_EXAMPLES := False
+# A virtual environment or a Spark that happens to be active in the calling shell must not be mixed in.
+unexport VIRTUAL_ENV CONDA_PREFIX PYTHONHOME PYTHONPATH SPARK_HOME SPARK_CONF_DIR
+
+##@ Start here
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by itself
+	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
+
+.PHONY: setup
+setup: $(VENV)/.ready jars/.ready ## Make .venv from the locks and fetch the jars, once
+	@scripts/preflight.sh java
+
+##@ Prove it
+
+.PHONY: test
+test: setup ## Run every test: fast, Spark, Airflow, end to end
+	@scripts/test.sh fast spark airflow e2e
+
+.PHONY: test-fast
+test-fast: setup ## Run the tests that need neither Spark nor Airflow
+	@scripts/test.sh fast
+
+.PHONY: test-spark
+test-spark: setup ## Run the tests that need Spark
+	@scripts/test.sh spark
+
+.PHONY: test-airflow
+test-airflow: setup ## Run the tests of the DAGs and the plugin
+	@scripts/test.sh airflow
+
+.PHONY: test-e2e
+test-e2e: setup ## Run the tests of whole migrations
+	@scripts/test.sh e2e
+
+.PHONY: check
+check: $(VENV)/.ready ## Lint, check the format and the types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+.PHONY: bench
+bench: setup ## Measure speed and memory beside the alternatives
+	@$(PY) -m bench
+
+##@ Upkeep
+
+.PHONY: format
+format: $(VENV)/.ready ## Format the code and mend what ruff can mend
+	@$(PY) -m ruff check --fix-only --quiet .
+	@$(PY) -m ruff format .
+
+.PHONY: lock
+lock: $(VENV)/bin/uv ## Resolve the dependencies again: both lock files and jars.lock
+	$(UV) pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.txt
+	$(UV) pip compile $(COMPILE) $(UPGRADE) --group dev --group bench -c requirements.txt -o requirements-dev.txt
+	@$(MAKE) --no-print-directory $(VENV)/.ready
+	$(PY) scripts/jars.py lock
+
+.PHONY: clean
+clean: ## Remove everything that make made
+	rm -rf $(VENV) jars .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# `make lock UPGRADE=1` takes the newest allowed versions; without it only what pyproject.toml changed moves.
+override UPGRADE := $(if $(UPGRADE),--upgrade)
+COMPILE := --quiet --universal --python-version 3.11 --generate-hashes --no-header
+
+# pip installs uv alone, at the version and hashes of the lock; uv installs the rest in a quarter of pip's time.
+$(VENV)/bin/uv:
+	@scripts/preflight.sh java
+	@python=$$(scripts/preflight.sh python) && rm -rf $(VENV) && "$$python" -m venv $(VENV)
+	@sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.txt > $(VENV)/uv.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(VENV)/uv.txt
+
+$(VENV)/.ready: requirements.txt requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
+	@echo "waybill: installing $(VENV) from the lock files"
+	@$(UV) pip sync --quiet --python $(PY) --require-hashes --compile-bytecode requirements.txt requirements-dev.txt
+	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --offline -e .
+	@touch $@
+
+jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
+	@scripts/preflight.sh java
+	@$(PY) scripts/jars.py fetch
+	@touch $@
