@@ -99,9 +99,12 @@ $(VENV)/bin/uv:
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements-dev.txt > $(VENV)/uv.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(VENV)/uv.txt
 
-$(VENV)/.ready: requirements.txt requirements-dev.txt pyproject.toml | $(VENV)/bin/uv
+$(VENV)/.synced: requirements.txt requirements-dev.txt | $(VENV)/bin/uv
 	@echo "waybill: installing $(VENV) from the lock files"
 	@$(UV) pip sync --quiet --python $(PY) --require-hashes --compile-bytecode requirements.txt requirements-dev.txt
+	@touch $@
+
+$(VENV)/.ready: pyproject.toml $(VENV)/.synced
 	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --offline -e .
 	@touch $@
 

@@ -3,9 +3,9 @@
     jars.py fetch    fetch what is missing, check everything, remove what the list does not name
     jars.py lock     fetch anew and write the sums found into `jars.lock`
 
-The look-up is done by the Ivy that PySpark ships, into a cache that lives only as long as this run, so Spark
-jobs name files with `spark.jars` and look nothing up. Each jar stands alone: Iceberg's runtime is shaded, and
-what the SQLite driver needs (slf4j) is part of Spark.
+The look-up is done by the Ivy that PySpark ships, into a cache that lives only as long as this run;
+afterwards Spark jobs name files with `spark.jars` and look nothing up. Each jar stands alone: Iceberg's
+runtime is shaded, and what the SQLite driver needs (slf4j) is part of Spark.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 LOCK = PROJECT / "jars.lock"
 FOLDER = PROJECT / "jars"
-ENTRY = re.compile(r"(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?")
+ENTRY = re.compile(
+    r"(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
+)
 
 
 class JarError(Exception):
-    """A jar is missing, wrong or not to be had; the message is one sentence that says what to do."""
+    """A jar is missing or wrong; the message is one sentence that says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def read_lock(text: str) -> list[Jar]:
             continue
         match = ENTRY.fullmatch(line.strip())
         if match is None:
-            message = f"jars.lock line {number} is not 'group:artifact:version sha256:SUM': {line.strip()!r}."
+            form = "group:artifact:version sha256:SUM"
+            message = f"jars.lock line {number} does not have the form '{form}': {line.strip()!r}."
             raise JarError(message)
         jars.append(Jar(**match.groupdict()))
     return jars
@@ -82,7 +85,7 @@ def check(jar: Jar, folder: Path) -> None:
         raise JarError(message)
     if sha256(path) != jar.sum:
         path.unlink()
-        message = f"{jar.name} does not have the sum that jars.lock expects, so it was deleted; run make again."
+        message = f"{jar.name} was deleted, its sum is not that of jars.lock; run make again."
         raise JarError(message)
 
 
@@ -104,9 +107,7 @@ def download(jar: Jar, folder: Path) -> None:
         fetched = scratch / "out" / jar.name
         if done.returncode != 0 or not fetched.is_file():
             sys.stderr.write(done.stdout + done.stderr)
-            message = (
-                f"{jar.name} could not be fetched (Ivy's own words are above); look at the network and run make again."
-            )
+            message = f"{jar.name} could not be fetched, for the reason above; run make again."
             raise JarError(message)
         fetched.replace(folder / jar.name)
     finally:
