@@ -1,0 +1,329 @@
+"""Arrow batches through decoders and encoders: the unit that Spark and the command line share.
+
+`ChangeBatches` turns archive batches into rows of `changes`, `MessageBatches` turns rows of
+`changes` into rows of `outbox`. Both keep per-task state, so one object serves one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from waybill.envelopes.pairs import PairJoiner
+from waybill.envelopes.protocol import Decoder, Encoded, Encoder
+from waybill.errors import Refusal
+from waybill.layout import CHANGES, OUTBOX
+from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
+
+_json = msgspec.json.Encoder().encode
+
+
+def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
+    """The messages of an archive batch; columns that are missing count as null."""
+    rows = batch.num_rows
+    nulls = [None] * rows
+
+    def column(name: str) -> list[Any]:
+        return batch.column(name).to_pylist() if name in batch.schema.names else nulls
+
+    if "timestamp" in batch.schema.names:
+        micros = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        times = [None if t is None else t // 1000 for t in micros]
+    else:
+        times = nulls
+    headers = column("headers") if _has_values(batch, "headers") else nulls
+    for topic, partition, offset, timestamp, key, value, header in zip(
+        column("topic"),
+        column("partition"),
+        column("offset"),
+        times,
+        column("key"),
+        column("value"),
+        headers,
+        strict=True,
+    ):
+        pairs = [(h["key"], h["value"]) for h in header] if header else None
+        yield Message(topic, partition, offset, timestamp, key, value, pairs)
+
+
+def _has_values(batch: pa.RecordBatch, name: str) -> bool:
+    return name in batch.schema.names and batch.column(name).null_count < batch.num_rows
+
+
+def decode_message(decoder: Decoder, message: Message) -> list[Change]:
+    """The changes of a message; a message that cannot be taken becomes one refused row."""
+    try:
+        return decoder.decode(message)
+    except Refusal as refusal:
+        return [refused(message, refusal)]
+
+
+class ChangeBatches:
+    """Decodes archive batches into rows of `changes`.
+
+    Args:
+        decoder: the source envelope's decoder.
+        batch_id: the batch that brings the messages.
+        joiner: joins the halves of updates, None where the envelope has none.
+    """
+
+    def __init__(self, decoder: Decoder, batch_id: str, joiner: PairJoiner | None = None) -> None:
+        self.decoder = decoder
+        self.batch_id = batch_id
+        self.joiner = joiner
+        self._told: set[TableSchema] = {NO_TABLE}
+
+    def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `changes` for every message of `batches`, halves without partner last."""
+        for batch in batches:
+            yield self.rows(self.changes(messages_of(batch)))
+        if self.joiner is not None:
+            rest = self.joiner.rest()
+            if rest:
+                yield self.rows(rest)
+
+    def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
+        """Changes of messages, halves of updates joined where both are here."""
+        decoder, joiner = self.decoder, self.joiner
+        for message in messages:
+            changes = decode_message(decoder, message)
+            if joiner is None:
+                yield from changes
+                continue
+            for change in changes:
+                if change.half is None:
+                    yield change
+                else:
+                    yield from joiner.push(change)
+
+    def rows(self, changes: Iterator[Change] | list[Change]) -> pa.RecordBatch:
+        """One record batch of `changes`; a schema that is new here brings a row of its own."""
+        columns: list[list[Any]] = [[] for _ in CHANGES.names]
+        add = [column.append for column in columns]
+        for change in changes:
+            schema = change.schema
+            if schema not in self._told:
+                self._told.add(schema)
+                _append(add, self._schema_row(change))
+            _append(add, self._row(change))
+        return _record_batch(columns, CHANGES)
+
+    def _row(self, change: Change) -> tuple[Any, ...]:
+        message, schema = change.message, change.schema
+        outcome, kind, reason = change.outcome, change.reason_kind, change.reason
+        key = old_key = None
+        if outcome == "ok" and change.operation in ROW_OPERATIONS:
+            try:
+                key, old_key = change.key_image(), change.old_key_image()
+            except Refusal as refusal:
+                outcome, kind, reason = "refused", refusal.kind, refusal.sentence
+            if change.half is not None and outcome == "ok":
+                outcome = "waiting"
+        kept = outcome in ("refused", "waiting")
+        return (
+            message.topic,
+            message.partition,
+            message.offset,
+            change.index,
+            self.batch_id,
+            change.operation,
+            schema.database,
+            schema.schema,
+            schema.table,
+            None if key is None else _json(key),
+            None if old_key is None else _json(old_key),
+            None if change.before is None else _json(change.before),
+            None if change.after is None else _json(change.after),
+            change.order_key,
+            change.source_time,
+            change.transaction,
+            change.ddl_text,
+            None if schema is NO_TABLE else schema.id,
+            change.extra,
+            change.half,
+            outcome,
+            kind,
+            reason,
+            message.key if kept else None,
+            message.value if kept else None,
+        )
+
+    def _schema_row(self, change: Change) -> tuple[Any, ...]:
+        message, schema = change.message, change.schema
+        row: dict[str, Any] = dict.fromkeys(CHANGES.names)
+        row.update(
+            topic=message.topic,
+            partition=message.partition,
+            offset=message.offset,
+            index=change.index,
+            batch=self.batch_id,
+            operation="other",
+            database=schema.database,
+            schema=schema.schema,
+            table=schema.table,
+            schema_id=schema.id,
+            extra=schema.to_json(),
+            outcome="schema",
+        )
+        return tuple(row.values())
+
+
+class MessageBatches:
+    """Encodes rows of `changes` into rows of `outbox` for one target.
+
+    Args:
+        encoder: the target envelope's encoder.
+        target: name of the target in the migration.
+        batch_id: the batch that the messages belong to.
+        schemas: every schema of the batch by its id.
+    """
+
+    def __init__(
+        self, encoder: Encoder, target: str, batch_id: str, schemas: dict[str, TableSchema]
+    ) -> None:
+        self.encoder = encoder
+        self.target = target
+        self.batch_id = batch_id
+        self.schemas = schemas
+
+    def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of `outbox` for every change of `batches`."""
+        for batch in batches:
+            columns: list[list[Any]] = [[] for _ in OUTBOX.names]
+            add = [column.append for column in columns]
+            for change in changes_of(batch, self.schemas):
+                for row in self._rows(change):
+                    _append(add, row)
+            yield _record_batch(columns, OUTBOX)
+
+    def _rows(self, change: Change) -> Iterator[tuple[Any, ...]]:
+        losses: list[str] = []
+        outcome, kind, reason = "ok", None, None
+        written: list[Encoded] = []
+        try:
+            written = self.encoder.encode(change, losses)
+        except Refusal as refusal:
+            outcome, kind, reason = "refused", refusal.kind, refusal.sentence
+        else:
+            if not written:
+                outcome = "skipped"
+        message = change.message
+        for i, out in enumerate(written or [Encoded(None, None)]):
+            yield (
+                self.target,
+                message.topic,
+                message.partition,
+                message.offset,
+                change.index,
+                i,
+                self.batch_id,
+                change.schema.qualified_name,
+                change.order_key,
+                None if message.timestamp is None else message.timestamp * 1000,
+                out.key,
+                out.value,
+                None if out.headers is None else [{"key": k, "value": v} for k, v in out.headers],
+                (losses or None) if i == 0 else None,
+                outcome,
+                kind,
+                reason,
+            )
+
+
+def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterator[Change]:
+    """The changes that rows of `changes` stand for (accepted rows only)."""
+    data = {name: batch.column(name).to_pylist() for name in _READ if name in batch.schema.names}
+    data["source_time"] = batch.column("source_time").cast(pa.int64()).to_pylist()
+    if "timestamp" in batch.schema.names:
+        data["timestamp"] = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    else:
+        data["timestamp"] = [None] * batch.num_rows
+    for row in zip(*[data[name] for name in (*_READ, "source_time", "timestamp")], strict=True):
+        (
+            topic,
+            partition,
+            offset,
+            index,
+            operation,
+            old_key,
+            before,
+            after,
+            order,
+            transaction,
+            ddl_text,
+            schema_id,
+            extra,
+            source_time,
+            timestamp,
+        ) = row
+        schema = NO_TABLE if schema_id is None else schemas[schema_id]
+        decode = schema.image_decoder.decode
+        change = Change(
+            operation=operation,
+            schema=schema,
+            message=Message(
+                topic,
+                partition,
+                offset,
+                None if timestamp is None else timestamp // 1000,
+                None,
+                None,
+            ),
+            index=index,
+            before=None if before is None else decode(before),
+            after=None if after is None else decode(after),
+            source_time=source_time,
+            transaction=transaction,
+            ddl_text=ddl_text,
+            extra=None if extra is None else extra.encode(),
+        )
+        change.read_order(order)
+        if old_key is not None:
+            change.moved_from = msgspec.json.decode(old_key, type=schema.Key)
+        yield change
+
+
+_READ = (
+    "topic",
+    "partition",
+    "offset",
+    "index",
+    "operation",
+    "old_key",
+    "before",
+    "after",
+    "order_key",
+    "transaction",
+    "ddl_text",
+    "schema_id",
+    "extra",
+)
+"""The columns of `changes` that an encoder needs, in the order `changes_of` unpacks them."""
+
+
+def _append(add: list[Any], row: tuple[Any, ...]) -> None:
+    for append, value in zip(add, row, strict=True):
+        append(value)
+
+
+def _record_batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for values, field in zip(columns, schema, strict=True):
+        if pa.types.is_string(field.type):
+            # JSON texts come as UTF-8 bytes; the view spares decoding and encoding them again.
+            arrays.append(_text_array(values))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _text_array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values, pa.binary()).view(pa.string())
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return pa.array(
+            [v.decode() if isinstance(v, bytes) else v for v in values], pa.string()
+        )

@@ -1,0 +1,76 @@
+"""Joins the two halves of an update that came as two messages.
+
+The halves share table and sequence id; other rows may stand between them. Only before images are
+held, so memory is bounded by the number of updates whose after image has not come yet.
+"""
+
+from __future__ import annotations
+
+from waybill.records import Change, TableSchema
+
+DEFAULT_LIMIT = 100_000
+
+
+class PairJoiner:
+    """Joins halves inside one task.
+
+    A half whose partner is not here leaves with `half` still set: the caller looks for the
+    partner among other tasks and earlier batches.
+
+    Args:
+        limit: how many before images are held; the oldest leave when there are more.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self._held: dict[tuple[object, ...], Change] = {}
+
+    def push(self, half: Change) -> list[Change]:
+        """What is settled by this half: a joined update, or halves that cannot be joined here."""
+        schema = half.schema
+        identity = (schema.database, schema.schema, schema.table, half.sequence)
+        if half.half == "after":
+            before = self._held.pop(identity, None)
+            return [half if before is None else join(before, half)]
+        settled = []
+        earlier = self._held.pop(identity, None)
+        if earlier is not None:
+            # The same half once more: a redelivery. The later one waits for the partner.
+            settled.append(as_duplicate(earlier))
+        self._held[identity] = half
+        if len(self._held) > self.limit:
+            settled.append(self._held.pop(next(iter(self._held))))
+        return settled
+
+    def rest(self) -> list[Change]:
+        """The before images still held, oldest first; the joiner is empty afterwards."""
+        rest = list(self._held.values())
+        self._held.clear()
+        return rest
+
+
+def join(before: Change, after: Change) -> Change:
+    """One update at the place of its after image."""
+    after.before = image_in(after.schema, before)
+    after.half = None
+    return after
+
+
+def image_in(schema: TableSchema, half: Change) -> object:
+    """The before image of a half as an image of `schema`, column by column."""
+    if half.schema is schema or half.before is None:
+        return half.before
+    values = {
+        name: getattr(half.before, f"f{i}")
+        for i, name in enumerate(half.schema.names)
+        if name in schema.index
+    }
+    return schema.Image(**{f"f{schema.index[name]}": value for name, value in values.items()})
+
+
+def as_duplicate(half: Change) -> Change:
+    """A half that came twice, as a skipped row."""
+    half.outcome = "skipped"
+    half.reason_kind = "duplicate half"
+    half.half = None
+    return half

@@ -1,0 +1,128 @@
+"""What an envelope is: a declaration, a decoder and an encoder.
+
+Adding an envelope is one file with these three, its golden cases, and one line in the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+from pydantic import BaseModel, ConfigDict
+
+from waybill.records import Change, Message
+from waybill.tables import TableRules
+
+
+class Settings(BaseModel):
+    """Base of what only one envelope needs to be told; unknown settings are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Encoded(msgspec.Struct, gc=False):
+    """One message for a target topic.
+
+    Attributes:
+        key: message key, None where the envelope has none.
+        value: message value, None for a tombstone.
+        headers: names and values, None where there are none.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None = None
+
+
+class Decoder(Protocol):
+    """Reads messages of one envelope; made once per task, so it may keep what a schema decides."""
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of one message, in order.
+
+        A message with several rows returns a refused row (`records.refused`) for a bad one and
+        goes on with its neighbours. Messages that are no change are returned as skipped rows.
+
+        Raises:
+            Refusal: the whole message cannot be taken.
+        """
+
+
+class Encoder(Protocol):
+    """Writes messages of one envelope; made once per task."""
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The messages of one change; empty when the envelope has no word for it.
+
+        What is given up is appended to `losses` by the names of `CAPABILITIES`; an empty result
+        always comes with at least one.
+
+        Raises:
+            Refusal: kind `encoding`, when writing it would change a value.
+        """
+
+
+CAPABILITIES = {
+    "before_image": "the row as it was before an update or delete",
+    "unchanged_columns": "a column that was not touched is left out and told from null",
+    "full_rows": "rows of a snapshot are told from inserts",
+    "delete": "a row was deleted",
+    "truncate": "all rows of a table were deleted",
+    "ddl": "the text of a schema change",
+    "transactions": "begin, commit and rollback, and the id of a row's transaction",
+    "heartbeat": "a sign of life without a row",
+    "key_change": "an update that gives the row another key, as one event",
+    "key_columns": "the names of the key columns",
+    "types": "the type of every column",
+    "exact_numbers": "numbers of any size and scale",
+    "sequence_id": "a number that orders changes, apart from the position in the topic",
+    "source_time": "the time of the change in the source",
+    "schema_name": "a schema between database and table",
+    "other": "events of the source's family that are no row change (GTID, index, XA …)",
+}
+"""Everything an envelope may or may not carry. The names are those of the loss report."""
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """The declaration of one envelope.
+
+    Attributes:
+        name: the name in specifications, e.g. `oms-default`.
+        title: the product and format in a few words.
+        source: document or source code that the rules come from.
+        sequence: how its messages are ordered, one sentence.
+        carries: names out of `CAPABILITIES` that a written message can carry in full.
+        partly: capabilities carried with a limit, each with the sentence that says which.
+        decoder: makes a decoder, None if the envelope is not read.
+        encoder: makes an encoder, None if it is not written.
+        decode_settings: what reading needs to be told.
+        encode_settings: what writing needs to be told.
+        key_by: what written message keys are, one sentence.
+        pairs: whether an update may come as two messages that have to be joined.
+    """
+
+    name: str
+    title: str
+    source: str
+    sequence: str
+    carries: frozenset[str]
+    decoder: Callable[[Any, TableRules], Decoder] | None
+    encoder: Callable[[Any], Encoder] | None
+    partly: dict[str, str] = {}
+    decode_settings: type[Settings] = Settings
+    encode_settings: type[Settings] = Settings
+    key_by: str = ""
+    pairs: bool = False
+
+    def losses_to(self, target: Envelope) -> dict[str, str]:
+        """What this envelope carries and `target` does not, each with a sentence."""
+        lost = {}
+        for name in CAPABILITIES:
+            if name not in self.carries and name not in self.partly:
+                continue
+            if name in target.partly:
+                lost[name] = target.partly[name]
+            elif name not in target.carries:
+                lost[name] = f"{target.name} cannot carry: {CAPABILITIES[name]}"
+        return lost

@@ -1,0 +1,50 @@
+"""The envelopes by name. A module is imported when its envelope is first asked for."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import ConfigurationError
+
+MODULES = {
+    "datahub-blob": "waybill.envelopes.datahub_blob",
+    "oms-default": "waybill.envelopes.oms_default",
+    "canal": "waybill.envelopes.canal",
+    "debezium-json": "waybill.envelopes.debezium_json",
+}
+"""Where each envelope is declared, in the order of the documentation."""
+
+
+def names() -> list[str]:
+    """Every envelope's name."""
+    return list(MODULES)
+
+
+def get(name: str) -> Envelope:
+    """The declaration of an envelope.
+
+    Raises:
+        ConfigurationError: there is no such envelope; names the nearest one.
+    """
+    if name not in MODULES:
+        near = get_close_matches(name, MODULES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        message = f"there is no envelope {name!r}{hint} Known: {', '.join(MODULES)}"
+        raise ConfigurationError(message)
+    envelope = import_module(MODULES[name]).ENVELOPE
+    assert_named(envelope, name)
+    return envelope
+
+
+def assert_named(envelope: Envelope, name: str) -> None:
+    """Refuse a module whose declaration names another envelope than the registry does."""
+    if envelope.name != name:
+        message = f"{MODULES[name]} declares {envelope.name!r}, the registry says {name!r}"
+        raise ConfigurationError(message)
+
+
+def all_envelopes() -> list[Envelope]:
+    """Every declaration, in the order of the documentation."""
+    return [get(name) for name in MODULES]

@@ -1,0 +1,97 @@
+"""The columns of the lake's tables, as Arrow schemas, and the names they live under.
+
+Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `published` and `runs`; namespace
+`<migration>` holds the merged tables.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+ARCHIVE = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("batch", pa.string()),
+    ]
+)
+"""One row per message, bytes untouched."""
+
+CHANGES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("index", pa.int32()),
+        ("batch", pa.string()),
+        ("operation", pa.string()),
+        ("database", pa.string()),
+        ("schema", pa.string()),
+        ("table", pa.string()),
+        ("key", pa.string()),
+        ("old_key", pa.string()),
+        ("before", pa.string()),
+        ("after", pa.string()),
+        ("order_key", pa.string()),
+        ("source_time", TIMESTAMP),
+        ("transaction", pa.string()),
+        ("ddl_text", pa.string()),
+        ("schema_id", pa.string()),
+        ("extra", pa.string()),
+        ("half", pa.string()),
+        ("outcome", pa.string()),
+        ("reason_kind", pa.string()),
+        ("reason", pa.string()),
+        ("raw_key", pa.binary()),
+        ("raw", pa.binary()),
+    ]
+)
+"""One row per change. `outcome` is the partition column:
+
+- `ok`: a change that the merge and the encoders read;
+- `refused`: with reason and the message's exact bytes (`raw_key`, `raw`);
+- `skipped`: a message that is no change (`reason_kind` says why);
+- `waiting`: half of an update (`half`), until the other half comes;
+- `schema`: `schema_id` and, in `extra`, the schema itself; one or more per batch and schema.
+"""
+
+OUTBOX = pa.schema(
+    [
+        ("target", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("index", pa.int32()),
+        ("message", pa.int32()),
+        ("batch", pa.string()),
+        ("table", pa.string()),
+        ("order_key", pa.string()),
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+        ("losses", pa.list_(pa.string())),
+        ("outcome", pa.string()),
+        ("reason_kind", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+"""One row per message to publish, in the target's envelope.
+
+`topic, partition, offset, index` name the change it was made from, `message` counts the messages
+of one change, `table` is qualified. `outcome` is `ok`, `skipped` (the target has no word for the
+change; `losses` says what was given up) or `refused` (writing it would have changed a value).
+"""
+
+
+def log_namespace(migration: str) -> str:
+    """Namespace of the batch tables of a migration."""
+    return f"{migration}_log"

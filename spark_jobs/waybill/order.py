@@ -1,0 +1,100 @@
+"""The one total order of changes.
+
+`order_key` is text whose plain byte-wise comparison is the order of the changes of one key. Its
+fields, strongest first, stand between slashes:
+
+1. `0` for a full row without a position of its own, `1` for a change;
+2. the sequence id, part by part, each an integer;
+3. the rank inside one sequence id: 0 before image, 1 after image;
+4. the position: partition, offset, index.
+
+An integer is written as the length of its length, its length and its digits, so that 999 sorts
+before 1000 and no number is too long. Parts are joined by `:`, which sorts above the `/` that
+ends a field, so a sequence with fewer parts sorts before one that continues it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+FULL_ROW = "0"
+CHANGE = "1"
+BEFORE, AFTER = 0, 1
+
+_COMPLEMENT = str.maketrans("0123456789", "9876543210")
+
+
+def order_number(value: int) -> str:
+    """Text of an integer of any size whose byte order is the numeric order."""
+    digits = str(abs(value))
+    length = str(len(digits))
+    text = f"{len(length)}{length}{digits}"
+    # A minus sign sorts below every digit; complemented digits turn the order round.
+    return text if value >= 0 else "-" + text.translate(_COMPLEMENT)
+
+
+@lru_cache(maxsize=4096)
+def _cached(value: int) -> str:
+    return order_number(value)
+
+
+def order_key(
+    sequence: tuple[int, ...] | None,
+    rank: int,
+    partition: int,
+    offset: int,
+    index: int,
+    full_row: bool = False,
+) -> str:
+    """The order of one change.
+
+    Args:
+        sequence: parts of the source's sequence id, strongest first; None where there is none.
+        rank: 0 before image, 1 after image (or the envelope's own index).
+        partition: partition (shard) of the topic.
+        offset: offset in the partition.
+        index: which change inside the message.
+        full_row: a full row without a position of its own, older than every change.
+    """
+    parts = ":".join([order_number(part) for part in sequence]) if sequence else ""
+    kind = FULL_ROW if full_row else CHANGE
+    return (
+        f"{kind}/{parts}/{_cached(rank)}/"
+        f"{_cached(partition)}:{order_number(offset)}:{_cached(index)}"
+    )
+
+
+def _read_number(text: str, at: int) -> tuple[int, int]:
+    negative = text[at] == "-"
+    if negative:
+        at += 1
+        text = text[:at] + text[at:].translate(_COMPLEMENT)
+    width = int(text[at])
+    start = at + 1 + width
+    end = start + int(text[at + 1 : start])
+    value = int(text[start:end])
+    return (-value if negative else value), end
+
+
+def read_order_key(key: str) -> tuple[tuple[int, ...] | None, int, bool]:
+    """Sequence, rank and full-row flag of what `order_key` wrote."""
+    kind, parts, rank, _position = key.split("/")
+    sequence = tuple(_read_number(part, 0)[0] for part in parts.split(":")) if parts else None
+    return sequence, _read_number(rank, 0)[0], kind == FULL_ROW
+
+
+def sequence_of(key: str) -> str:
+    """The part of an order key that the source itself gave (empty where it gave none)."""
+    return key.split("/", 2)[1]
+
+
+def parse_digits(text: str) -> int:
+    """An integer from text that must be digits with an optional minus sign.
+
+    Raises:
+        ValueError: the text is anything else (spaces, underscores and plus signs included).
+    """
+    body = text[1:] if text[:1] == "-" else text
+    if not (body.isascii() and body.isdigit()):
+        raise ValueError(f"{text!r} is not an integer")
+    return int(text)

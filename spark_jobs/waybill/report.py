@@ -1,0 +1,103 @@
+"""The waybill of a batch: what came in, what went out, what was refused and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from waybill.errors import ReconciliationError
+
+STAGES = ("snapshot", "convert", "merge", "validate", "publish")
+"""The stages in the order of the data."""
+
+
+@dataclass(slots=True)
+class StageReport:
+    """The account of one stage of one batch.
+
+    `rows_in + extra_in == rows_out + refused + superseded + skipped + waiting` holds for every
+    committed report (`reconcile`).
+    """
+
+    stage: str
+    batch: str
+    rows_in: int = 0
+    """Rows read: messages, changes, outbox rows, by stage."""
+    extra_in: dict[str, int] = field(default_factory=dict)
+    """Rows that came in otherwise, by reason: further rows of a message, halves carried over,
+    the second effect of a key change, further targets."""
+    rows_out: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    """Refused rows by class of the reason."""
+    superseded: int = 0
+    """Rows that a newer row of the same key made void."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Rows left out on purpose, by reason."""
+    waiting: int = 0
+    """Rows held for the next batch."""
+    losses: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What each target could not carry, counted by capability."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Further figures of the stage (per table, per target), for people."""
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    snapshots: dict[str, int] = field(default_factory=dict)
+    """Snapshot id of every table that the stage committed."""
+    cursor: dict[str, Any] = field(default_factory=dict)
+    """What was consumed, up to where."""
+    repeated: bool = False
+    """Whether the batch had been done before and this run changed nothing."""
+
+    def reconcile(self) -> None:
+        """Check that rows in and rows out add up.
+
+        Raises:
+            ReconciliationError: they do not; names both sides.
+        """
+        came = self.rows_in + sum(self.extra_in.values())
+        went = (
+            self.rows_out
+            + sum(self.refused.values())
+            + self.superseded
+            + sum(self.skipped.values())
+            + self.waiting
+        )
+        if came != went:
+            message = (
+                f"stage {self.stage} of batch {self.batch} does not reconcile: {came} rows in "
+                f"({self.rows_in} + {self.extra_in}), {went} accounted for ({self.rows_out} out, "
+                f"{self.refused} refused, {self.superseded} superseded, {self.skipped} skipped, "
+                f"{self.waiting} waiting); nothing was committed"
+            )
+            raise ReconciliationError(message)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as kept in snapshot summaries, `runs` and XComs."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> StageReport:
+        """The report that `to_dict` described."""
+        return cls(**data)
+
+
+@dataclass(slots=True)
+class Waybill:
+    """The account of one batch through all stages."""
+
+    migration: str
+    batch: str
+    stages: list[StageReport] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """The waybill as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def stage(self, name: str) -> StageReport | None:
+        """The report of one stage, None if the batch did not get there."""
+        return next((report for report in self.stages if report.stage == name), None)

@@ -1,0 +1,59 @@
+"""What a migration declares about tables: keys and column types that the envelope does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from waybill.types import LogicalType
+
+
+class TableRule(NamedTuple):
+    """What is declared for one table.
+
+    Attributes:
+        key: names of the key columns, None where nothing is declared.
+        columns: declared types by column name.
+    """
+
+    key: tuple[str, ...] | None = None
+    columns: Mapping[str, LogicalType] = {}
+
+
+NO_RULE = TableRule()
+
+
+class TableRules:
+    """Looks up the declaration of a table; patterns may hold `*`, the first that fits wins.
+
+    A name without wildcard goes before every pattern, whatever their order.
+    """
+
+    def __init__(self, rules: Mapping[str, TableRule] | None = None) -> None:
+        rules = dict(rules or {})
+        self.exact = {name: rule for name, rule in rules.items() if "*" not in name}
+        self.patterns = [(name, rule) for name, rule in rules.items() if "*" in name]
+        self._found: dict[tuple[str | None, str | None, str | None], TableRule] = {}
+
+    def find(self, database: str | None, schema: str | None, table: str | None) -> TableRule:
+        """The rule for a table, or an empty one."""
+        identity = (database, schema, table)
+        rule = self._found.get(identity)
+        if rule is None:
+            rule = self._found[identity] = self._look_up(identity)
+        return rule
+
+    def _look_up(self, identity: tuple[str | None, str | None, str | None]) -> TableRule:
+        database, _schema, table = identity
+        names = [".".join(part for part in identity if part)]
+        if database and table:
+            names.append(f"{database}.{table}")
+        for name in names:
+            if name in self.exact:
+                return self.exact[name]
+        for name in names:
+            for pattern, rule in self.patterns:
+                if fnmatchcase(name, pattern):
+                    return rule
+        return NO_RULE

@@ -1,0 +1,187 @@
+"""Logical types: what a column holds, whatever the envelope calls it.
+
+The names and their texts are those of the text image: a value is null or the exact text of the
+value, never a JSON number, so that no reader can round it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+INTEGER_RANGE = {
+    **{f"int{n}": (-(2 ** (n - 1)), 2 ** (n - 1) - 1) for n in (8, 16, 32, 64)},
+    **{f"uint{n}": (0, 2**n - 1) for n in (8, 16, 32, 64)},
+}
+"""Smallest and largest value of each integer type."""
+
+PLAIN_KINDS = frozenset(
+    {
+        *INTEGERS,
+        "boolean",
+        "number",
+        "float32",
+        "float64",
+        "string",
+        "enum",
+        "set",
+        "json",
+        "interval",
+        "xml",
+        "bytes",
+        "geometry",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "unknown",
+    }
+)
+
+
+class LogicalType(NamedTuple):
+    """One logical type: a kind and, for `decimal` and `bit`, its size.
+
+    Attributes:
+        kind: a name of the type table (int8 … uint64, decimal, number, float64, string, …).
+        precision: digits of a decimal, bits of a bit string; None where the kind has none.
+        scale: digits after the point of a decimal.
+    """
+
+    kind: str
+    precision: int | None = None
+    scale: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.kind == "bit":
+            return f"bit({self.precision})"
+        return self.kind
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether the text is digits with an optional minus sign."""
+        return self.kind in INTEGER_RANGE
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the text is a number in plain digits (floats too)."""
+        return self.is_integer or self.kind in ("decimal", "number", "float32", "float64")
+
+
+UNKNOWN = LogicalType("unknown")
+NUMBER = LogicalType("number")
+STRING = LogicalType("string")
+BYTES = LogicalType("bytes")
+BOOLEAN = LogicalType("boolean")
+
+_SIGNED = {
+    "tinyint": 8,
+    "smallint": 16,
+    "mediumint": 32,
+    "int": 32,
+    "integer": 32,
+    "bigint": 64,
+    "int2": 16,
+    "int4": 32,
+    "int8": 64,
+    "smallserial": 16,
+    "serial": 32,
+    "bigserial": 64,
+}
+_SQL = {
+    "bool": "boolean",
+    "boolean": "boolean",
+    "float": "float32",
+    "real": "float32",
+    "float4": "float32",
+    "float8": "float64",
+    "double": "float64",
+    "double precision": "float64",
+    "char": "string",
+    "character": "string",
+    "character varying": "string",
+    "bpchar": "string",
+    "nchar": "string",
+    "nvarchar": "string",
+    "varchar": "string",
+    "varchar2": "string",
+    "tinytext": "string",
+    "text": "string",
+    "mediumtext": "string",
+    "longtext": "string",
+    "clob": "string",
+    "citext": "string",
+    "uuid": "string",
+    "inet": "string",
+    "enum": "enum",
+    "set": "set",
+    "json": "json",
+    "jsonb": "json",
+    "xml": "xml",
+    "interval": "interval",
+    "binary": "bytes",
+    "varbinary": "bytes",
+    "tinyblob": "bytes",
+    "blob": "bytes",
+    "mediumblob": "bytes",
+    "longblob": "bytes",
+    "bytea": "bytes",
+    "geometry": "geometry",
+    "point": "geometry",
+    "date": "date",
+    "time": "time",
+    "time without time zone": "time",
+    "datetime": "timestamp",
+    "timestamp without time zone": "timestamp",
+    "timestamptz": "timestamptz",
+    "timestamp with time zone": "timestamptz",
+    "year": "int16",
+}
+_TYPE = re.compile(
+    r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s)*)\Z", re.S
+)
+
+
+def parse_type(text: str, dialect: str = "") -> LogicalType:
+    """Read a logical type or a source's SQL type, e.g. `decimal(38,10)` or `bigint unsigned`.
+
+    Without a dialect a logical name wins where both notations have it (`int8` is 8 bits, and
+    `timestamp` is the wall clock without zone, as in standard SQL). With `mysql`, TIMESTAMP is an
+    instant (`timestamptz`) and `int8` has 8 bytes.
+
+    Raises:
+        ValueError: the name is not known.
+    """
+    lowered = text.strip().lower()
+    if lowered in PLAIN_KINDS and not dialect:
+        return LogicalType(lowered)
+    match = _TYPE.match(lowered)
+    if match is None:
+        raise ValueError(f"{text!r} is not a column type")
+    name, arguments, suffix = match[1], match[2], match[3]
+    if " unsigned" in f" {name}":
+        name, suffix = name.replace(" unsigned", "").replace("unsigned", ""), "unsigned"
+    numbers = [int(n) for n in re.findall(r"\d+", arguments or "")]
+    if name in ("decimal", "numeric", "dec", "number", "fixed"):
+        if not numbers:
+            return NUMBER
+        return LogicalType("decimal", numbers[0], numbers[1] if len(numbers) > 1 else 0)
+    if name in ("bit", "varbit", "bit varying"):
+        return BOOLEAN if (numbers or [1])[0] == 1 else LogicalType("bit", numbers[0])
+    if name == "timestamp":
+        return LogicalType("timestamptz" if dialect == "mysql" else "timestamp")
+    if name in _SIGNED:
+        size = _SIGNED[name]
+        return LogicalType(f"uint{size}" if "unsigned" in suffix else f"int{size}")
+    if name in _SQL:
+        return LogicalType(_SQL[name])
+    if name in PLAIN_KINDS:
+        return LogicalType(name)
+    known = ", ".join(sorted(PLAIN_KINDS))
+    raise ValueError(
+        f"{text!r} is not a column type; logical types are {known}, decimal(p,s), bit(n)"
+    )
