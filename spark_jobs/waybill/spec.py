@@ -1,0 +1,184 @@
+"""The specification of a migration: one YAML or JSON file, checked when it is read."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+LAYOUTS = ("lines", "parquet", "kcat", "whole")
+"""File layouts of a source."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+def _column_type(text: str) -> str:
+    parse_type(text)
+    return text
+
+
+ColumnType = Annotated[str, AfterValidator(_column_type)]
+
+
+class FilesSource(_Model):
+    """Messages in files."""
+
+    path: str
+    """Folder, file or glob; local or any URL that fsspec knows."""
+    layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
+    topic: str | None = None
+    """Topic of the messages; the folder's name where nothing is said."""
+
+
+class SchemasFile(_Model):
+    """Where schemas that are not in the messages come from."""
+
+    file: str | None = None
+
+
+class Source(_Model):
+    """Where the messages come from and how to read them."""
+
+    files: FilesSource | None = None
+    envelope: str
+    schemas: SchemasFile | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Source:
+        if self.files is None:
+            message = "say where the messages are: files: {path: …, layout: lines}"
+            raise ValueError(message)
+        return self
+
+
+class Table(_Model):
+    """What the envelope does not say about a table."""
+
+    key: list[str] | None = None
+    columns: dict[str, ColumnType] = Field(default_factory=dict)
+
+
+class Dump(_Model):
+    """A table dump to start from."""
+
+    path: str
+
+
+class Quality(_Model):
+    """What the gate checks."""
+
+    suites: list[str] = Field(default_factory=lambda: ["changes", "tables"])
+    on_failure: Literal["stop", "report"] = "stop"
+    max_refused_share: float = Field(default=0.05, ge=0, le=1)
+    """Share of refused messages above which the gate says no."""
+
+
+class FilesTarget(_Model):
+    """Published messages as files."""
+
+    path: str
+    layout: Literal["lines", "parquet"] = "lines"
+
+
+class Target(_Model):
+    """One published topic."""
+
+    envelope: str
+    files: FilesTarget | None = None
+    name: str | None = None
+    """Name of the target in reports; the envelope's name where nothing is said."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Target:
+        if self.files is None:
+            message = "say where to publish: files: {path: …}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def label(self) -> str:
+        """The target's name in the outbox and in reports."""
+        return self.name or self.envelope
+
+
+class Lake(_Model):
+    """The Iceberg catalog and warehouse."""
+
+    warehouse: str
+    catalog: dict[str, Any] = Field(default_factory=dict)
+    """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out."""
+
+
+class Order(_Model):
+    """How doubtful order is settled."""
+
+    ambiguous: Literal["fail", "source_time", "partition"] = "fail"
+
+
+class Tombstones(_Model):
+    """How long deleted keys are remembered."""
+
+    keep: str = "90d"
+
+
+def _migration_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
+        message = "use lower-case letters, digits and _, starting with a letter"
+        raise ValueError(message)
+    return name
+
+
+class Migration(_Model):
+    """One migration: a source, the tables it fills and the topics it publishes."""
+
+    name: Annotated[str, AfterValidator(_migration_name)]
+    description: str = ""
+    schedule: str | None = None
+    owner: str = "data"
+    tags: list[str] = Field(default_factory=list)
+    source: Source
+    full: dict[str, Dump] = Field(default_factory=dict)
+    tables: dict[str, Table] = Field(default_factory=dict)
+    quality: Quality = Field(default_factory=Quality)
+    publish: list[Target] = Field(default_factory=list)
+    lake: Lake
+    order: Order = Field(default_factory=Order)
+    tombstones: Tombstones = Field(default_factory=Tombstones)
+    on_loss: Literal["report", "fail"] = "report"
+    spark: dict[str, str] = Field(default_factory=dict)
+    """Spark settings for every stage."""
+
+    @model_validator(mode="after")
+    def _distinct_targets(self) -> Migration:
+        labels = [target.label for target in self.publish]
+        twice = {label for label in labels if labels.count(label) > 1}
+        if twice:
+            message = f"two targets are called {sorted(twice)[0]!r}; give each a name:"
+            raise ValueError(message)
+        return self
+
+    @property
+    def rules(self) -> TableRules:
+        """The declared tables, ready to look up."""
+        return table_rules(self.tables)
+
+
+def table_rules(tables: dict[str, Table]) -> TableRules:
+    """Table declarations as the decoders look them up."""
+    return TableRules(
+        {
+            name: TableRule(
+                None if table.key is None else tuple(table.key),
+                {column: parse_type(text) for column, text in table.columns.items()},
+            )
+            for name, table in tables.items()
+        }
+    )
