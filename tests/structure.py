@@ -1,0 +1,323 @@
+"""What the project's layout promises, as functions over a tree of files.
+
+Each rule takes the root of a tree and returns one sentence for every place that breaks it, so that
+the same rule runs over the project and over small trees planted with a violation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CODE_FOLDERS = ("dags", "plugins", "spark_jobs")
+IMPORT_ROOTS = ("plugins", "spark_jobs")
+MAX_LINES = 500
+
+STAGES = ("sources", "envelopes", "convert", "merge", "validate", "publish")
+# The stage `convert` is what runs the envelopes in Spark.
+STAGE_MAY_USE = {"convert": {"envelopes"}}
+
+HEAVY = ("airflow", "boto3", "great_expectations", "pandas", "pyarrow", "pyspark")
+"""Packages that take long to import or are needed by few."""
+
+ARROW_SEATS = ("waybill.envelopes.batch",)
+"""Where batches of messages are turned; loaded when there is a batch to turn."""
+
+ICEBERG_WORDS = re.compile(
+    r"\bCALL\s+\S+\.system\.|\bVERSION\s+AS\s+OF\b|\b(CREATE|DROP|REPLACE)\s+(OR\s+REPLACE\s+)?(BRANCH|TAG)\b"
+    r"|\bfast_forward\b|\bexpire_snapshots\b|\brewrite_(data_files|manifests)\b|\bremove_orphan_files\b"
+    r"|\bsnapshot-property\b|\b(start|end)-snapshot-id\b|\borg\.apache\.iceberg\b",
+    re.IGNORECASE,
+)
+REGISTRY_HOST = re.compile(
+    r"\b(pypi|pythonhosted|maven|npmjs|crates|debian|golang)\.(org|io|com)\b|\brepo1?\.maven\b"
+)
+MACHINE_PATH = re.compile(r"(?<![\w.$})-])/(work|root|home|Users)/[\w.]|\.\./shared\b")
+NOT_PRODUCT = {
+    *(".git", ".venv", ".demo", "jars", "dist", "build", "node_modules", "__pycache__"),
+    *(".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".idea", ".vscode"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name, e.g. `pyspark.sql.SparkSession`."""
+
+    name: str
+    line: int
+    when: str
+    """`load` with the module itself, `call` inside a function, `typing` only for type checkers."""
+
+    def of(self, *packages: str) -> bool:
+        """Whether the name is one of the packages or lies inside one."""
+        return any(
+            self.name == package or self.name.startswith(f"{package}.") for package in packages
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One Python file of the product."""
+
+    path: Path
+    """Relative to the root of the tree."""
+    name: str
+    """As it is imported."""
+    text: str
+    tree: ast.Module
+    imports: tuple[Import, ...]
+
+    def inside(self, *packages: str) -> bool:
+        """Whether the module is one of the packages or lies inside one."""
+        return any(
+            self.name == package or self.name.startswith(f"{package}.") for package in packages
+        )
+
+
+def modules(root: Path) -> list[Module]:
+    """Every Python file of DAGs, plugins and library."""
+    found = []
+    for folder in CODE_FOLDERS:
+        for file in sorted((root / folder).rglob("*.py")):
+            if "__pycache__" in file.parts:
+                continue
+            path = file.relative_to(root)
+            parts = path.with_suffix("").parts[1 if folder in IMPORT_ROOTS else 0 :]
+            package = parts if path.name == "__init__.py" else parts[:-1]
+            package = tuple(part for part in package if part != "__init__")
+            name = ".".join(part for part in parts if part != "__init__")
+            text = file.read_text(encoding="utf-8")
+            tree = ast.parse(text, str(path))
+            imports = tuple(_imports(tree.body, package, "load"))
+            found.append(Module(path, name, text, tree, imports))
+    return found
+
+
+def _imports(nodes: list[ast.stmt], package: tuple[str, ...], when: str) -> Iterator[Import]:
+    for node in nodes:
+        yield from _imports_of(node, package, when)
+
+
+def _imports_of(node: ast.AST, package: tuple[str, ...], when: str) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(alias.name, node.lineno, when)
+    elif isinstance(node, ast.ImportFrom):
+        base = package[: len(package) - node.level + 1] if node.level else ()
+        stem = ".".join((*base, *([node.module] if node.module else ())))
+        for alias in node.names:
+            yield Import(f"{stem}.{alias.name}" if stem else alias.name, node.lineno, when)
+    elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        yield from _imports(node.body, package, "typing")
+        yield from _imports(node.orelse, package, when)
+    else:
+        if isinstance(node, ast.Call) and (name := _imported_by_call(node)):
+            yield Import(name, node.lineno, when)
+        inner = (
+            "call"
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            else when
+        )
+        for child in ast.iter_child_nodes(node):
+            yield from _imports_of(child, package, inner)
+
+
+def _imported_by_call(node: ast.Call) -> str | None:
+    """The module that `import_module("x")` or `__import__("x")` brings in, if written out."""
+    called = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
+    if called not in {"import_module", "__import__"} or not node.args:
+        return None
+    first = node.args[0]
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
+
+
+def _offences(
+    root: Path, applies: Callable[[Module], bool], bad: Callable[[Module, Import], bool], why: str
+) -> list[str]:
+    return [
+        f"{module.path}:{found.line} imports {found.name}: {why}"
+        for module in modules(root)
+        if applies(module)
+        for found in module.imports
+        if bad(module, found)
+    ]
+
+
+def layers(root: Path) -> list[str]:
+    """Imports go one way: dags, then waybill_airflow, then waybill."""
+    return [
+        *_offences(
+            root,
+            lambda module: module.path.parts[0] == "spark_jobs",
+            lambda _, found: found.of("airflow", "waybill_airflow", "waybill_plugin", "dags"),
+            "the library and its entry scripts know nothing of Airflow",
+        ),
+        *_offences(
+            root,
+            lambda module: module.path.parts[0] == "plugins",
+            lambda _, found: found.of("dags"),
+            "the adapter does not know the DAG files",
+        ),
+        *_offences(
+            root,
+            lambda module: module.path.parts[0] == "dags",
+            lambda _, found: found.of("waybill", *(set(HEAVY) - {"airflow"})),
+            "a DAG file calls the adapter and holds no logic",
+        ),
+    ]
+
+
+def stages(root: Path) -> list[str]:
+    """The stages know neither each other nor what joins them."""
+
+    def stage_of(name: str) -> str:
+        parts = name.split(".")
+        return parts[1] if len(parts) > 1 and parts[0] == "waybill" and parts[1] in STAGES else ""
+
+    def crosses(module: Module, found: Import) -> bool:
+        own, other = stage_of(module.name), stage_of(found.name)
+        if not own:
+            return False
+        if found.of("waybill.jobs", "waybill.cli"):
+            return True
+        return bool(other) and other != own and other not in STAGE_MAY_USE.get(own, set())
+
+    return _offences(
+        root,
+        lambda module: bool(stage_of(module.name)),
+        crosses,
+        "stages meet only in waybill.jobs; what two of them need belongs into a shared module",
+    )
+
+
+def engines(root: Path) -> list[str]:
+    """Iceberg, Kafka, Great Expectations, Spark and Airflow are each known in one place."""
+    kafka = ("confluent_kafka", "kafka", "aiokafka")
+    found = [
+        *_offences(
+            root,
+            lambda module: not module.inside("waybill.validate"),
+            lambda _, found: found.of("great_expectations"),
+            "only waybill.validate knows Great Expectations",
+        ),
+        *_offences(
+            root,
+            lambda module: module.inside("waybill.envelopes", "waybill.merge.rules"),
+            lambda _, found: found.of("pyspark", "airflow"),
+            "envelopes and the rules of the merge are plain Python",
+        ),
+        *_offences(
+            root,
+            lambda module: not module.inside("waybill.lake"),
+            lambda _, found: found.of("pyiceberg"),
+            "only waybill.lake knows Iceberg",
+        ),
+        *_offences(
+            root,
+            lambda module: not module.inside("waybill.sources.kafka", "waybill.publish.kafka"),
+            lambda _, found: found.of(*kafka),
+            "only waybill.sources.kafka and waybill.publish.kafka know Kafka",
+        ),
+        *_offences(
+            root,
+            lambda _: True,
+            lambda _, found: found.of("boto3", "botocore") and found.when == "load",
+            "boto3 is imported where it is called, most runs do not need it",
+        ),
+    ]
+    for module in modules(root):
+        if not module.inside("waybill.lake"):
+            found += [
+                f"{module.path}:{line} says {text!r} to Iceberg: only waybill.lake knows Iceberg"
+                for line, text in _iceberg_words(module)
+            ]
+    return found
+
+
+def _iceberg_words(module: Module) -> Iterator[tuple[int, str]]:
+    """What a module says to Iceberg in its strings; docstrings only talk about it."""
+    spoken = {
+        id(node.body[0].value)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(module.tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in spoken
+        ):
+            match = ICEBERG_WORDS.search(node.value)
+            if match:
+                yield node.lineno, match[0]
+
+
+def light(root: Path) -> list[str]:
+    """What the command line and the DAG files load has no heavy import of its own at load time."""
+    names = ("cli", "spec", "records", "order", "errors", "report", "envelopes", "merge.rules")
+    return _offences(
+        root,
+        lambda module: module.inside(*(f"waybill.{name}" for name in names)),
+        lambda module, found: (
+            found.of(*HEAVY)
+            and found.when == "load"
+            and not (found.of("pyarrow") and module.inside(*ARROW_SEATS))
+        ),
+        "import it inside the function that needs it",
+    )
+
+
+def sizes_and_names(root: Path) -> list[str]:
+    """No file is too long to read, none is a drawer for everything, each says what it is."""
+    found = []
+    for module in modules(root):
+        lines = module.text.count("\n")
+        if lines > MAX_LINES:
+            found.append(f"{module.path} has {lines} lines: split it, {MAX_LINES} is the most")
+        if not (ast.get_docstring(module.tree) or "").strip():
+            found.append(f"{module.path} has no docstring: say what it is for")
+        if re.search(r"(^|[._])utils?($|[._])", module.name):
+            found.append(f"{module.path} is named utils: name it after what it does")
+    return found
+
+
+def text(root: Path) -> list[str]:
+    """No file names a package registry's host or a path of the machine it was written on."""
+    found = []
+    for path in sorted(_files(root)):
+        content = path.read_bytes()
+        if b"\0" in content:
+            continue
+        lines = content.decode("utf-8", "replace").splitlines()
+        for number, line in enumerate(lines, start=1):
+            match = REGISTRY_HOST.search(line) or MACHINE_PATH.search(line)
+            if match:
+                found.append(f"{path.relative_to(root)}:{number} names {match[0]!r}")
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for entry in folder.iterdir():
+        if entry.name in NOT_PRODUCT or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            yield from _files(entry)
+        elif entry.suffix not in {".parquet", ".pyc", ".png"}:
+            yield entry
+
+
+RULES: tuple[Callable[[Path], list[str]], ...] = (
+    layers,
+    stages,
+    engines,
+    light,
+    sizes_and_names,
+    text,
+)

@@ -1,0 +1,272 @@
+"""Guards for what no test of behaviour would notice: pins, import directions, load times, text."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests import structure
+
+PROJECT = Path(__file__).resolve().parent.parent
+PHASES = {"unit", "contract", "golden", "property", "spark", "dags", "e2e"}
+PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, version in PIN.findall(text):
+        found.setdefault(normal(name), set()).add(version)
+    return found
+
+
+def disagreements(first: str, second: str) -> list[str]:
+    """Packages that two lock files pin differently."""
+    one, other = pins(first), pins(second)
+    return sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
+
+
+def read(name: str) -> str:
+    return (PROJECT / name).read_text(encoding="utf-8")
+
+
+# The project itself
+
+
+@pytest.mark.parametrize("rule", structure.RULES, ids=lambda rule: rule.__name__)
+def test_the_project_keeps(rule):
+    assert rule(PROJECT) == []
+
+
+def test_every_test_file_belongs_to_a_phase():
+    """`make test` runs folders by name, so a test elsewhere would never run."""
+    tests = (path.relative_to(PROJECT / "tests") for path in (PROJECT / "tests").rglob("test_*.py"))
+    strays = [str(path) for path in tests if path.parts[0] not in PHASES]
+    assert strays == ["test_project_structure.py"]
+
+
+def test_pyspark_and_its_client_are_one_version():
+    """They share files, and pip does not notice a mix."""
+    import pyspark
+
+    versions = {importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
+    assert versions == {pyspark.__version__}
+
+
+def test_the_locks_agree():
+    runtime, tools = read("requirements.txt"), read("requirements-dev.txt")
+    assert pins(runtime)
+    assert disagreements(runtime, tools) == []
+
+
+@pytest.mark.parametrize("lock", ["requirements.txt", "requirements-dev.txt"])
+def test_the_environment_is_the_lock(lock):
+    for name, versions in pins(read(lock)).items():
+        try:
+            installed = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform or Python
+        assert installed in versions, (
+            f"{name} is {installed}, the lock says {versions}: run make setup"
+        )
+
+
+def test_every_direct_dependency_is_locked():
+    project = tomllib.loads(read("pyproject.toml"))
+    for declared, lock in (
+        (project["project"]["dependencies"], "requirements.txt"),
+        (project["dependency-groups"]["dev"], "requirements-dev.txt"),
+        (project["dependency-groups"]["bench"], "requirements-dev.txt"),
+    ):
+        locked = pins(read(lock))
+        names = {normal(re.match(r"[\w.-]+", entry)[0]) for entry in declared}
+        assert names - locked.keys() == set()
+        for name, versions in pins("\n".join(declared)).items():
+            assert locked[name] == versions
+
+
+def test_every_locked_package_and_jar_has_a_sum():
+    for lock in ("requirements.txt", "requirements-dev.txt"):
+        for entry in re.split(r"\n(?=[a-zA-Z0-9])", read(lock)):
+            assert "--hash=sha256:" in entry, entry
+    jars = [line for line in read("jars.lock").splitlines() if line and not line.startswith("#")]
+    assert jars
+    for line in jars:
+        assert re.search(r" sha256:[0-9a-f]{64}$", line), line
+
+
+def test_iceberg_is_built_for_this_spark():
+    spark = ".".join(importlib.metadata.version("pyspark").split(".")[:2])
+    assert f"iceberg-spark-runtime-{spark}_" in read("jars.lock")
+
+
+# What loading costs
+
+
+def loaded_by(statement: str, home: Path) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after the statement."""
+    code = (
+        f"{statement}\nimport sys\n"
+        f"print('loaded:', *(name for name in {structure.HEAVY!r} if name in sys.modules))"
+    )
+    folders = [str(PROJECT / folder) for folder in ("plugins", "spark_jobs")]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "AIRFLOW_HOME": str(home), "PYTHONPATH": os.pathsep.join(folders)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if line.startswith("loaded:"))
+    return set(line.split()[1:])
+
+
+def adapter_modules_of_the_dags() -> list[str]:
+    imported = {
+        found.name
+        for module in structure.modules(PROJECT)
+        if module.path.parts[0] == "dags"
+        for found in module.imports
+        if found.of("waybill_airflow")
+    }
+    if (PROJECT / "plugins/waybill_airflow/factory.py").is_file():
+        imported.add("waybill_airflow.factory")
+    return sorted(imported)
+
+
+def test_heavy_packages_are_noticed(tmp_path):
+    assert loaded_by("import pyarrow", tmp_path) == {"pyarrow"}
+
+
+def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path):
+    """The DAG processor parses again and again; Spark and the rest belong into the tasks."""
+    names = adapter_modules_of_the_dags()
+    if not names:
+        pytest.skip("there are no DAG files")
+    statements = []
+    for name in names:
+        module, _, member = name.rpartition(".")
+        known = module if module != "waybill_airflow" else name
+        statements.append(f"import {known}" if member else f"import {name}")
+    assert loaded_by("\n".join(statements), tmp_path) <= {"airflow"}
+
+
+def test_the_command_line_starts_light(tmp_path):
+    if not (PROJECT / "spark_jobs/waybill/cli.py").is_file():
+        pytest.skip("there is no command line")
+    assert loaded_by("import waybill.cli", tmp_path) == set()
+
+
+# The rules notice what they are there for
+
+
+def plant(root: Path, files: dict[str, str]) -> Path:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    return root
+
+
+LIBRARY = "spark_jobs/waybill"
+VIOLATIONS = [
+    (structure.layers, f"{LIBRARY}/spec.py", "import airflow"),
+    (structure.layers, f"{LIBRARY}/spec.py", "def f():\n    from airflow.sdk import DAG"),
+    (structure.layers, f"{LIBRARY}/jobs.py", "from waybill_airflow import factory"),
+    (structure.layers, "spark_jobs/merge_tables.py", "import waybill_airflow.factory"),
+    (structure.layers, "plugins/waybill_airflow/factory.py", "from dags import shop"),
+    (structure.layers, "dags/shop.py", "from waybill.spec import load"),
+    (structure.layers, "dags/shop.py", "import pandas as pd"),
+    (structure.stages, f"{LIBRARY}/merge/run.py", "from waybill.envelopes import registry"),
+    (structure.stages, f"{LIBRARY}/merge/run.py", "from waybill import envelopes"),
+    (structure.stages, f"{LIBRARY}/merge/run.py", "from ..publish import files"),
+    (structure.stages, f"{LIBRARY}/merge/__init__.py", "from .. import publish"),
+    (structure.stages, f"{LIBRARY}/validate/gate.py", "import waybill.merge.rules"),
+    (structure.stages, f"{LIBRARY}/publish/files.py", "from waybill.jobs import run_migration"),
+    (structure.stages, f"{LIBRARY}/envelopes/oms.py", "from waybill.convert import batch"),
+    (
+        structure.stages,
+        f"{LIBRARY}/sources/files.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from waybill.merge import rules",
+    ),
+    (structure.engines, f"{LIBRARY}/jobs.py", "import great_expectations as gx"),
+    (structure.engines, "plugins/waybill_airflow/web.py", "import great_expectations"),
+    (structure.engines, f"{LIBRARY}/envelopes/oms.py", "def f():\n    import pyspark.sql"),
+    (structure.engines, f"{LIBRARY}/merge/rules.py", "from pyspark.sql import Row"),
+    (structure.engines, f"{LIBRARY}/jobs.py", "from pyiceberg.catalog import load_catalog"),
+    (structure.engines, f"{LIBRARY}/jobs.py", "m = __import__('pyiceberg')"),
+    (structure.engines, f"{LIBRARY}/sources/files.py", "from confluent_kafka import Consumer"),
+    (structure.engines, f"{LIBRARY}/publish/files.py", "import boto3"),
+    (
+        structure.engines,
+        f"{LIBRARY}/lake/s3.py",
+        "try:\n    import boto3\nexcept ImportError:\n    pass",
+    ),
+    (structure.engines, f"{LIBRARY}/merge/run.py", "q = f'CALL lake.system.fast_forward({1})'"),
+    (structure.engines, f"{LIBRARY}/merge/run.py", "q = 'SELECT * FROM t VERSION AS OF 3'"),
+    (structure.engines, f"{LIBRARY}/jobs.py", "q = 'ALTER TABLE t CREATE BRANCH b'"),
+    (structure.light, f"{LIBRARY}/cli.py", "import pyspark"),
+    (structure.light, f"{LIBRARY}/envelopes/oms.py", "class C:\n    import pandas"),
+    (structure.sizes_and_names, f"{LIBRARY}/spec.py", "x = 1\n" * 501),
+    (structure.sizes_and_names, f"{LIBRARY}/utils.py", "x = 1"),
+    (structure.sizes_and_names, f"{LIBRARY}/merge/table_utils.py", "x = 1"),
+    (structure.text, "README.md", "see https://" + "pypi" + ".org/simple"),
+    (structure.text, "docs/a.md", "cd " + "/wo" + "rk/main"),
+    (structure.text, "dags/shop.py", "PATH = '" + "/ro" + "ot/.cache'"),
+    (structure.text, "tests/a.py", "PATH = '" + ".." + "/shared/captures'"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "content"), VIOLATIONS)
+def test_a_planted_violation_is_found(tmp_path, rule, path, content):
+    if path.endswith(".py"):
+        content = f'"""Planted."""\n{content}\n'
+    offences = rule(plant(tmp_path, {path: content}))
+    assert len(offences) == 1
+    assert offences[0].startswith(path)
+
+
+def test_a_missing_docstring_is_found(tmp_path):
+    plant(tmp_path, {f"{LIBRARY}/__init__.py": "", f"{LIBRARY}/spec.py": "x = 1\n"})
+    assert len(structure.sizes_and_names(tmp_path)) == 2
+
+
+def test_what_is_allowed_passes(tmp_path):
+    adapter, library = "plugins/waybill_airflow", LIBRARY
+    files = {
+        "dags/shop.py": "from airflow.sdk import DAG\nfrom waybill_airflow.factory import build",
+        f"{adapter}/factory.py": "from airflow.sdk import DAG\nfrom waybill import spec",
+        "spark_jobs/merge_tables.py": "from waybill.jobs import run_stage\nimport pyspark",
+        f"{library}/jobs.py": "from waybill.merge import run\nfrom waybill.publish import files",
+        f"{library}/lake/branch.py": "import pyiceberg\nq = 'CALL lake.system.fast_forward()'",
+        f"{library}/lake/s3.py": "def client():\n    import boto3",
+        f"{library}/merge/run.py": "from pyspark.sql import Row\nfrom waybill.merge import rules",
+        f"{library}/merge/rules.py": "from waybill.order import key\nfrom waybill import records",
+        f"{library}/merge/talk.py": "def f():\n    'Ends in a fast_forward.'",
+        f"{library}/validate/gate.py": "def f():\n    import great_expectations",
+        f"{library}/convert.py": "from waybill.envelopes import registry\nimport pyarrow",
+        f"{library}/envelopes/batch.py": "import pyarrow",
+        f"{library}/envelopes/oms.py": "def batch():\n    import pyarrow",
+        "README.md": "Put it into /opt/waybill or work/root/here, see shared/x and ${HOME}/x.",
+    }
+    for path, content in files.items():
+        planted = f'"""Allowed."""\n{content}\n' if path.endswith(".py") else content
+        plant(tmp_path, {path: planted})
+    assert [offence for rule in structure.RULES for offence in rule(tmp_path)] == []
+
+
+def test_two_versions_of_one_package_are_found():
+    first = "a==1 \\\n    --hash=sha256:00\nb-c==2 ; python_version < '3.13'\nb-c==3\n"
+    assert disagreements(first, "a==1\nB_c==3\n") == ["b-c"]
+    assert disagreements(first, "d==9\na==1\n") == []
