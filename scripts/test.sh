@@ -1,0 +1,63 @@
+#!/bin/sh
+# Run the named phases of the tests, each to its end, and fail if any of them failed.
+#
+#   test.sh fast|spark|airflow|e2e ...      PYTEST_ADDOPTS is passed on to pytest as usual
+set -u
+cd "$(dirname "$0")/.."
+
+# Airflow writes its configuration on import: never into the home of whoever runs the tests.
+AIRFLOW_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waybill-airflow.XXXXXX") || exit 1
+export AIRFLOW_HOME
+trap 'rm -rf "$AIRFLOW_HOME"' EXIT
+trap 'exit 130' INT TERM HUP
+
+# Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
+with_tests() {
+    for path in "$@"; do
+        if [ -e "$path" ] && [ -n "$(find "$path" -name 'test_*.py' -print)" ]; then
+            printf '%s ' "$path"
+        fi
+    done
+}
+
+run_phase() {
+    case $1 in
+        fast)
+            paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
+            options="-n 2" ;;
+        spark) paths="tests/spark" options= ;;
+        airflow) paths="tests/dags" options= ;;
+        e2e) paths="tests/e2e" options= ;;
+        *) echo "test.sh: no phase '$1'; there are fast, spark, airflow and e2e" >&2; return 2 ;;
+    esac
+    # shellcheck disable=SC2086 # lists of words
+    paths=$(with_tests $paths)
+    if [ -z "$paths" ]; then
+        outcome=none
+        return 0
+    fi
+    printf '\n== %s: %s\n' "$1" "$paths"
+    # shellcheck disable=SC2086
+    .venv/bin/python -m pytest --quiet --durations=10 --durations-min=1 $options $paths
+    code=$?
+    case $code in
+        0) outcome=passed ;;
+        1) outcome=FAILED ;;
+        2) outcome=INTERRUPTED ;;
+        5) outcome="NOTHING COLLECTED" ;;
+        *) outcome="BROKEN (pytest ended with $code)" ;;
+    esac
+    return $code
+}
+
+failed=0
+summary=
+for phase in "$@"; do
+    outcome=BROKEN
+    started=$(date +%s)
+    run_phase "$phase" || failed=1
+    summary="$summary$(printf '%-8s %-18s %4d s' "$phase" "$outcome" $(($(date +%s) - started)))
+"
+done
+printf '\n== tests\n%s' "$summary"
+exit $failed
