@@ -4,8 +4,8 @@
     jars.py lock     fetch anew and write the sums found into `jars.lock`
 
 The look-up is done by the Ivy that PySpark ships, into a cache that lives only as long as this run;
-afterwards Spark jobs name files with `spark.jars` and look nothing up. Each jar stands alone: Iceberg's
-runtime is shaded, and what the SQLite driver needs (slf4j) is part of Spark.
+afterwards Spark jobs name files with `spark.jars` and look nothing up. Each jar stands alone:
+Iceberg's runtime is shaded, and what the SQLite driver needs (slf4j) is part of Spark.
 """
 
 from __future__ import annotations
