@@ -1,0 +1,1 @@
+"""Every performance figure of the documentation comes from a command here: `make bench`."""

@@ -1,0 +1,160 @@
+"""What Waybill is measured against, run beside it on the same topics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from bench.topics import Topic
+
+ROW_TYPE = "struct<id:bigint,name:string,comment:string,amount:{amount},placed_at:{time},flag:int>"
+
+
+def identity_json(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """orjson loads and dumps of every value, and nothing else."""
+    import orjson
+    import pyarrow as pa
+
+    loads, dumps = orjson.loads, orjson.dumps
+    for batch in batches:
+        values = [dumps(loads(value)) for value in batch.column("value").to_pylist()]
+        yield pa.RecordBatch.from_arrays(
+            [batch.column("key"), pa.array(values, pa.binary())], names=["key", "value"]
+        )
+
+
+def spark_json(frame: DataFrame, envelope: str) -> DataFrame:
+    """Spark's own `from_json` and `to_json` of the whole message (it rounds nothing here)."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    texts = ROW_TYPE.format(amount="string", time="string")
+    typed = ROW_TYPE.format(amount="string", time="bigint")
+    schemas = {
+        "canal": (
+            f"struct<data:array<{texts}>,database:string,es:bigint,gtid:string,id:bigint,"
+            f"isDdl:boolean,old:array<map<string,string>>,pkNames:array<string>,table:string,"
+            "ts:bigint,type:string>"
+        ),
+        "debezium-json": (
+            f"struct<before:{typed},after:{typed},source:struct<db:string,table:string,"
+            "ts_ms:bigint,file:string,pos:bigint,row:int>,op:string,ts_ms:bigint>"
+        ),
+    }
+    if envelope not in schemas:
+        schemas[envelope] = "map<string,string>"
+    parsed = F.from_json(F.col("value").cast("string"), schemas[envelope])
+    return frame.select("key", F.to_json(parsed, {"ignoreNullFields": "false"}).alias("value"))
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds that `work` takes."""
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+def drain(frame: DataFrame) -> None:
+    """Compute every column of every row and keep nothing."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def read(spark: SparkSession, topic: Topic) -> DataFrame:
+    """The topic as Spark reads it, split for both cores."""
+    return spark.read.parquet(str(topic.parquet)).repartition(4)
+
+
+_IMAGE = "STRUCT(id BIGINT, name VARCHAR, comment VARCHAR, amount VARCHAR, placed_at {}, flag TINYINT)"
+_TEXTS = (
+    "STRUCT(id VARCHAR, name VARCHAR, comment VARCHAR, amount VARCHAR, placed_at VARCHAR, "
+    "flag VARCHAR)"
+)
+
+
+def duckdb_canal_to_debezium(topic: Path, out: Path) -> None:
+    """DuckDB reads the Canal lines with a typed schema and writes Debezium lines."""
+    import duckdb
+
+    def image(value: str) -> str:
+        return (
+            f"{{id: ({value.format('id')})::BIGINT, name: {value.format('name')}, "
+            f"comment: {value.format('comment')}, amount: {value.format('amount')}, "
+            f"placed_at: epoch_us(({value.format('placed_at')})::TIMESTAMP), "
+            f"flag: ({value.format('flag')})::TINYINT}}"
+        )
+
+    now = image("r.{0}")
+    was = image("CASE WHEN map_contains(o, '{0}') THEN o['{0}'] ELSE r.{0} END")
+    connection = duckdb.connect()
+    connection.sql("SET threads=2; SET preserve_insertion_order=false; SET timezone='UTC'")
+    connection.sql(
+        f"""COPY (
+        SELECT CASE "type" WHEN 'DELETE' THEN {now} WHEN 'UPDATE' THEN {was} END AS "before",
+          CASE WHEN "type" <> 'DELETE' THEN {now} END AS "after",
+          {{version: 'canal', connector: 'mysql', name: 'canal', ts_ms: es, snapshot: 'false',
+            db: database, "table": "table", gtid: gtid}} AS source,
+          CASE "type" WHEN 'INSERT' THEN 'c' WHEN 'UPDATE' THEN 'u' ELSE 'd' END AS op,
+          ts AS ts_ms, NULL AS transaction
+        FROM (SELECT unnest(data) AS r, unnest(old) AS o, * EXCLUDE (data, old)
+              FROM read_json('{topic}', format='newline_delimited', columns={{
+                data: '{_TEXTS}[]', database: 'VARCHAR', es: 'BIGINT', gtid: 'VARCHAR',
+                id: 'BIGINT', old: 'MAP(VARCHAR,VARCHAR)[]', "table": 'VARCHAR', ts: 'BIGINT',
+                "type": 'VARCHAR'}}))
+        ) TO '{out}' (FORMAT JSON, PER_THREAD_OUTPUT)"""
+    )
+
+
+def duckdb_debezium_to_canal(topic: Path, out: Path) -> None:
+    """DuckDB reads the Debezium lines with a typed schema and writes Canal lines."""
+    import duckdb
+
+    from bench.topics import COLUMNS, MYSQL_TYPES, SQL_TYPES
+
+    def texts(row: str) -> str:
+        return (
+            f"{{id: {row}.id::VARCHAR, name: {row}.name, comment: {row}.comment, "
+            f"amount: {row}.amount, placed_at: strftime(make_timestamp({row}.placed_at), "
+            f"'%Y-%m-%d %H:%M:%S.%f'), flag: {row}.flag::VARCHAR}}"
+        )
+
+    old = ", ".join(
+        f"CASE WHEN b.{name} IS DISTINCT FROM a.{name} THEN {{k: '{name}', v: b.{name}}} END"
+        for name in COLUMNS
+    )
+    mysql = ", ".join(f"{name}: '{kind}'" for name, kind in MYSQL_TYPES.items())
+    sql = ", ".join(f"{name}: {code}" for name, code in SQL_TYPES.items())
+    image = _IMAGE.format("BIGINT")
+    connection = duckdb.connect()
+    connection.sql("SET threads=2; SET preserve_insertion_order=false; SET timezone='UTC'")
+    connection.sql(
+        f"""COPY (
+        SELECT [coalesce(a, b)] AS data, db AS database, es, gtid, pos AS id, false AS isDdl,
+          {{{mysql}}} AS "mysqlType",
+          CASE WHEN op = 'u' THEN [map_from_entries(list_filter([{old}],
+            lambda e: e IS NOT NULL))] END AS "old",
+          ['id'] AS "pkNames", '' AS "sql", {{{sql}}} AS "sqlType", tbl AS "table", ts_ms AS ts,
+          CASE op WHEN 'c' THEN 'INSERT' WHEN 'u' THEN 'UPDATE' ELSE 'DELETE' END AS "type"
+        FROM (SELECT CASE WHEN "before" IS NOT NULL THEN {texts('"before"')} END AS b,
+                CASE WHEN "after" IS NOT NULL THEN {texts('"after"')} END AS a,
+                source.db AS db, source."table" AS tbl, source.ts_ms AS es,
+                coalesce(source.gtid, '') AS gtid, source.pos AS pos, op, ts_ms
+              FROM read_json('{topic}', format='newline_delimited', columns={{
+                before: '{image}', after: '{image}',
+                source: 'STRUCT("version" VARCHAR, connector VARCHAR, name VARCHAR,
+                  ts_ms BIGINT, snapshot VARCHAR, db VARCHAR, "table" VARCHAR, gtid VARCHAR,
+                  file VARCHAR, pos BIGINT, "row" INTEGER)',
+                op: 'VARCHAR', ts_ms: 'BIGINT'}}))
+        ) TO '{out}' (FORMAT JSON, PER_THREAD_OUTPUT)"""
+    )
+
+
+def duckdb_version() -> str:
+    """The version that is measured."""
+    import duckdb
+
+    return str(duckdb.__version__)
