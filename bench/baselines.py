@@ -31,7 +31,7 @@ def identity_json(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def spark_json(frame: DataFrame, envelope: str) -> DataFrame:
     """Spark's own `from_json` and `to_json` of the whole message (it rounds nothing here)."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     texts = ROW_TYPE.format(amount="string", time="string")
     typed = ROW_TYPE.format(amount="string", time="bigint")
@@ -69,7 +69,9 @@ def read(spark: SparkSession, topic: Topic) -> DataFrame:
     return spark.read.parquet(str(topic.parquet)).repartition(4)
 
 
-_IMAGE = "STRUCT(id BIGINT, name VARCHAR, comment VARCHAR, amount VARCHAR, placed_at {}, flag TINYINT)"
+_IMAGE = (
+    "STRUCT(id BIGINT, name VARCHAR, comment VARCHAR, amount VARCHAR, placed_at {}, flag TINYINT)"
+)
 _TEXTS = (
     "STRUCT(id VARCHAR, name VARCHAR, comment VARCHAR, amount VARCHAR, placed_at VARCHAR, "
     "flag VARCHAR)"

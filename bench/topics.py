@@ -31,7 +31,12 @@ STREAMX_TYPES = {
     "placed_at": "STRING",
     "flag": "LONG",
 }
-DECLARED = {"bench.orders": {"key": ["id"], "columns": {c: t.split("(20)")[0] for c, t in MYSQL_TYPES.items()}}}
+DECLARED = {
+    "bench.orders": {
+        "key": ["id"],
+        "columns": {c: t.split("(20)")[0] for c, t in MYSQL_TYPES.items()},
+    }
+}
 """What the envelopes without types have to be told."""
 
 WORDS = (
@@ -63,7 +68,7 @@ class Row:
 
 def changes(count: int, keys: int, seed: int = 7) -> Iterator[tuple[int, Row | None, Row | None]]:
     """Numbered changes as (number, before, after): 60 % updates, 25 % inserts, 15 % deletes."""
-    dice = random.Random(seed)  # noqa: S311 - a workload, not a secret
+    dice = random.Random(seed)
     rows: dict[int, Row] = {}
     for number in range(count):
         # Low keys are hot, as in a real table.
@@ -179,7 +184,11 @@ def oms_default(number: int, before: Row | None, after: Row | None) -> list[byte
                 },
                 "prevStruct": image(before),
                 "postStruct": image(after),
-                "recordType": "DELETE" if after is None else "INSERT" if before is None else "UPDATE",
+                "recordType": "DELETE"
+                if after is None
+                else "INSERT"
+                if before is None
+                else "UPDATE",
             }
         )
     ]

@@ -51,7 +51,7 @@ class LossError(WaybillError):
 
 
 class Refusal(WaybillError):
-    """One message (or one row of it) cannot be taken as it is; it goes to quarantine with its bytes.
+    """One message, or one row of it, cannot be taken; it goes to quarantine with its bytes.
 
     Attributes:
         kind: short class of the reason, counted per batch (one of `REFUSAL_KINDS`).

@@ -6,10 +6,12 @@ Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `published` an
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TIMESTAMP: Any = pa.timestamp("us", tz="UTC")
+HEADERS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 ARCHIVE = pa.schema(
     [

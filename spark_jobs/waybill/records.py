@@ -75,7 +75,7 @@ class Column(msgspec.Struct, frozen=True):
     Attributes:
         name: the column's name as the envelope spells it.
         type: what the values are.
-        source_type: the type as the envelope says it (`decimal(38,10)`, `LONG`), None if it does not.
+        source_type: the type as the envelope says it (`decimal(38,10)`, `LONG`), or None.
         nullable: whether null is allowed, None where the envelope does not say.
     """
 
@@ -137,12 +137,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False):
         return hashlib.sha256(self.to_json()).hexdigest()[:16]
 
     @cached_property
-    def Image(self) -> type[Any]:  # noqa: N802 - a class made per schema
+    def Image(self) -> type[Any]:
         """The struct of this schema's images."""
         return image_struct(self.names)
 
     @cached_property
-    def Key(self) -> type[Any]:  # noqa: N802 - a class made per schema
+    def Key(self) -> type[Any]:
         """The struct of this schema's key images."""
         return image_struct(self.key or ())
 
@@ -323,7 +323,7 @@ def refused(message: Message, refusal: Refusal, schema: TableSchema | None = Non
 
 
 def skipped(message: Message, why: str, operation: str = "other", index: int = 0) -> Change:
-    """The row that stands in `changes` for a message that is no change and is left out on purpose."""
+    """The row in `changes` of a message that is no change and is left out on purpose."""
     return Change(
         operation=operation,
         schema=NO_TABLE,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.types import LogicalType
+if TYPE_CHECKING:
+    from waybill.types import LogicalType
 
 
 class TableRule(NamedTuple):

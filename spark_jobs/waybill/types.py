@@ -166,22 +166,30 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     if " unsigned" in f" {name}":
         name, suffix = name.replace(" unsigned", "").replace("unsigned", ""), "unsigned"
     numbers = [int(n) for n in re.findall(r"\d+", arguments or "")]
+    found = _numeric(name, numbers, "unsigned" in suffix) or _named(name, dialect)
+    if found is not None:
+        return found
+    known = ", ".join(sorted(PLAIN_KINDS))
+    raise ValueError(
+        f"{text!r} is not a column type; logical types are {known}, decimal(p,s), bit(n)"
+    )
+
+
+def _numeric(name: str, numbers: list[int], unsigned: bool) -> LogicalType | None:
     if name in ("decimal", "numeric", "dec", "number", "fixed"):
         if not numbers:
             return NUMBER
         return LogicalType("decimal", numbers[0], numbers[1] if len(numbers) > 1 else 0)
     if name in ("bit", "varbit", "bit varying"):
         return BOOLEAN if (numbers or [1])[0] == 1 else LogicalType("bit", numbers[0])
+    if name in _SIGNED:
+        return LogicalType(f"{'u' if unsigned else ''}int{_SIGNED[name]}")
+    return None
+
+
+def _named(name: str, dialect: str) -> LogicalType | None:
     if name == "timestamp":
         return LogicalType("timestamptz" if dialect == "mysql" else "timestamp")
-    if name in _SIGNED:
-        size = _SIGNED[name]
-        return LogicalType(f"uint{size}" if "unsigned" in suffix else f"int{size}")
     if name in _SQL:
         return LogicalType(_SQL[name])
-    if name in PLAIN_KINDS:
-        return LogicalType(name)
-    known = ", ".join(sorted(PLAIN_KINDS))
-    raise ValueError(
-        f"{text!r} is not a column type; logical types are {known}, decimal(p,s), bit(n)"
-    )
+    return LogicalType(name) if name in PLAIN_KINDS else None

@@ -7,16 +7,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
-from waybill.envelopes.pairs import PairJoiner
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal
 from waybill.layout import CHANGES, OUTBOX
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
+
+if TYPE_CHECKING:
+    from waybill.envelopes.pairs import PairJoiner
 
 _json = msgspec.json.Encoder().encode
 
@@ -24,7 +26,7 @@ _json = msgspec.json.Encoder().encode
 def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
     """The messages of an archive batch; columns that are missing count as null."""
     rows = batch.num_rows
-    nulls = [None] * rows
+    nulls: list[Any] = [None] * rows
 
     def column(name: str) -> list[Any]:
         return batch.column(name).to_pylist() if name in batch.schema.names else nulls
@@ -233,6 +235,59 @@ class MessageBatches:
             )
 
 
+class Conversion:
+    """Decodes and encodes in one step, message to message, without rows of `changes` between.
+
+    The command line and the benchmarks use it; the stages keep every change in the lake instead.
+
+    Args:
+        decoder: the source envelope's decoder.
+        encoder: the target envelope's encoder.
+        joiner: joins the halves of updates, None where the envelope has none.
+    """
+
+    def __init__(
+        self, decoder: Decoder, encoder: Encoder, joiner: PairJoiner | None = None
+    ) -> None:
+        self.encoder = encoder
+        self.source = ChangeBatches(decoder, "", joiner)
+        self.refused = 0
+        self.losses: dict[str, int] = {}
+
+    def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Keys and values in the target envelope, batch by batch."""
+        for batch in batches:
+            keys: list[bytes | None] = []
+            values: list[bytes | None] = []
+            for message in self.messages(messages_of(batch)):
+                keys.append(message.key)
+                values.append(message.value)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], schema=KEY_VALUE
+            )
+
+    def messages(self, messages: Iterator[Message]) -> Iterator[Encoded]:
+        """Messages of the target envelope; refused and lost ones are counted."""
+        encode = self.encoder.encode
+        losses: list[str] = []
+        for change in self.source.changes(messages):
+            if change.outcome != "ok":
+                self.refused += change.outcome == "refused"
+                continue
+            try:
+                yield from encode(change, losses)
+            except Refusal:
+                self.refused += 1
+            if losses:
+                for loss in losses:
+                    self.losses[loss] = self.losses.get(loss, 0) + 1
+                losses.clear()
+
+
+KEY_VALUE = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+"""What `Conversion` yields."""
+
+
 def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterator[Change]:
     """The changes that rows of `changes` stand for (accepted rows only)."""
     data = {name: batch.column(name).to_pylist() for name in _READ if name in batch.schema.names}
@@ -320,10 +375,8 @@ def _record_batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _text_array(values: list[Any]) -> pa.Array:
+def _text_array(values: list[Any]) -> pa.Array[Any]:
     try:
         return pa.array(values, pa.binary()).view(pa.string())
     except (pa.ArrowTypeError, pa.ArrowInvalid):
-        return pa.array(
-            [v.decode() if isinstance(v, bytes) else v for v in values], pa.string()
-        )
+        return pa.array([v.decode() if isinstance(v, bytes) else v for v in values], pa.string())

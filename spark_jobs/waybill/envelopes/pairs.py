@@ -6,7 +6,10 @@ held, so memory is bounded by the number of updates whose after image has not co
 
 from __future__ import annotations
 
-from waybill.records import Change, TableSchema
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waybill.records import Change, TableSchema
 
 DEFAULT_LIMIT = 100_000
 

@@ -6,13 +6,15 @@ Adding an envelope is one file with these three, its golden cases, and one line 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from waybill.records import Change, Message
 from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.records import Change, Message
 
 
 class Settings(BaseModel):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from waybill.envelopes.protocol import Envelope
 from waybill.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Envelope
 
 MODULES = {
     "datahub-blob": "waybill.envelopes.datahub_blob",
@@ -33,7 +36,7 @@ def get(name: str) -> Envelope:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         message = f"there is no envelope {name!r}{hint} Known: {', '.join(MODULES)}"
         raise ConfigurationError(message)
-    envelope = import_module(MODULES[name]).ENVELOPE
+    envelope: Envelope = import_module(MODULES[name]).ENVELOPE
     assert_named(envelope, name)
     return envelope
 
