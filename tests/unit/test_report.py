@@ -1,0 +1,39 @@
+"""The account of a stage must add up."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from waybill.errors import ReconciliationError
+from waybill.report import StageReport, Waybill
+
+
+def report(**figures: object) -> StageReport:
+    return StageReport(stage="convert", batch="b1", **figures)  # type: ignore[arg-type]
+
+
+def test_rows_that_add_up_pass() -> None:
+    report(
+        rows_in=10,
+        extra_in={"further rows": 2},
+        rows_out=7,
+        refused={"json": 2},
+        skipped={"tombstone": 1},
+        superseded=1,
+        waiting=1,
+    ).reconcile()
+
+
+def test_a_lost_row_is_named_with_both_sides() -> None:
+    with pytest.raises(ReconciliationError, match=r"10 rows in .* 9 accounted for"):
+        report(rows_in=10, rows_out=9).reconcile()
+
+
+def test_a_waybill_reads_back() -> None:
+    waybill = Waybill("shop", "b1", [report(rows_in=1, rows_out=1, cursor={"to": 5})])
+    data = json.loads(waybill.to_json())
+    assert StageReport.from_dict(data["stages"][0]) == waybill.stages[0]
+    assert waybill.stage("convert") is waybill.stages[0]
+    assert waybill.stage("merge") is None

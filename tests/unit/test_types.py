@@ -1,0 +1,48 @@
+"""Column types, logical and of the sources."""
+
+from __future__ import annotations
+
+import pytest
+
+from waybill.types import LogicalType, parse_type
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "expected"),
+    [
+        ("decimal(38,10)", "", "decimal(38,10)"),
+        ("numeric(60, 30)", "", "decimal(60,30)"),
+        ("decimal(10)", "", "decimal(10,0)"),
+        ("NUMERIC", "", "number"),
+        ("bigint(20) unsigned", "mysql", "uint64"),
+        ("int unsigned zerofill", "mysql", "uint32"),
+        ("tinyint(1)", "mysql", "int8"),
+        ("int8", "", "int8"),
+        ("int8", "postgresql", "int64"),
+        ("timestamp(6)", "mysql", "timestamptz"),
+        ("timestamp(6)", "", "timestamp"),
+        ("timestamp", "", "timestamp"),
+        ("double precision", "", "float64"),
+        ("enum('new','it''s (odd)','完成')", "mysql", "enum"),
+        ("set('a','b')", "mysql", "set"),
+        ("bit(1)", "mysql", "boolean"),
+        ("bit(8)", "", "bit(8)"),
+        ("longblob", "mysql", "bytes"),
+        (" VARCHAR(20) ", "", "string"),
+    ],
+)
+def test_known_types(text: str, dialect: str, expected: str) -> None:
+    assert str(parse_type(text, dialect)) == expected
+
+
+@pytest.mark.parametrize("text", ["", "wibble", "decimal(", "varchar(20); drop table x"])
+def test_unknown_types_say_what_is_known(text: str) -> None:
+    with pytest.raises(ValueError, match=r"logical types are|is not a column type"):
+        parse_type(text)
+
+
+def test_every_logical_type_reads_back() -> None:
+    for kind in ["int64", "uint64", "number", "json", "timestamptz", "unknown"]:
+        assert parse_type(str(LogicalType(kind))) == LogicalType(kind)
+    assert parse_type(str(LogicalType("decimal", 38, 10))) == LogicalType("decimal", 38, 10)
+    assert parse_type(str(LogicalType("bit", 12))) == LogicalType("bit", 12)
