@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from waybill import spec_file
+from waybill.envelopes import registry
+from waybill.envelopes.protocol import Envelope, Settings
+from waybill.errors import ConfigurationError
+from waybill.spec_file import SpecificationError, load_migration, load_tables
+
+GOOD = """\
+name: shop
+source:
+  files: {path: in, layout: lines}
+  envelope: oms-default
+tables:
+  shop.orders: {key: [id], columns: {amount: "decimal(38,10)"}}
+publish:
+  - {envelope: canal, files: {path: out}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_lake_in_the_environment(monkeypatch):
+    monkeypatch.delenv("WAYBILL_LAKE", raising=False)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def writer(text: str, name: str = "shop.yaml") -> Path:
+        folder = tmp_path / "migrations"
+        folder.mkdir(exist_ok=True)
+        file = folder / name
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return writer
+
+
+def problems(file: Path) -> list[str]:
+    with pytest.raises(SpecificationError) as caught:
+        load_migration(file)
+    assert isinstance(caught.value, ConfigurationError)
+    assert caught.value.exit_code == 2
+    found = [sentence.removeprefix(f"{file}:") for sentence in caught.value.problems]
+    assert all(str(file) not in sentence for sentence in found)
+    return found
+
+
+def test_a_migration_is_read_and_its_paths_made_absolute(write, tmp_path):
+    migration = load_migration(write(GOOD))
+    assert migration.source.files.path == str(tmp_path / "migrations/in")
+    assert migration.publish[0].files.path == str(tmp_path / "migrations/out")
+    assert migration.lake.warehouse == str(tmp_path / ".waybill/lake")
+    assert str(migration.rules.find("shop", None, "orders").columns["amount"]) == "decimal(38,10)"
+
+
+def test_urls_and_absolute_paths_stay(write):
+    text = GOOD.replace("path: in", "path: s3://b/in").replace("path: out", "path: /data/out")
+    migration = load_migration(write(text + "lake: {warehouse: s3a://b/lake}\n"))
+    assert migration.source.files.path == "s3://b/in"
+    assert migration.publish[0].files.path == "/data/out"
+    assert migration.lake.warehouse == "s3a://b/lake"
+
+
+def test_every_kind_of_path_is_meant_from_the_file(write, tmp_path):
+    (tmp_path / "suite.json").write_text("{}")
+    text = GOOD.replace(
+        "envelope: oms-default", "envelope: oms-default\n  schemas: {file: schemas.json}"
+    )
+    text += "full: {shop.orders: {path: ../dump/*.parquet}}\nlake: {warehouse: ../lake}\n"
+    text += "quality: {suites: [changes, ../suite.json]}\n"
+    migration = load_migration(write(text))
+    assert migration.source.schemas.file == str(tmp_path / "migrations/schemas.json")
+    assert migration.full["shop.orders"].path == str(tmp_path / "dump/*.parquet")
+    assert migration.lake.warehouse == str(tmp_path / "lake")
+    assert migration.quality.suites == ["changes", str(tmp_path / "suite.json")]
+
+
+def test_json_is_read_where_yaml_is(write):
+    data = {
+        "name": "shop",
+        "source": {"files": {"path": "in\u2028/\U0001f600"}, "envelope": "oms-default"},
+    }
+    text = json.dumps(data, indent="\t")
+    migration = load_migration(write(text, "shop.json"))
+    assert migration.source.files.path.endswith("in\u2028/\U0001f600")
+
+
+def test_a_wrong_json_file_names_its_line(write):
+    assert problems(write('{\n "name": "shop",\n}', "shop.json"))[0].startswith("3: is not JSON: ")
+    assert problems(write('{\n\t"name": "Shop", "source":\n\t{}}', "a.json"))[0] == (
+        "2: name - use lower-case letters, digits and _, starting with a letter"
+    )
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(write):
+    text = """\
+name: Shop
+shedule: "@hourly"
+source:
+  files: {path: in, layout: line, topics: [a]}
+  envelope: oms-defualt
+tables:
+  shop.orders:
+    colums: {}
+    columns: {amount: "decimal(x"}
+quality: {max_refused_share: 2, suites: [chnages, missing.json]}
+publish:
+  - envelope: canal
+    files: {path: out}
+  - envelope: canal
+    file: {path: out}
+    files: {path: out}
+"""
+    folder = write(text).parent
+    assert problems(folder / "shop.yaml") == [
+        "1: name - use lower-case letters, digits and _, starting with a letter",
+        "2: shedule is no known field; did you mean 'schedule'?",
+        "4: source.files.layout should be 'lines', 'parquet', 'kcat' or 'whole'",
+        "4: source.files.topics is no known field; did you mean 'topic'?",
+        "5: source.envelope - 'oms-defualt' is no known envelope; did you mean 'oms-default'?",
+        "8: tables.\"shop.orders\".colums is no known field; did you mean 'columns'?",
+        "9: tables.\"shop.orders\".columns.amount - 'decimal(x' is not a column type",
+        "10: quality.max_refused_share should be less than or equal to 1",
+        "10: quality.suites[0] - 'chnages' is neither a known suite nor a .json file; "
+        "did you mean 'changes'?",
+        f"10: quality.suites[1] - there is no file {folder / 'missing.json'}",
+        "15: publish[1].file is no known field; did you mean 'files'?",
+    ]
+
+
+def test_two_targets_of_one_name_are_told(write):
+    text = GOOD + "  - {envelope: canal, files: {path: other}}\n"
+    assert problems(write(text)) == ["1: two targets are called 'canal'; give each a name:"]
+
+
+def test_a_missing_part_names_the_nearest_line(write):
+    assert problems(write("name: shop\nsource:\n  envelope: canal\n")) == [
+        "2: source - say where the messages are: files: {path: …, layout: lines}"
+    ]
+    assert problems(write("description: x\n")) == ["1: name is missing", "1: source is missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "1: is not a mapping of fields"),
+        ("- a\n", "1: is not a mapping of fields"),
+        ("name: shop\nschedule: @hourly\n", "2: is not YAML: "),
+        ("name: shop\nname: shop2\n", "2: name stands twice in one place; keep one of them"),
+        ("name: [shop\n", "2: is not YAML: "),
+        ("a: &x {b: *x}\n", "1: an alias (*) refers to what it stands in"),
+        ("? [a, b]\n: c\n", "1: a field's name must be plain text"),
+        ("a: !!python/object:os.system {}\n", "1: "),
+        ("a: \x00\n", "1: is not YAML: "),
+    ],
+)
+def test_text_that_is_no_specification(write, text, sentence):
+    assert problems(write(text))[0].startswith(sentence)
+
+
+def test_a_value_that_yaml_cannot_start_with_says_to_quote_it(write):
+    assert "put the value into quotes" in problems(write("schedule: @hourly\n"))[0]
+
+
+def test_names_that_old_yaml_takes_for_something_else_stay_text(write):
+    text = GOOD.replace("key: [id]", "key: [on, no, y, 12:30, 2024-01-01, 1_0]")
+    migration = load_migration(write(text))
+    assert migration.tables["shop.orders"].key == ["on", "no", "y", "12:30", "2024-01-01", "1_0"]
+
+
+def test_merge_keys_of_yaml_work(write):
+    text = GOOD.replace(
+        "publish:\n  - {envelope: canal, files: {path: out}}",
+        "publish:\n  - &a {envelope: canal, files: {path: out}}\n  - {<<: *a, name: second}",
+    )
+    assert [target.label for target in load_migration(write(text)).publish] == ["canal", "second"]
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(SpecificationError, match=r"cannot be read \(No such file"):
+        load_migration(tmp_path / "no.yaml")
+    with pytest.raises(SpecificationError, match="cannot be read"):
+        load_migration(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    with pytest.raises(SpecificationError, match="is not UTF-8 text"):
+        load_migration(tmp_path / "latin.yaml")
+
+
+# The environment
+
+
+def test_variables_are_filled_in(write, monkeypatch, tmp_path):
+    monkeypatch.setenv("IN", "s3://bucket/in")
+    monkeypatch.delenv("OUT", raising=False)
+    text = GOOD.replace("path: in", 'path: "${IN}"').replace("path: out", 'path: "${OUT:-other}/x"')
+    text += 'description: "costs $${IN} $5 ${}"\n'
+    migration = load_migration(write(text))
+    assert migration.source.files.path == "s3://bucket/in"
+    assert migration.publish[0].files.path == str(tmp_path / "migrations/other/x")
+    assert migration.description == "costs ${IN} $5 ${}"
+
+
+def test_a_variable_that_is_not_set_is_a_problem_among_the_others(write, monkeypatch):
+    monkeypatch.delenv("NOWHERE", raising=False)
+    text = GOOD.replace("path: in", 'path: "${NOWHERE}"').replace("name: shop", "name: Shop")
+    assert problems(write(text)) == [
+        "1: name - use lower-case letters, digits and _, starting with a letter",
+        "3: source.files.path needs ${NOWHERE}, which is not set; "
+        "set it or write ${NOWHERE:-default}",
+    ]
+
+
+def test_what_came_from_the_environment_is_never_repeated(write, monkeypatch):
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = GOOD.replace('"decimal(38,10)"', '"${SECRET}"')
+    text += 'lake: {warehouse: /lake, catalog: "${SECRET}"}\non_loss: "${SECRET}"\n'
+    found = problems(write(text))
+    assert len(found) == 3
+    assert "hunter2" not in "\n".join(found)
+
+
+def test_a_catalog_password_is_not_in_the_text_of_a_migration(write, monkeypatch):
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = GOOD + 'lake: {warehouse: /lake, catalog: {jdbc.password: "${SECRET}"}}\n'
+    migration = load_migration(write(text))
+    assert migration.lake.catalog == {"jdbc.password": "hunter2"}
+    assert "hunter2" not in repr(migration)
+    assert "hunter2" not in str(migration)
+
+
+def test_the_lake_of_a_migration_that_names_none_follows_the_environment(
+    write, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("WAYBILL_LAKE", "s3://bucket/lake")
+    assert load_migration(write(GOOD)).lake.warehouse == "s3://bucket/lake"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WAYBILL_LAKE", "here")
+    assert load_migration(write(GOOD)).lake.warehouse == str(tmp_path / "here")
+
+
+# Envelopes
+
+
+class ZoneSettings(Settings):
+    zone: str = "UTC"
+    precise: bool = False
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """An envelope that is only written, with settings of its own."""
+    module = type(registry)("toy_envelope")
+    module.ENVELOPE = Envelope(
+        name="toy",
+        title="",
+        source="",
+        sequence="",
+        carries=frozenset(),
+        decoder=None,
+        encoder=lambda settings: None,
+        encode_settings=ZoneSettings,
+    )
+    monkeypatch.setitem(registry.MODULES, "toy", "toy_envelope")
+    monkeypatch.setitem(__import__("sys").modules, "toy_envelope", module)
+
+
+@pytest.mark.usefixtures("toy")
+def test_settings_of_an_envelope_are_checked(write):
+    text = GOOD.replace(
+        "{envelope: canal, files: {path: out}}",
+        "{envelope: toy, files: {path: out}, settings: {zome: UTC, precise: maybe}}",
+    )
+    assert problems(write(text)) == [
+        "8: publish[0].settings.precise should be a valid boolean, unable to interpret input",
+        "8: publish[0].settings.zome is no known field; did you mean 'zone'?",
+    ]
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_envelope_that_is_only_written_is_no_source(write):
+    assert problems(write(GOOD.replace("oms-default", "toy"))) == [
+        "4: source.envelope - 'toy' cannot be read; see `waybill formats`"
+    ]
+
+
+# Errors and tables
+
+
+def test_the_error_survives_the_way_between_processes(write):
+    with pytest.raises(SpecificationError) as caught:
+        load_migration(write("name: Shop\n"))
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.problems == caught.value.problems
+    assert str(again) == str(caught.value)
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_tables_of_their_own_file(tmp_path, wrap):
+    file = tmp_path / "tables.yaml"
+    body = "shop.*: {key: [id], columns: {n: number}}\n"
+    file.write_text("tables:\n  " + body if wrap else body)
+    assert load_tables(file).find("shop", None, "orders").key == ("id",)
+    file.write_text(body.replace("key", "keys"))
+    with pytest.raises(SpecificationError, match="is no known field; did you mean 'key'"):
+        load_tables(file)
+
+
+def test_spec_file_knows_the_suites_that_come_with_the_product():
+    folder = Path(__file__).parents[2] / "expectations/suites"
+    assert {file.stem for file in folder.glob("*.json")} == set(spec_file.SUITES)
