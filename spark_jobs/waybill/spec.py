@@ -113,7 +113,7 @@ class Lake(_Model):
     """The Iceberg catalog and warehouse."""
 
     warehouse: str
-    catalog: dict[str, Any] = Field(default_factory=dict)
+    catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out."""
 
 
