@@ -1,4 +1,4 @@
-# Everything is made inside this folder: the environment in .venv, the jars in jars, the demo's state in .demo.
+# Everything is made inside this folder: the environment in .venv, the jars in jars, the demo's state in .waybill.
 # `make help` lists the targets.
 
 SHELL := /bin/sh
@@ -31,7 +31,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by itself
-	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
+	@$(PY) -m waybill_airflow.waybill $(if $(ONCE),--once)
 
 .PHONY: setup
 setup: $(VENV)/.ready jars/.ready ## Make .venv from the locks and fetch the jars, once
@@ -85,7 +85,7 @@ lock: $(VENV)/bin/uv ## Resolve the dependencies again: both lock files and jars
 
 .PHONY: clean
 clean: ## Remove everything that make made
-	rm -rf $(VENV) jars .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) jars .waybill build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `make lock UPGRADE=1` takes the newest allowed versions; without it only what pyproject.toml changed moves.

@@ -37,7 +37,7 @@ REGISTRY_HOST = re.compile(
 )
 MACHINE_PATH = re.compile(r"(?<![\w.$})-])/(work|root|home|Users)/[\w.]|\.\./shared\b")
 NOT_PRODUCT = {
-    *(".git", ".venv", ".demo", "jars", "dist", "build", "node_modules", "__pycache__"),
+    *(".git", ".venv", ".waybill", "jars", "dist", "build", "node_modules", "__pycache__"),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".idea", ".vscode"),
 }
 
