@@ -1,0 +1,12 @@
+"""The lake: Iceberg tables, written on branches and made visible by compare-and-swap.
+
+The only package that knows Iceberg. `Lake.open(session, migration)` is the way in.
+"""
+
+from __future__ import annotations
+
+from waybill.lake.commit import Branch, Commit
+from waybill.lake.settings import spark_settings
+from waybill.lake.tables import Lake
+
+__all__ = ["Branch", "Commit", "Lake", "spark_settings"]

@@ -1,0 +1,230 @@
+"""Iceberg's own API, reached through the session's JVM: metadata costs milliseconds, no query."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from waybill.lake.settings import CATALOG
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
+"""Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""
+
+
+class Snapshot(NamedTuple):
+    """One snapshot of a table."""
+
+    id: int
+    parent: int | None
+    time_ms: int
+    summary: dict[str, str]
+
+
+class Metadata(NamedTuple):
+    """A table's snapshots and refs at one moment."""
+
+    snapshots: dict[int, Snapshot]
+    refs: dict[str, int]
+    tags: frozenset[str]
+    properties: dict[str, str]
+
+    def ancestors(self, snapshot: int | None) -> list[Snapshot]:
+        """A snapshot and those before it, newest first; ends where one was expired."""
+        line = []
+        while snapshot is not None and snapshot in self.snapshots:
+            line.append(self.snapshots[snapshot])
+            snapshot = line[-1].parent
+        return line
+
+
+class Catalog:
+    """The Iceberg catalog behind the Spark catalog `lake` of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.jvm: Any = spark._jvm
+        manager = spark._jsparkSession.sessionState().catalogManager()
+        self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
+
+    def identifier(self, namespace: str, name: str) -> Any:
+        """Iceberg's identifier of a table."""
+        names = self.spark.sparkContext._gateway.new_array(self.jvm.java.lang.String, 2)  # type: ignore[union-attr]
+        names[0], names[1] = namespace, name
+        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(names)
+
+    def exists(self, namespace: str, name: str) -> bool:
+        """Whether the table is there."""
+        return bool(self.iceberg.tableExists(self.identifier(namespace, name)))
+
+    def tables(self, namespace: str) -> list[str]:
+        """Names of the tables of a namespace, sorted."""
+        space = self.identifier(namespace, "any").namespace()
+        if not self.iceberg.namespaceExists(space):
+            return []
+        return sorted(str(found.name()) for found in self.iceberg.listTables(space))
+
+    def load(self, namespace: str, name: str) -> Any:
+        """The table as it is now."""
+        return self.iceberg.loadTable(self.identifier(namespace, name))
+
+    def metadata(self, namespace: str, name: str) -> Metadata:
+        """Snapshots and refs as they are now."""
+        current = self.load(namespace, name).operations().current()
+        text = self.jvm.org.apache.iceberg.TableMetadataParser.toJson(current)
+        return read_metadata(str(text))
+
+    def create(
+        self,
+        namespace: str,
+        name: str,
+        schema: pa.Schema,
+        partition_by: tuple[str, ...],
+        properties: dict[str, str],
+    ) -> None:
+        """Make a table and its namespace; nothing happens where it is there already."""
+        identifier = self.identifier(namespace, name)
+        try:
+            if not self.iceberg.namespaceExists(identifier.namespace()):
+                self.iceberg.createNamespace(identifier.namespace())
+        except Exception as error:
+            if not is_java(error, "AlreadyExistsException"):
+                raise
+        columns = self._columns(schema)
+        spec = self.jvm.org.apache.iceberg.PartitionSpec.builderFor(columns)
+        for column in partition_by:
+            spec = spec.identity(column)
+        try:
+            self.iceberg.createTable(identifier, columns, spec.build(), properties)
+        except Exception as error:
+            if not is_java(error, "AlreadyExistsException"):
+                raise
+
+    def complete(self, namespace: str, name: str, schema: pa.Schema) -> None:
+        """Add the columns that the table does not have yet."""
+        table = self.load(namespace, name)
+        there = {str(field.name()) for field in table.schema().columns()}
+        if set(schema.names) - there:
+            table.updateSchema().unionByNameWith(self._columns(schema)).commit()
+
+    def _columns(self, schema: pa.Schema) -> Any:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        text = from_arrow_schema(schema).json()
+        spark_type = self.jvm.org.apache.spark.sql.types.DataType.fromJson(text)
+        return self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+
+    def move(
+        self,
+        namespace: str,
+        name: str,
+        expected: int | None,
+        to: int,
+        drop: str | None = None,
+    ) -> bool:
+        """Let main be `to` if it still is `expected`, and drop a branch, in one atomic step.
+
+        Returns:
+            False when main is something else.
+        """
+        while True:
+            operations = self.load(namespace, name).operations()
+            before = operations.current()
+            main = self._snapshot_of(before, "main")
+            if main == to:
+                # Our own commit whose answer was lost on the way.
+                return True
+            if main != expected:
+                return False
+            ref = self.jvm.org.apache.iceberg.SnapshotRef.branchBuilder(to)
+            ref = ref.maxSnapshotAgeMs(FOREVER_MS).build()
+            after = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before).setRef("main", ref)
+            if drop is not None:
+                after = after.removeRef(drop)
+            if self._commit(operations, before, after.build()):
+                return True
+
+    def set_ref(self, namespace: str, name: str, ref: str, snapshot: int, tag: bool) -> None:
+        """Let a tag or branch name a snapshot, whatever it named before."""
+        kind = self.jvm.org.apache.iceberg.SnapshotRef
+        while True:
+            operations = self.load(namespace, name).operations()
+            before = operations.current()
+            builder = kind.tagBuilder(snapshot) if tag else kind.branchBuilder(snapshot)
+            builder = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before).setRef(
+                ref, builder.build()
+            )
+            if self._commit(operations, before, builder.build()):
+                return
+
+    def remove_refs(self, namespace: str, name: str, refs: list[str]) -> None:
+        """Drop branches or tags; those that are gone already do not matter."""
+        while refs:
+            operations = self.load(namespace, name).operations()
+            before = operations.current()
+            builder = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before)
+            there = [ref for ref in refs if self._snapshot_of(before, ref) is not None]
+            for ref in there:
+                builder = builder.removeRef(ref)
+            if not there or self._commit(operations, before, builder.build()):
+                return
+
+    @staticmethod
+    def _snapshot_of(metadata: Any, ref: str) -> int | None:
+        found = metadata.ref(ref)
+        return None if found is None else int(found.snapshotId())
+
+    @staticmethod
+    def _commit(operations: Any, before: Any, after: Any) -> bool:
+        """Whether the change of metadata went through; False when another commit came first."""
+        try:
+            operations.commit(before, after)
+        except Exception as error:
+            if is_java(error, "CommitFailedException", "CommitStateUnknownException"):
+                return False
+            raise
+        return True
+
+
+def read_metadata(text: str) -> Metadata:
+    """What a table's metadata says about snapshots and refs."""
+    data = msgspec.json.decode(text, type=_Metadata)
+    snapshots = {
+        found.id: Snapshot(found.id, found.parent, found.time_ms, found.summary)
+        for found in data.snapshots
+    }
+    refs = {name: ref.snapshot for name, ref in data.refs.items()}
+    tags = frozenset(name for name, ref in data.refs.items() if ref.type == "tag")
+    return Metadata(snapshots, refs, tags, data.properties)
+
+
+class _Snapshot(msgspec.Struct):
+    id: int = msgspec.field(name="snapshot-id")
+    time_ms: int = msgspec.field(name="timestamp-ms")
+    parent: int | None = msgspec.field(name="parent-snapshot-id", default=None)
+    summary: dict[str, str] = {}
+
+
+class _Ref(msgspec.Struct):
+    snapshot: int = msgspec.field(name="snapshot-id")
+    type: str = "branch"
+
+
+class _Metadata(msgspec.Struct):
+    snapshots: list[_Snapshot] = []
+    refs: dict[str, _Ref] = {}
+    properties: dict[str, str] = {}
+
+
+def is_java(error: BaseException, *names: str) -> bool:
+    """Whether an error of the JVM, or one that caused it, has one of these short class names."""
+    thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while thrown is not None:
+        if str(thrown.getClass().getSimpleName()) in names:
+            return True
+        thrown = thrown.getCause()
+    return False

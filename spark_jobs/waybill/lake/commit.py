@@ -1,0 +1,306 @@
+"""The commit rule: work on a branch, one stamped commit, then compare-and-swap.
+
+A branch starts at the snapshot that the cursor was read from. Its last snapshot carries batch,
+stage, cursor and report; then `main` moves to it if `main` still is where the branch started.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.errors import ConflictError, WaybillError
+from waybill.lake.names import branch_prefix, literal, quoted
+from waybill.lake.settings import CATALOG
+from waybill.task_errors import unwrapped
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from waybill.lake.catalog import Catalog, Metadata, Snapshot
+
+BATCH, STAGE, CURSOR, REPORT = (
+    "waybill.batch",
+    "waybill.stage",
+    "waybill.cursor",
+    "waybill.report",
+)
+"""Keys of a stamped snapshot's summary."""
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+
+class Commit(NamedTuple):
+    """What a stage committed.
+
+    Attributes:
+        snapshot: id of the stamped snapshot.
+        batch: id of the batch.
+        stage: name of the stage.
+        cursor: what was consumed, up to where.
+        report: the stage's report as plain data.
+        time_ms: when, in milliseconds since 1970.
+        parent: the snapshot before, None for a table's first.
+    """
+
+    snapshot: int
+    batch: str
+    stage: str
+    cursor: dict[str, Any]
+    report: dict[str, Any]
+    time_ms: int
+    parent: int | None
+
+
+def read_commit(snapshot: Snapshot) -> Commit | None:
+    """The stamp of a snapshot, None if it has none."""
+    summary = snapshot.summary
+    if STAGE not in summary:
+        return None
+    return Commit(
+        snapshot.id,
+        summary[BATCH],
+        summary[STAGE],
+        json.loads(summary[CURSOR]),
+        json.loads(summary[REPORT]),
+        snapshot.time_ms,
+        snapshot.parent,
+    )
+
+
+class Branch:
+    """A branch that one run of a stage writes; made by `Lake.branch`.
+
+    Attributes:
+        table: full name of the table.
+        name: name of the branch; no two runs use the same.
+        base: snapshot of main that it starts from, None for an empty table.
+        head: its newest snapshot.
+    """
+
+    def __init__(
+        self, catalog: Catalog, table: str, name: str, base: int | None, head: int
+    ) -> None:
+        self._catalog = catalog
+        self._path = split(table)
+        self.table = table
+        self.name = name
+        self.base = base
+        self.head = head
+
+    @property
+    def identifier(self) -> str:
+        """The branch as SQL names it."""
+        return quoted(CATALOG, *self._path, f"branch_{self.name}")
+
+    def append(self, rows: DataFrame) -> int:
+        """Append rows by column name.
+
+        Returns:
+            How many rows were written.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        with self._writing():
+            rows.writeTo(self.identifier).append()
+        return self._advance("added-records")
+
+    def overwrite(self, rows: DataFrame, where: Column) -> int:
+        """Put rows in the place of those that `where` holds for, which must be whole partitions.
+
+        Returns:
+            How many rows were written.
+        """
+        with self._writing():
+            rows.writeTo(self.identifier).overwrite(where)
+        return self._advance("added-records")
+
+    def delete_partition(self, column: str, value: str) -> int:
+        """Delete the rows of a partition; costs no query.
+
+        Returns:
+            How many rows were deleted.
+        """
+        expressions = self._catalog.jvm.org.apache.iceberg.expressions.Expressions
+        table = self._catalog.load(*self._path)
+        delete = table.newDelete().deleteFromRowFilter(expressions.equal(column, value))
+        delete.toBranch(self.name).commit()
+        return self._advance("deleted-records")
+
+    def sql(self, statement: str, values: Mapping[str, str | int] | None = None) -> dict[str, str]:
+        """Run a statement in which `{branch}` stands for this branch, e.g. a MERGE.
+
+        Args:
+            statement: SQL; names that are not our own must be quoted (`names.quoted`).
+            values: literals for further placeholders, `{name}` in the statement.
+
+        Returns:
+            The summary of the snapshot it made, empty if it made none.
+        """
+        before = self.head
+        # Spark binds no parameters inside the clauses of a MERGE, so literals are written out.
+        known = {name: literal(value) for name, value in (values or {}).items()}
+        known["branch"] = self.identifier
+        text = _PLACEHOLDER.sub(lambda match: known[match[1]], statement)
+        with self._writing():
+            self._catalog.spark.sql(text)
+        self._advance("")
+        if self.head == before:
+            return {}
+        return self._catalog.metadata(*self._path).snapshots[self.head].summary
+
+    def read(self) -> DataFrame:
+        """The rows of the table as the branch has them."""
+        return self._catalog.spark.read.option("branch", self.name).table(
+            quoted(CATALOG, *self._path)
+        )
+
+    def added(self) -> DataFrame:
+        """The rows appended to the branch so far."""
+        return increment(self._catalog, self.table, self.base, self.head)
+
+    def commit(
+        self, cursor: Mapping[str, Any], report: Mapping[str, Any], batch: str, stage: str
+    ) -> int:
+        """Stamp the branch: its newest snapshot carries these from now on.
+
+        Returns:
+            Id of the stamped snapshot.
+        """
+        stamp = self._catalog.load(*self._path).newFastAppend()
+        for key, value in (
+            (BATCH, batch),
+            (STAGE, stage),
+            (CURSOR, compact(cursor)),
+            (REPORT, compact(report)),
+        ):
+            stamp = stamp.set(key, value)
+        stamp.toBranch(self.name).commit()
+        self._advance("")
+        return self.head
+
+    def fast_forward(self) -> None:
+        """Let main be this branch, if main still is where the branch started; drop the branch.
+
+        Raises:
+            ConflictError: main moved; the branch stays.
+        """
+        if not self._catalog.move(*self._path, self.base, self.head, self.name):
+            message = (
+                f"another run has moved {self.table} since this one started, so nothing of this "
+                "run was made visible: run the batch again"
+            )
+            raise ConflictError(message)
+
+    def drop(self) -> None:
+        """Remove the branch."""
+        self._catalog.remove_refs(*self._path, [self.name])
+
+    def _advance(self, counter: str) -> int:
+        """Take the branch's new head; it must follow from the one this run knows.
+
+        Returns:
+            The counter of the new snapshot's summary, 0 if there is no new one.
+        """
+        metadata = self._catalog.metadata(*self._path)
+        head = metadata.refs.get(self.name)
+        # A write to a branch that was dropped meanwhile makes a new one, from main.
+        if head is None or not self._follows(metadata, head):
+            if head is not None:
+                self.drop()
+            raise ConflictError(self._taken())
+        moved, self.head = head != self.head, head
+        return int(metadata.snapshots[head].summary.get(counter, 0)) if moved else 0
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Say errors of tasks as what they are, and that the branch is gone where it is."""
+        try:
+            with unwrapped():
+                yield
+        except WaybillError:
+            raise
+        except Exception as error:
+            if self.name not in self._catalog.metadata(*self._path).refs:
+                raise ConflictError(self._taken()) from error
+            raise
+
+    def _taken(self) -> str:
+        return (
+            f"another run of this batch took over the branch {self.name} of {self.table}, so "
+            "nothing of this run was made visible: wait for the other one"
+        )
+
+    def _follows(self, metadata: Metadata, head: int) -> bool:
+        return head == self.head or metadata.snapshots[head].parent == self.head
+
+
+def compact(data: Mapping[str, Any]) -> str:
+    """JSON without blanks, as it is kept in snapshot summaries."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+
+
+def split(table: str) -> tuple[str, str]:
+    """Namespace and name of a full table name."""
+    _catalog, namespace, name = table.split(".")
+    return namespace, name
+
+
+def start_branch(catalog: Catalog, table: str, stage: str, batch: str) -> Branch:
+    """A new branch from main; branches left over by the same stage and batch are dropped.
+
+    So are those of other batches of the stage that main has left behind: nothing could make them
+    visible any more. A merge's branches stay, they are what the gate judged.
+    """
+    namespace, name = split(table)
+    metadata = catalog.metadata(namespace, name)
+    main = metadata.refs.get("main")
+    prefix = branch_prefix(stage, batch)
+    leftovers = [ref for ref in branches(metadata) if ref.startswith(prefix)]
+    if stage != "merge":
+        leftovers += [
+            ref
+            for ref in branches(metadata)
+            if ref.startswith(f"{stage}_") and ref not in leftovers and _doomed(metadata, ref)
+        ]
+    catalog.remove_refs(namespace, name, leftovers)
+    branch = prefix + secrets.token_hex(4)
+    if main is not None:
+        catalog.set_ref(namespace, name, branch, main, tag=False)
+        return Branch(catalog, table, branch, main, main)
+    catalog.load(namespace, name).newFastAppend().toBranch(branch).commit()
+    head = catalog.metadata(namespace, name).refs[branch]
+    return Branch(catalog, table, branch, None, head)
+
+
+def branches(metadata: Metadata) -> list[str]:
+    """Every branch but main."""
+    return [ref for ref in metadata.refs if ref != "main" and ref not in metadata.tags]
+
+
+def branch_base(metadata: Metadata, name: str) -> int | None:
+    """The newest snapshot that a branch shares with main."""
+    main = {snapshot.id for snapshot in metadata.ancestors(metadata.refs.get("main"))}
+    line = metadata.ancestors(metadata.refs[name])
+    return next((snapshot.id for snapshot in line if snapshot.id in main), None)
+
+
+def _doomed(metadata: Metadata, name: str) -> bool:
+    return branch_base(metadata, name) != metadata.refs.get("main")
+
+
+def increment(catalog: Catalog, table: str, after: int | None, upto: int | None) -> DataFrame:
+    """The rows appended after one snapshot and up to another."""
+    reader = catalog.spark.read
+    name = quoted(CATALOG, *split(table))
+    if upto is None or after == upto:
+        return catalog.spark.table(name).limit(0)
+    if after is None:
+        return reader.option("versionAsOf", str(upto)).table(name)
+    options = {"start-snapshot-id": str(after), "end-snapshot-id": str(upto)}
+    return reader.options(**options).table(name)

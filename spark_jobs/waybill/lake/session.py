@@ -1,0 +1,148 @@
+"""Spark sessions: one of our own, and one per catalog on top of whatever session is there."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import ConfigurationError
+from waybill.lake.settings import (
+    CATALOG,
+    SESSION_SETTINGS,
+    catalog_properties,
+    local_catalog_folder,
+    spark_settings,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waybill.spec import Migration
+
+_sessions: dict[tuple[Any, ...], SparkSession] = {}
+_supplied: set[str] = set()
+
+
+def start_session(spec: Migration | None = None, name: str = "waybill") -> SparkSession:
+    """A session with the settings of every job; the one that is running where there is one.
+
+    Under spark-submit the submission's settings go before ours.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    _prepare_environment()
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings = spark_settings(spec)
+        if settings.setdefault("spark.master", "local[*]").startswith("local"):
+            settings.setdefault("spark.driver.host", "127.0.0.1")
+            settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
+            settings.setdefault("spark.ui.enabled", "false")
+            settings.setdefault("spark.driver.memory", "2g")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _prepare_environment() -> None:
+    """Workers run the same Python and find the library where this process found it."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # PySpark would print every failed query with its whole stack as one line of JSON.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    library = str(_library_folder())
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if library not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([library, *paths])
+
+
+def _library_folder() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+def lake_session(spark: SparkSession, spec: Migration) -> SparkSession:
+    """A session beside `spark` whose catalog `lake` is the migration's, made once per catalog.
+
+    It shares the context, its executors and its jars, but not its settings, so that any number of
+    migrations with different lakes run in one session, and the caller's is left as it is.
+
+    Raises:
+        ConfigurationError: the session has no Iceberg on its class path.
+    """
+    properties = catalog_properties(spec)
+    own = {key: value for key, value in spec.spark.items() if key.startswith("spark.sql.")}
+    application = str(spark.sparkContext.applicationId)
+    for known in [key for key in _sessions if key[0] != application]:
+        del _sessions[known]
+    identity = (application, tuple(sorted(properties.items())), tuple(sorted(own.items())))
+    session = _sessions.get(identity)
+    if session is None:
+        session = _new_session(spark, properties, own)
+        _sessions[identity] = session
+    return session
+
+
+def _new_session(
+    spark: SparkSession, properties: dict[str, str], own: dict[str, str]
+) -> SparkSession:
+    folder = local_catalog_folder(properties)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    _supply_library(spark)
+    session = spark.newSession()
+    conf = session.conf
+    partitions = 2 * spark.sparkContext.defaultParallelism
+    conf.set("spark.sql.shuffle.partitions", str(max(4, partitions)))
+    for key, value in {**SESSION_SETTINGS, **own}.items():
+        if conf.isModifiable(key):
+            conf.set(key, value)
+    conf.set(f"spark.sql.catalog.{CATALOG}", "org.apache.iceberg.spark.SparkCatalog")
+    for key, value in properties.items():
+        conf.set(f"spark.sql.catalog.{CATALOG}.{key}", value)
+    try:
+        # Loads the catalog while the new session is the active one.
+        session.sql(f"SHOW NAMESPACES IN {CATALOG}").schema  # noqa: B018
+    except Exception as error:
+        text = str(error)
+        if "ClassNotFound" in text or "Cannot find catalog plugin class" in text:
+            message = (
+                "this Spark session has no Iceberg: start it with the settings of "
+                "waybill.lake.spark_settings(), or leave the session out"
+            )
+            raise ConfigurationError(message) from error
+        raise
+    return session
+
+
+def _supply_library(spark: SparkSession) -> None:
+    """Send the library to the workers of a session that does not have it."""
+    context = spark.sparkContext
+    application = str(context.applicationId)
+    if application in _supplied:
+        return
+    _supplied.add(application)
+    if str(_library_folder()) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        return
+    if context.parallelize(["waybill"], 1).map(importlib.util.find_spec).map(bool).collect()[0]:
+        return
+    context.addPyFile(str(library_zip(Path(tempfile.mkdtemp(prefix="waybill-")))))
+
+
+def library_zip(folder: Path) -> Path:
+    """The library as a zip in `folder`, as `--py-files` takes it."""
+    root = _library_folder()
+    target = folder / "waybill.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted((root / "waybill").rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                archive.write(path, path.relative_to(root))
+    return target

@@ -1,0 +1,282 @@
+"""The lake of one migration: its tables, what was committed to them, and branches to write on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.errors import ConfigurationError
+from waybill.lake import commit as commits
+from waybill.lake.catalog import Catalog
+from waybill.lake.commit import Branch, Commit
+from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
+from waybill.lake.session import lake_session
+from waybill.lake.settings import CATALOG
+from waybill.layout import log_namespace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waybill.spec import Migration
+
+QUALIFIED = "waybill.table"
+"""Table property: the source table's name."""
+
+TABLE_PROPERTIES = {
+    "format-version": "2",
+    # Tasks write what they have; without these two every write would be shuffled or sorted.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "write.metadata.compression-codec": "gzip",
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+}
+"""Iceberg properties of every table."""
+
+
+class BranchInfo(NamedTuple):
+    """A branch that is waiting: written, not visible."""
+
+    name: str
+    head: int
+    commit: Commit | None
+
+
+class Lake:
+    """The Iceberg tables of one migration.
+
+    Attributes:
+        spark: the session whose catalog `lake` this is; use it for every query of the lake.
+        migration: name of the migration.
+    """
+
+    def __init__(self, spark: SparkSession, migration: str) -> None:
+        self.spark = spark
+        self.migration = migration
+        self._catalog = Catalog(spark)
+
+    @classmethod
+    def open(cls, spark: SparkSession, spec: Migration) -> Lake:
+        """The lake of a migration, whatever session is there; the session is left as it is.
+
+        Raises:
+            ConfigurationError: the catalog cannot be opened.
+        """
+        return cls(lake_session(spark, spec), spec.name)
+
+    # Names. A full name is `lake.<namespace>.<table>`, plain words that need no quotes.
+
+    def log(self, name: str) -> str:
+        """Full name of a batch table: archive, changes, outbox, published, runs."""
+        return f"{CATALOG}.{log_namespace(self.migration)}.{name}"
+
+    def merged(self, qualified: str) -> str:
+        """Full name of the merged table of a source table (`shop.orders` -> `…shop_orders`).
+
+        Two source tables whose names differ only in signs or case get different tables.
+        """
+        plain = table_name(qualified)
+        if self._catalog.exists(self.migration, plain):
+            owner = self._owner(plain)
+            if owner not in (None, qualified):
+                return f"{CATALOG}.{self.migration}.{distinct_name(qualified)}"
+        return f"{CATALOG}.{self.migration}.{plain}"
+
+    def merged_tables(self) -> dict[str, str]:
+        """Full names of the merged tables that are there, by source table, sorted."""
+        names = self._catalog.tables(self.migration)
+        owners = {name: self._owner(name) for name in names}
+        owned = {name if owner is None else owner: name for name, owner in owners.items()}
+        return {owner: f"{CATALOG}.{self.migration}.{owned[owner]}" for owner in sorted(owned)}
+
+    def _owner(self, name: str) -> str | None:
+        table = self._catalog.load(self.migration, name)
+        return table.properties().get(QUALIFIED)  # type: ignore[no-any-return]
+
+    # Tables.
+
+    def exists(self, table: str) -> bool:
+        """Whether the table is there."""
+        return self._catalog.exists(*commits.split(table))
+
+    def ensure(
+        self,
+        table: str,
+        schema: pa.Schema,
+        partition_by: tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> str:
+        """Make the table if it is not there, and add the columns that it lacks.
+
+        Args:
+            table: full name.
+            schema: its columns.
+            partition_by: columns to partition by, as they are.
+            properties: Iceberg properties beside `TABLE_PROPERTIES`.
+
+        Returns:
+            The full name.
+        """
+        namespace, name = commits.split(table)
+        if self._catalog.exists(namespace, name):
+            self._catalog.complete(namespace, name, schema)
+        else:
+            merged = {**TABLE_PROPERTIES, **(properties or {})}
+            self._catalog.create(namespace, name, schema, partition_by, merged)
+        return table
+
+    def ensure_merged(
+        self,
+        qualified: str,
+        schema: pa.Schema,
+        properties: Mapping[str, str] | None = None,
+    ) -> str:
+        """Make the merged table of a source table if it is not there.
+
+        Returns:
+            The full name.
+        """
+        table = self.merged(qualified)
+        self.ensure(table, schema, properties={QUALIFIED: qualified, **(properties or {})})
+        if self.merged(qualified) != table:
+            # Another table took the name in the same moment.
+            table = self.merged(qualified)
+            self.ensure(table, schema, properties={QUALIFIED: qualified, **(properties or {})})
+        return table
+
+    def properties(self, table: str) -> dict[str, str]:
+        """The table's Iceberg properties."""
+        return dict(self._catalog.load(*commits.split(table)).properties())
+
+    def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
+        """Set Iceberg properties of a table."""
+        update = self._catalog.load(*commits.split(table)).updateProperties()
+        for key, value in properties.items():
+            update = update.set(key, value)
+        update.commit()
+
+    # What was committed.
+
+    def head(self, table: str, ref: str = "main") -> int | None:
+        """Id of the snapshot that a branch or tag names; None if there is none."""
+        if not self.exists(table):
+            return None
+        return self._catalog.metadata(*commits.split(table)).refs.get(ref)
+
+    def commits(self, table: str, ref: str = "main") -> Iterator[Commit]:
+        """What stages committed to a branch, newest first."""
+        if not self.exists(table):
+            return
+        metadata = self._catalog.metadata(*commits.split(table))
+        for snapshot in metadata.ancestors(metadata.refs.get(ref)):
+            commit = commits.read_commit(snapshot)
+            if commit is not None:
+                yield commit
+
+    def find(self, table: str, stage: str, batch: str) -> Commit | None:
+        """The visible commit of a stage and batch, None if the batch has not been done."""
+        found = (c for c in self.commits(table) if c.stage == stage and c.batch == batch)
+        return next(found, None)
+
+    def last(self, table: str, stage: str) -> Commit | None:
+        """The newest visible commit of a stage, whose cursor the next batch starts from."""
+        return next((c for c in self.commits(table) if c.stage == stage), None)
+
+    # Writing.
+
+    def branch(self, table: str, stage: str, batch: str) -> Branch:
+        """A new branch from main for one run of a stage.
+
+        Branches that a killed run of the same stage and batch left behind are dropped; should that
+        run be alive after all, it ends with a `ConflictError`.
+        """
+        return commits.start_branch(self._catalog, table, stage, batch)
+
+    def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
+        """Branches of a stage (and batch) that are there and not visible."""
+        if not self.exists(table):
+            return []
+        metadata = self._catalog.metadata(*commits.split(table))
+        prefix = f"{stage}_" if batch is None else branch_prefix(stage, batch)
+        return [
+            BranchInfo(name, head, commits.read_commit(metadata.snapshots[head]))
+            for name, head in metadata.refs.items()
+            if name in commits.branches(metadata) and name.startswith(prefix)
+        ]
+
+    def reopen(self, table: str, name: str) -> Branch:
+        """A branch that another stage wrote, e.g. to judge or to fast-forward it.
+
+        Raises:
+            ConfigurationError: there is no such branch.
+        """
+        metadata = self._catalog.metadata(*commits.split(table))
+        if name not in commits.branches(metadata):
+            message = f"there is no branch {name} of {table}: run the stage that writes it again"
+            raise ConfigurationError(message)
+        base = commits.branch_base(metadata, name)
+        return Branch(self._catalog, table, name, base, metadata.refs[name])
+
+    # Reading.
+
+    def read(self, table: str, snapshot: int | None = None) -> DataFrame:
+        """The visible rows of a table, or those of an earlier snapshot."""
+        name = quoted(CATALOG, *commits.split(table))
+        if snapshot is None:
+            return self.spark.table(name)
+        return self.spark.read.option("versionAsOf", str(snapshot)).table(name)
+
+    def increment(self, table: str, after: int | None, upto: int | None) -> DataFrame:
+        """The rows appended after one snapshot (all rows if None) and up to another.
+
+        Rows that were appended and deleted again in between are among them.
+        """
+        return commits.increment(self._catalog, table, after, upto)
+
+    def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
+        """How many rows `increment` has, from the metadata alone.
+
+        Rows that were deleted again count too, as they do there; not so where `after` is None.
+        """
+        if upto is None or after == upto:
+            return 0
+        metadata = self._catalog.metadata(*commits.split(table))
+        if after is None:
+            return int(metadata.snapshots[upto].summary.get("total-records", 0))
+        total = 0
+        for snapshot in metadata.ancestors(upto):
+            if snapshot.id == after:
+                break
+            if snapshot.summary.get("operation", "append") == "append":
+                total += int(snapshot.summary.get("added-records", 0))
+        return total
+
+    def mark_read(self, table: str, consumer: str, snapshot: int | None) -> None:
+        """Note that a consumer has read up to a snapshot; what follows is kept from expiry."""
+        if snapshot is None:
+            return
+        namespace, name = commits.split(table)
+        ref = f"read_by_{consumer}"
+        if self._catalog.metadata(namespace, name).refs.get(ref) != snapshot:
+            self._catalog.set_ref(namespace, name, ref, snapshot, tag=True)
+
+    def read_marks(self, table: str) -> dict[str, int]:
+        """Up to which snapshot each consumer has read a table."""
+        if not self.exists(table):
+            return {}
+        metadata = self._catalog.metadata(*commits.split(table))
+        prefix = "read_by_"
+        return {
+            tag.removeprefix(prefix): metadata.refs[tag]
+            for tag in metadata.tags
+            if tag.startswith(prefix)
+        }
+
+    def tables(self) -> dict[str, list[str]]:
+        """Names of the tables that are there, by namespace."""
+        spaces: list[Any] = [self.migration, log_namespace(self.migration)]
+        return {space: self._catalog.tables(space) for space in spaces}

@@ -1,0 +1,60 @@
+"""One Spark session for every Spark test, and migrations with a lake of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from waybill.lake import Lake
+from waybill.lake.session import start_session
+from waybill.spec import Migration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session; a test that needs other settings makes `spark.newSession()`."""
+    session = start_session(None, "tests")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def migration(tmp_path: Path) -> Callable[..., Migration]:
+    """Makes a migration with a lake and a source folder in the test's own folder.
+
+    Keyword arguments are fields of the migration; `envelope` and `layout` are short for the
+    source's.
+    """
+
+    def make(name: str = "demo", **fields: Any) -> Migration:
+        source = fields.pop("source", None) or {
+            "files": {
+                "path": str(tmp_path / "in"),
+                "layout": fields.pop("layout", "lines"),
+                "topic": fields.pop("topic", "shop"),
+            },
+            "envelope": fields.pop("envelope", "canal"),
+            "settings": fields.pop("settings", {}),
+        }
+        (tmp_path / "in").mkdir(exist_ok=True)
+        data = {
+            "name": name,
+            "source": source,
+            "lake": {"warehouse": str(tmp_path / "lake")},
+            **fields,
+        }
+        return Migration.model_validate(data)
+
+    return make
+
+
+@pytest.fixture
+def lake(spark: SparkSession, migration: Callable[..., Migration]) -> Lake:
+    """An empty lake."""
+    return Lake.open(spark, migration())
