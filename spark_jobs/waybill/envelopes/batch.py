@@ -235,59 +235,6 @@ class MessageBatches:
             )
 
 
-class Conversion:
-    """Decodes and encodes in one step, message to message, without rows of `changes` between.
-
-    The command line and the benchmarks use it; the stages keep every change in the lake instead.
-
-    Args:
-        decoder: the source envelope's decoder.
-        encoder: the target envelope's encoder.
-        joiner: joins the halves of updates, None where the envelope has none.
-    """
-
-    def __init__(
-        self, decoder: Decoder, encoder: Encoder, joiner: PairJoiner | None = None
-    ) -> None:
-        self.encoder = encoder
-        self.source = ChangeBatches(decoder, "", joiner)
-        self.refused = 0
-        self.losses: dict[str, int] = {}
-
-    def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Keys and values in the target envelope, batch by batch."""
-        for batch in batches:
-            keys: list[bytes | None] = []
-            values: list[bytes | None] = []
-            for message in self.messages(messages_of(batch)):
-                keys.append(message.key)
-                values.append(message.value)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], schema=KEY_VALUE
-            )
-
-    def messages(self, messages: Iterator[Message]) -> Iterator[Encoded]:
-        """Messages of the target envelope; refused and lost ones are counted."""
-        encode = self.encoder.encode
-        losses: list[str] = []
-        for change in self.source.changes(messages):
-            if change.outcome != "ok":
-                self.refused += change.outcome == "refused"
-                continue
-            try:
-                yield from encode(change, losses)
-            except Refusal:
-                self.refused += 1
-            if losses:
-                for loss in losses:
-                    self.losses[loss] = self.losses.get(loss, 0) + 1
-                losses.clear()
-
-
-KEY_VALUE = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-"""What `Conversion` yields."""
-
-
 def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterator[Change]:
     """The changes that rows of `changes` stand for (accepted rows only)."""
     data = {name: batch.column(name).to_pylist() for name in _READ if name in batch.schema.names}

@@ -1,0 +1,162 @@
+"""`make bench`: every figure of docs/performance.md, from one run, side by side.
+
+Each measure runs in a process of its own. Ratios compare with what ran beside it on the same topic;
+single times are worth little on a shared machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from bench.topics import WRITERS, Topic, write_topics
+
+ROOT = Path(__file__).parent.parent
+console = Console(width=120)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+def measure(name: str, topic: Topic, **arguments: Any) -> dict[str, float] | None:
+    """Figures of one measure, None (with a line that says why) if it failed."""
+    given = {
+        "topic": {
+            "envelope": topic.envelope,
+            "lines": str(topic.lines),
+            "parquet": str(topic.parquet),
+            "messages": topic.messages,
+            "bytes": topic.bytes,
+        },
+        **arguments,
+    }
+    path = os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")])
+    run = subprocess.run(
+        [sys.executable, "-m", "bench.measures", name, json.dumps(given)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    if run.returncode:
+        why = run.stderr.strip().splitlines()[-1:] or ["no output"]
+        console.print(f"{name} {topic.envelope} {arguments}: {why[0]}", style="red")
+        return None
+    figures: dict[str, float] = json.loads(run.stdout.strip().splitlines()[-1])
+    figures["rate"] = figures["messages"] / figures["seconds"]
+    return figures
+
+
+def cell(figures: dict[str, float] | None, base: dict[str, float] | None = None) -> str:
+    """Thousand messages a second, and the ratio to `base`."""
+    if figures is None:
+        return "failed"
+    text = f"{figures['rate'] / 1000:.0f}"
+    return text if base is None else f"{text} ({figures['rate'] / base['rate']:.2f})"
+
+
+def memory(figures: dict[str, float] | None) -> str:
+    """Peak memory in MiB."""
+    return "" if figures is None else f"{figures['peak_mb']:.0f}"
+
+
+def convert_in_spark(topics: dict[str, Topic], envelopes: list[str]) -> None:
+    """Every pair inside mapInArrow, beside orjson and the JVM."""
+    table = Table(title="Convert in Spark, local[2], thousand messages/s (ratio to orjson alone)")
+    for name in ("from", "orjson", "JVM json", *(f"to {e}" for e in envelopes), "peak MiB"):
+        table.add_column(name, justify="left" if name == "from" else "right")
+    for source in envelopes:
+        topic = topics[source]
+        base = measure("spark_orjson", topic)
+        jvm = measure("spark_jvm", topic) if source in ("canal", "debezium-json") else None
+        ours = [measure("spark_convert", topic, target=target) for target in envelopes]
+        table.add_row(
+            source,
+            cell(base),
+            cell(jvm, base) if jvm else "",
+            *(cell(figures, base) for figures in ours),
+            memory(max((f for f in ours if f), key=lambda f: f["peak_mb"], default=None)),
+        )
+    console.print(table)
+
+
+def convert_in_process(topics: dict[str, Topic], envelopes: list[str]) -> None:
+    """`waybill convert`, lines to lines, beside orjson and DuckDB."""
+    table = Table(title="Convert in process, lines to lines, thousand messages/s (ratio to orjson)")
+    names = ("from", "orjson", "DuckDB, 2 threads", "processes", *(f"to {e}" for e in envelopes))
+    for name in (*names, "peak MiB"):
+        table.add_column(name, justify="left" if name == "from" else "right")
+    other_way = {"canal": "debezium-json", "debezium-json": "canal"}
+    for source in envelopes:
+        topic = topics[source]
+        base = measure("orjson_lines", topic)
+        duck = measure("duckdb_convert", topic) if source in other_way else None
+        for processes in (1, 2):
+            ours = {
+                target: measure("in_process", topic, target=target, processes=processes)
+                for target in envelopes
+            }
+            table.add_row(
+                source if processes == 1 else "",
+                cell(base) if processes == 1 else "",
+                cell(duck) if duck and processes == 1 else "",
+                str(processes),
+                *(cell(figures, base) for figures in ours.values()),
+                memory(max((f for f in ours.values() if f), key=lambda f: f["peak_mb"])),
+            )
+            mirror = ours.get(other_way.get(source, ""))
+            if duck and mirror and processes == 2:
+                ratio = mirror["rate"] / duck["rate"]
+                console.print(f"{source} -> {other_way[source]}: {ratio:.2f} of DuckDB")
+    console.print(table)
+
+
+def lake_stages(topics: dict[str, Topic]) -> None:
+    """Archive, convert and merge of a whole batch through the lake."""
+    table = Table(title="Stages over the lake, local[2], thousand rows/s")
+    for name in ("topic", "snapshot", "convert", "merge", "peak MiB"):
+        table.add_column(name, justify="left" if name == "topic" else "right")
+    for source in ("canal", "datahub-blob"):
+        topic = topics[source]
+        figures = measure("stages", topic)
+        if figures is None:
+            continue
+        rates = [
+            f"{topic.messages / figures[s] / 1000:.0f}" for s in ("snapshot", "convert", "merge")
+        ]
+        table.add_row(source, *rates, memory(figures))
+    console.print(table)
+
+
+@app.command()
+def main(
+    messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
+    keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
+    only: Annotated[list[str] | None, typer.Option(help="spark, process or lake.")] = None,
+    envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
+    folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
+) -> None:
+    """Measure conversion and stages beside the alternatives, on generated topics."""
+    envelopes = envelope or list(WRITERS)
+    topics = write_topics(folder, messages, keys)
+    for topic in topics.values():
+        size = topic.bytes / topic.messages
+        console.print(f"{topic.envelope}: {topic.messages:,} messages, {size:.0f} bytes each")
+    parts = only or ["spark", "process", "lake"]
+    if "spark" in parts:
+        convert_in_spark(topics, envelopes)
+    if "process" in parts:
+        convert_in_process(topics, envelopes)
+    if "lake" in parts:
+        lake_stages(topics)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,224 @@
+"""One measure per call, in a process of its own, so that time and memory are its own.
+
+`python -m bench.measures NAME ARGUMENTS…` prints one JSON object: messages, seconds, peak_mb.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from bench import baselines
+from bench.topics import DECLARED, Topic
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+REPEATS = 3
+"""The first run warms up; the best of the others counts, as the machine is noisy."""
+
+
+class PeakMemory:
+    """Peak resident memory of this process and its children, sampled, in MiB."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        me = psutil.Process()
+        while not self._stop.wait(0.1):
+            total = 0
+            for process in [me, *me.children(recursive=True)]:
+                try:
+                    total += process.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            self.peak = max(self.peak, total / 2**20)
+
+
+def spark_session(scratch: Path) -> SparkSession:
+    """A local session on two cores, set up as the stages set it up."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.local.dir", str(scratch))
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def best(work: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """The shortest of the runs after the first, in seconds."""
+    times = []
+    for _ in range(repeats + 1):
+        start = time.monotonic()
+        work()
+        times.append(time.monotonic() - start)
+    return min(times[1:])
+
+
+def convert_job(topic: Topic, target: str, output: Path | None = None) -> Any:
+    """The conversion of a topic, as `waybill convert` is told it."""
+    from waybill.inprocess.job import ConvertJob
+    from waybill.spec import Table, table_rules
+
+    tables = {name: Table.model_validate(table) for name, table in DECLARED.items()}
+    return ConvertJob(
+        source=topic.envelope,
+        target=target,
+        input=str(topic.lines),
+        output=str(output or "-"),
+        decode_settings=SETTINGS.get(topic.envelope, {}),
+        rules=table_rules(tables),
+    )
+
+
+def refuse(message: Any, index: int, kind: str, sentence: str) -> None:
+    """A benchmark's topics hold nothing to refuse."""
+    text = f"offset {message.offset}, row {index}: {kind}: {sentence}"
+    raise AssertionError(text)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {"debezium-json": {"decimal_mode": "string"}}
+"""What reading the topics needs to be told."""
+
+
+def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Keys and values in the target envelope, batch by batch."""
+    import pyarrow as pa
+
+    from waybill.envelopes.batch import messages_of
+
+    converter = job.converter(refuse)
+    for batch in batches:
+        out: list[Any] = []
+        converter.convert(messages_of(batch), out)
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array([encoded.key for encoded in out], pa.binary()),
+                pa.array([encoded.value for encoded in out], pa.binary()),
+            ],
+            names=["key", "value"],
+        )
+    # Halves whose partner is in another task are the stage's business, not the conversion's.
+    converter.account.waiting = len(converter.finish())
+
+
+def spark_convert(topic: Topic, target: str, scratch: Path) -> dict[str, float]:
+    """Messages through `Conversion` inside mapInArrow."""
+    spark = spark_session(scratch)
+    frame = baselines.read(spark, topic).cache()
+    frame.count()
+    job = convert_job(topic, target)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return converted(job, batches)
+
+    seconds = best(lambda: baselines.drain(frame.mapInArrow(run, "key binary, value binary")))
+    return {"seconds": seconds}
+
+
+def spark_orjson(topic: Topic, scratch: Path) -> dict[str, float]:
+    """The baseline (a): orjson loads and dumps inside mapInArrow."""
+    spark = spark_session(scratch)
+    frame = baselines.read(spark, topic).cache()
+    frame.count()
+    work = baselines.identity_json
+    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, "key binary, value binary")))
+    return {"seconds": seconds}
+
+
+def spark_jvm(topic: Topic, scratch: Path) -> dict[str, float]:
+    """The baseline (c): from_json and to_json in the JVM."""
+    spark = spark_session(scratch)
+    frame = baselines.read(spark, topic).cache()
+    frame.count()
+    seconds = best(lambda: baselines.drain(baselines.spark_json(frame, topic.envelope)))
+    return {"seconds": seconds}
+
+
+def duckdb_convert(topic: Topic, scratch: Path) -> dict[str, float]:
+    """The baseline (d): DuckDB, lines to lines."""
+    work = {
+        "canal": baselines.duckdb_canal_to_debezium,
+        "debezium-json": baselines.duckdb_debezium_to_canal,
+    }[topic.envelope]
+    out = scratch / "duckdb"
+
+    def run() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        work(topic.lines, out)
+
+    return {"seconds": best(run)}
+
+
+def in_process(topic: Topic, target: str, processes: int, scratch: Path) -> dict[str, float]:
+    """`waybill convert`, lines to lines, its start-up left out."""
+    from waybill.inprocess.run import convert_file
+
+    job = convert_job(topic, target, scratch / "out.jsonl")
+    return {"seconds": best(lambda: convert_file(job, processes=processes))}
+
+
+def orjson_lines(topic: Topic, scratch: Path) -> dict[str, float]:
+    """orjson loads and dumps, lines to lines, in one process."""
+    import orjson
+
+    def run() -> None:
+        with topic.lines.open("rb") as source, (scratch / "out.jsonl").open("wb") as out:
+            for line in source:
+                out.write(orjson.dumps(orjson.loads(line)) + b"\n")
+
+    return {"seconds": best(run)}
+
+
+MEASURES: dict[str, Callable[..., dict[str, float]]] = {
+    "spark_convert": spark_convert,
+    "spark_orjson": spark_orjson,
+    "spark_jvm": spark_jvm,
+    "duckdb_convert": duckdb_convert,
+    "in_process": in_process,
+    "orjson_lines": orjson_lines,
+}
+
+
+def main(name: str, arguments: str) -> None:
+    """Run one measure and print its figures."""
+    given = json.loads(arguments)
+    topic = given.pop("topic")
+    topic = Topic(**{**topic, "lines": Path(topic["lines"]), "parquet": Path(topic["parquet"])})
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
+        figures = MEASURES[name](topic=topic, scratch=Path(folder), **given)
+    print(json.dumps({"messages": topic.messages, **figures, "peak_mb": round(memory.peak)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
