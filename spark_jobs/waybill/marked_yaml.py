@@ -126,7 +126,7 @@ def _build(
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, item, (*at, i), lines, around) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node)  # type: ignore[no-untyped-call]
+        return loader.construct_object(node)
     own = [_key(key) for key, _ in node.value if key.tag != f"{_TAG}merge"]
     loader.flatten_mapping(node)
     data: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""Conversion of files without Spark: message by message, in blocks, in bounded memory."""

@@ -1,0 +1,59 @@
+"""Counts of one conversion, such that what came in equals what went out and what was left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from waybill.report import StageReport
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts of messages; those of several workers are added with `add`."""
+
+    messages: int = 0
+    written: int = 0
+    extra: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    losses: Counter[str] = field(default_factory=Counter)
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def add(self, other: Account) -> None:
+        """Take over the counts of another account."""
+        self.messages += other.messages
+        self.written += other.written
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.extra.update(other.extra)
+        self.refused.update(other.refused)
+        self.skipped.update(other.skipped)
+        self.losses.update(other.losses)
+
+    @property
+    def flawed(self) -> bool:
+        """Whether anything was refused or lost."""
+        return bool(self.refused or self.losses)
+
+    def report(self, target: str, seconds: float) -> StageReport:
+        """The counts as the report of a stage.
+
+        Raises:
+            ReconciliationError: the counts do not add up.
+        """
+        report = StageReport(
+            stage="convert",
+            batch="",
+            rows_in=self.messages,
+            extra_in=dict(self.extra),
+            rows_out=self.written,
+            refused=dict(self.refused),
+            skipped=dict(self.skipped),
+            losses={target: dict(self.losses)} if self.losses else {},
+            details={"bytes_in": self.bytes_in, "bytes_out": self.bytes_out},
+            seconds=seconds,
+        )
+        report.reconcile()
+        return report

@@ -1,0 +1,216 @@
+"""The way of one message: decoded, halves joined, keys checked, encoded, counted.
+
+This is what `convert` does in Spark (`envelopes.batch`), without Arrow and without a lake between
+decoding and encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import ConfigurationError, Refusal, WaybillError
+from waybill.inprocess.account import Account
+from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Encoded, Envelope, Settings
+    from waybill.tables import TableRules
+
+Refuse = Callable[[Message, int, str, str], None]
+"""Takes a refused message: the message, the row in it, the kind and the sentence."""
+
+JOINED = "first half of an update, joined"
+NOT_IN_TARGET = "the target has no word for it"
+
+
+class Converter:
+    """Converts messages of one envelope into another, one after the other.
+
+    Args:
+        source: the envelope that is read.
+        target: the envelope that is written.
+        rules: declared tables.
+        decode_settings: settings of the source.
+        encode_settings: settings of the target.
+        refuse: what happens to a refused message.
+        keep_halves: leave halves of updates whose partner is not here to the caller, in
+            `open_halves`, instead of refusing them.
+    """
+
+    def __init__(
+        self,
+        source: Envelope,
+        target: Envelope,
+        rules: TableRules,
+        decode_settings: Settings,
+        encode_settings: Settings,
+        refuse: Refuse,
+        keep_halves: bool = False,
+    ) -> None:
+        if source.decoder is None:
+            raise ConfigurationError(f"{source.name!r} cannot be read; see `waybill formats`")
+        if target.encoder is None:
+            raise ConfigurationError(f"{target.name!r} cannot be written; see `waybill formats`")
+        self.decoder = source.decoder(decode_settings, rules)
+        self.encoder = target.encoder(encode_settings)
+        self.joiner = PairJoiner() if source.pairs else None
+        self.account = Account()
+        self.open_halves: list[tuple[int, Change]] | None = [] if keep_halves else None
+        self._refuse = refuse
+        self._losses: list[str] = []
+        self._keys = _KeysPresent()
+
+    def convert(
+        self, messages: Iterable[Message], out: list[Encoded], origins: list[Message] | None = None
+    ) -> None:
+        """Append what `messages` become to `out`.
+
+        Args:
+            messages: what is read.
+            out: takes the written messages, in order.
+            origins: takes for each of them the message that it was made from, if given.
+        """
+        decode, account = self.decoder.decode, self.account
+        for message in messages:
+            try:
+                changes = decode(message)
+            except Refusal as refusal:
+                self._take_refusal(message, refusal)
+                continue
+            except Exception as error:
+                raise self._broken("reading", message, error) from error
+            if len(changes) != 1:
+                if changes:
+                    account.extra["further rows of a message"] += len(changes) - 1
+                else:
+                    account.skipped["no change"] += 1
+            for change in changes:
+                if change.outcome == "ok" and change.half is None:
+                    self._write(change, out, origins)
+                else:
+                    self._settle(change, out, origins)
+
+    def settle_half(
+        self, message: Message, index: int, out: list[Encoded], origins: list[Message] | None
+    ) -> None:
+        """Go on with a half that another converter left open; the message is counted already."""
+        for change in self.decoder.decode(message):
+            if change.index == index and change.half is not None:
+                self._settle(change, out, origins)
+
+    def finish(self) -> list[Change]:
+        """The halves still waiting for their partner; refused unless `keep_halves`."""
+        rest = self.joiner.rest() if self.joiner is not None else []
+        if self.open_halves is None:
+            for half in rest:
+                self._take_refusal(half.message, _alone(half))
+        return rest
+
+    def refuse_written(self, message: Message, sentence: str) -> None:
+        """Refuse a message for what it became in the target."""
+        self._take_refusal(message, Refusal("encoding", sentence))
+
+    def _write(self, change: Change, out: list[Encoded], origins: list[Message] | None) -> None:
+        losses, account = self._losses, self.account
+        try:
+            if change.operation in ROW_OPERATIONS:
+                present = self._keys[change.schema]
+                if present is not None:
+                    present(change)
+            written = self.encoder.encode(change, losses)
+        except Refusal as refusal:
+            self._take_refusal(change.message, refusal, change.index)
+            written = None
+        except Exception as error:
+            raise self._broken("writing", change.message, error) from error
+        if losses:
+            account.losses.update(losses)
+            losses.clear()
+        if written is None:
+            return
+        out += written
+        if origins is not None:
+            origins += [change.message] * len(written)
+        if len(written) != 1:
+            if written:
+                account.extra["further messages of a change"] += len(written) - 1
+            else:
+                account.skipped[NOT_IN_TARGET] += 1
+
+    def _settle(self, change: Change, out: list[Encoded], origins: list[Message] | None) -> None:
+        """A change that is refused, skipped or half of an update."""
+        if change.outcome == "refused":
+            refusal = Refusal(change.reason_kind or "shape", change.reason or "", change.index)
+            self._take_refusal(change.message, refusal)
+        elif change.outcome == "skipped":
+            self.account.skipped[change.reason_kind or "no change"] += 1
+        elif self.joiner is None:
+            self._lone_half(change, out)
+        else:
+            for settled in self.joiner.push(change):
+                if settled.outcome != "ok":
+                    self._settle(settled, out, origins)
+                elif settled.half is None:
+                    self.account.skipped[JOINED] += 1
+                    self._write(settled, out, origins)
+                else:
+                    self._lone_half(settled, out)
+
+    def _lone_half(self, half: Change, out: list[Encoded]) -> None:
+        if self.open_halves is None:
+            self._take_refusal(half.message, _alone(half))
+        else:
+            self.open_halves.append((len(out), half))
+
+    def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
+        self.account.refused[refusal.kind] += 1
+        at = index if refusal.index is None else refusal.index
+        self._refuse(message, at, refusal.kind, refusal.sentence)
+
+    def _broken(self, doing: str, message: Message, error: Exception) -> WaybillError:
+        place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
+        return WaybillError(
+            f"{doing} the message at {place} failed with {type(error).__name__}: {error}; "
+            "this is a fault of the envelope's code, not of the message: please report it"
+        )
+
+
+class _KeysPresent(dict[TableSchema, "Callable[[Change], None] | None"]):
+    """For each schema a check that the key columns are in the row; None where there is no key."""
+
+    def __missing__(self, schema: TableSchema) -> Callable[[Change], None] | None:
+        check = self[schema] = _key_check(schema)
+        return check
+
+
+def _key_check(schema: TableSchema) -> Callable[[Change], None] | None:
+    if not schema.key:
+        return None
+    fields = schema.key_fields
+    get: Callable[[Any], Any] = attrgetter(*fields)
+
+    if len(fields) == 1:
+
+        def one(change: Change) -> None:
+            image = change.before if change.after is None else change.after
+            if image is not None and get(image) is UNSET:
+                change.key_image()  # says which column is not there
+
+        return one
+
+    def several(change: Change) -> None:
+        image = change.before if change.after is None else change.after
+        if image is not None and UNSET in get(image):
+            change.key_image()
+
+    return several
+
+
+def _alone(half: Change) -> Refusal:
+    other = "after" if half.half == "before" else "before"
+    return Refusal("pair", f"the {other} half of this update is not in the input", half.index)

@@ -1,0 +1,105 @@
+"""One conversion of a file: what is read, what is written, and with which settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from waybill.envelopes import registry
+from waybill.errors import ConfigurationError
+from waybill.inprocess.converter import Converter, Refuse
+from waybill.inprocess.lines import STANDARD
+from waybill.nearest import did_you_mean
+from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Envelope, Settings
+
+
+@dataclass(frozen=True)
+class ConvertJob:
+    """A conversion; plain data, so that it crosses to worker processes.
+
+    Attributes:
+        source: name of the envelope that is read.
+        target: name of the envelope that is written.
+        input: a file, or `-`.
+        output: a file, or `-`.
+        decode_settings: what reading needs to be told.
+        encode_settings: what writing needs to be told.
+        rules: declared tables.
+    """
+
+    source: str
+    target: str
+    input: str
+    output: str
+    decode_settings: Mapping[str, Any] = field(default_factory=dict)
+    encode_settings: Mapping[str, Any] = field(default_factory=dict)
+    rules: TableRules = field(default_factory=TableRules)
+
+    @property
+    def topic(self) -> str:
+        """Name of the topic that the input stands for: the file's name before its first dot."""
+        return _stem(self.input)
+
+    @property
+    def target_topic(self) -> str:
+        """Name of the topic that the output stands for."""
+        return _stem(self.output)
+
+    def declared_losses(self) -> dict[str, str]:
+        """What the target cannot carry, as the declarations say it."""
+        return registry.get(self.source).losses_to(registry.get(self.target))
+
+    def converter(self, refuse: Refuse, keep_halves: bool = False) -> Converter:
+        """A converter for this job.
+
+        Raises:
+            ConfigurationError: an envelope is not known, not read or not written, or a setting is
+                wrong.
+        """
+        source, target = registry.get(self.source), registry.get(self.target)
+        return Converter(
+            source,
+            target,
+            self.rules,
+            checked_settings(source.decode_settings, self.decode_settings, source, "from"),
+            checked_settings(target.encode_settings, self.encode_settings, target, "to"),
+            refuse,
+            keep_halves,
+        )
+
+
+def checked_settings(
+    model: type[Settings], values: Mapping[str, Any], envelope: Envelope, side: str
+) -> Settings:
+    """Settings of an envelope from plain values.
+
+    Raises:
+        ConfigurationError: names every wrong setting of them.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        wrong = []
+        for item in error.errors(include_url=False, include_input=False, include_context=False):
+            name = ".".join(str(part) for part in item["loc"])
+            if item["type"] == "extra_forbidden":
+                hint = did_you_mean(name, model.model_fields)
+                wrong.append(f"{side}.{name} is no setting of {envelope.name}{hint}")
+            elif item["type"] == "missing":
+                wrong.append(f"{side}.{name} is missing: {envelope.name} needs to be told")
+            else:
+                wrong.append(f"{side}.{name}: {item['msg']}")
+        raise ConfigurationError("\n".join(wrong)) from error
+
+
+def _stem(path: str) -> str:
+    if path == STANDARD:
+        return "messages"
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    return name.split(".", 1)[0] or "messages"

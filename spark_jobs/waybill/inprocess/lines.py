@@ -1,0 +1,105 @@
+"""Files of lines, one message value a line, in blocks of whole lines.
+
+Lines end at a line feed and nowhere else: JSON text may hold every other kind of line end.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import IO, cast
+
+from waybill.errors import ConfigurationError
+
+BLOCK = 4 << 20
+"""Bytes that are read at once."""
+
+STANDARD = "-"
+"""Standard input or output, where a file is named."""
+
+
+def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
+    """A stream of the bytes of a file of lines; `.gz` is unpacked.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
+    if path == STANDARD:
+        return nullcontext(sys.stdin.buffer)
+    try:
+        if path.endswith(".gz"):
+            return cast("IO[bytes]", gzip.open(path, "rb"))
+        return Path(path).open("rb")
+    except OSError as error:
+        message = f"{path} cannot be read ({error.strerror}); name a file of messages"
+        raise ConfigurationError(message) from error
+
+
+def line_blocks(stream: IO[bytes], size: int = BLOCK) -> Iterator[bytes]:
+    """Blocks of whole lines, without the line feed of the last one.
+
+    A block of n line feeds holds n + 1 lines. A file that ends without a line feed is read to
+    its end.
+    """
+    # What stands in a pipe is taken as it comes, so that a slow writer is not waited for.
+    read: Callable[[int], bytes] = stream.read
+    if isinstance(stream, io.BufferedReader) and not stream.seekable():
+        read = stream.read1
+    rest: list[bytes] = []
+    while chunk := read(size):
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            rest.append(chunk)
+            continue
+        rest.append(chunk[:cut])
+        yield b"".join(rest)
+        rest = [chunk[cut + 1 :]] if cut + 1 < len(chunk) else []
+    if rest:
+        yield b"".join(rest)
+
+
+class OutputFile:
+    """A file that is there whole or not at all: written beside its name, renamed at the end."""
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path)
+        self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        self._stream: IO[bytes] | None = None
+
+    def __enter__(self) -> IO[bytes]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.name.endswith(".gz"):
+                self._stream = cast("IO[bytes]", gzip.open(self._beside, "wb", compresslevel=6))
+            else:
+                self._stream = self._beside.open("wb")
+        except OSError as error:
+            message = f"{self.path} cannot be written ({error.strerror})"
+            raise ConfigurationError(message) from error
+        return self._stream
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        if kind is None:
+            self._beside.replace(self.path)
+        else:
+            self._beside.unlink(missing_ok=True)
+
+
+def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
+    """A stream to write to: standard output, or a file that appears when it is whole."""
+    if path == STANDARD:
+        return nullcontext(sys.stdout.buffer)
+    return OutputFile(path)

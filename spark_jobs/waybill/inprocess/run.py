@@ -1,0 +1,205 @@
+"""Converts a whole file, in one process or in several, and says what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import IO, TYPE_CHECKING
+
+from waybill.errors import ConfigurationError
+from waybill.inprocess.lines import STANDARD, line_blocks, open_lines, open_output
+from waybill.inprocess.quarantine import quarantine_line
+from waybill.records import Message
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Encoded
+    from waybill.inprocess.account import Account
+    from waybill.inprocess.converter import Converter
+    from waybill.inprocess.job import ConvertJob
+
+TOMBSTONE = "a null value cannot be a line"
+BLANK = "blank line"
+LINES = (".jsonl", ".json", ".txt", ".ndjson")
+PARQUET = ".parquet"
+
+Progress = Callable[[int], None]
+"""Told how many bytes were read since it was told last."""
+
+
+def layout_of(path: str) -> str:
+    """`lines` or `parquet`, by the suffix.
+
+    Raises:
+        ConfigurationError: the suffix is neither.
+    """
+    name = path.removesuffix(".gz")
+    if path == STANDARD or name.endswith(LINES):
+        return "lines"
+    if path.endswith(PARQUET):
+        return "parquet"
+    known = ", ".join((*LINES, PARQUET))
+    message = f"{path}: the suffix says what a file holds; use one of {known} (or - for a pipe)"
+    raise ConfigurationError(message)
+
+
+def convert_file(
+    job: ConvertJob,
+    quarantine: str | None = None,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Account, float]:
+    """Convert a file.
+
+    The output appears under its name when it is whole. Memory does not grow with the input.
+
+    Args:
+        job: what is converted into what.
+        quarantine: file for the refused messages; they are only counted where it is None.
+        processes: how many processes convert a file of lines. The order of the output is the same.
+        progress: told about the bytes read.
+
+    Returns:
+        The counts, and the seconds it took.
+
+    Raises:
+        ConfigurationError: a file, an envelope or a setting is wrong.
+    """
+    started = time.monotonic()
+    tell = progress or _silent
+    reads, writes = layout_of(job.input), layout_of(job.output)
+    if job.input != STANDARD and job.input in (job.output, quarantine):
+        raise ConfigurationError(f"{job.input} would be overwritten; name another output")
+    if processes > 1 and (reads, writes) != ("lines", "lines"):
+        raise ConfigurationError("--processes works from lines to lines only; leave it out")
+    with ExitStack() as stack:
+        aside = stack.enter_context(_quarantine(quarantine))
+
+        def refuse(message: Message, index: int, kind: str, sentence: str) -> None:
+            if aside is not None:
+                aside.write(quarantine_line(message, index, kind, sentence))
+
+        converter = job.converter(refuse, keep_halves=processes > 1)
+        if processes > 1:
+            from waybill.inprocess.parallel import convert_parallel
+
+            source = stack.enter_context(open_lines(job.input))
+            sink = stack.enter_context(open_output(job.output))
+            convert_parallel(job, converter, line_blocks(source), sink, aside, processes, tell)
+        else:
+            blocks = _blocks(job, reads, converter.account, tell, stack)
+            if writes == "lines":
+                sink = stack.enter_context(open_output(job.output))
+                _to_lines(converter, blocks, sink)
+            else:
+                _to_parquet(converter, blocks, job, stack)
+    return converter.account, time.monotonic() - started
+
+
+def _silent(_: int) -> None:
+    """No one watches."""
+
+
+def _quarantine(path: str | None) -> AbstractContextManager[IO[bytes] | None]:
+    return nullcontext(None) if path is None else open_output(path)
+
+
+def _blocks(
+    job: ConvertJob, layout: str, account: Account, tell: Progress, stack: ExitStack
+) -> Iterator[list[Message]]:
+    """The messages of the input, block by block, counted."""
+    if layout == "parquet":
+        from waybill.inprocess.kafka_files import read_messages
+
+        for messages in read_messages(job.input, job.topic, tell):
+            account.messages += len(messages)
+            account.bytes_in += sum([len(m.value) for m in messages if m.value is not None])
+            yield messages
+        return
+    first = 0
+    for block in line_blocks(stack.enter_context(open_lines(job.input))):
+        messages, first = messages_of_block(block, job.topic, first, account)
+        yield messages
+        tell(len(block) + 1)
+
+
+def messages_of_block(
+    block: bytes, topic: str, first: int, account: Account
+) -> tuple[list[Message], int]:
+    """The messages of a block of lines, and the number of the line after it.
+
+    Args:
+        block: whole lines without the last line feed.
+        topic: the messages' topic.
+        first: number of the first line, which is its message's offset.
+        account: counts them; blank lines are no messages and count as skipped.
+    """
+    lines = block.split(b"\n")
+    account.messages += len(lines)
+    account.bytes_in += len(block) + 1
+    messages = [
+        Message(topic, 0, offset, None, None, line)
+        for offset, line in enumerate(lines, first)
+        if line and line != b"\r"
+    ]
+    if len(messages) != len(lines):
+        account.skipped[BLANK] += len(lines) - len(messages)
+    return messages, first + len(lines)
+
+
+def _to_lines(converter: Converter, blocks: Iterator[list[Message]], sink: IO[bytes]) -> None:
+    out: list[Encoded] = []
+    origins: list[Message] = []
+    for messages in blocks:
+        converter.convert(messages, out, origins)
+        sink.write(lines_of(out, origins, converter))
+        out.clear()
+        origins.clear()
+    converter.finish()
+    sink.flush()
+
+
+def lines_of(written: list[Encoded], origins: list[Message], converter: Converter) -> bytes:
+    """Written messages as lines; what cannot be a line is counted and left out."""
+    account = converter.account
+    values = [encoded.value for encoded in written]
+    if None in values:
+        keep = [i for i, value in enumerate(values) if value is not None]
+        account.skipped[TOMBSTONE] += len(values) - len(keep)
+        values, origins = [values[i] for i in keep], [origins[i] for i in keep]
+    if not values:
+        return b""
+    values.append(b"")
+    text = b"\n".join(values)  # type: ignore[arg-type]
+    if text.count(b"\n") != len(values) - 1:
+        values.pop()
+        broken = {i for i, value in enumerate(values) if value is not None and b"\n" in value}
+        for i in sorted(broken):
+            converter.refuse_written(origins[i], "it holds a line feed: write a .parquet file")
+        values = [value for i, value in enumerate(values) if i not in broken]
+        values.append(b"")
+        text = b"\n".join(values)  # type: ignore[arg-type]
+    account.written += len(values) - 1
+    account.bytes_out += len(text)
+    return text
+
+
+def _to_parquet(
+    converter: Converter, blocks: Iterator[list[Message]], job: ConvertJob, stack: ExitStack
+) -> None:
+    from waybill.inprocess.kafka_files import MessageFile
+
+    if job.output == STANDARD:
+        raise ConfigurationError("Parquet cannot be written to a pipe; name a file")
+    sink = stack.enter_context(open_output(job.output))
+    file = stack.enter_context(MessageFile(sink, job.target_topic))
+    out: list[Encoded] = []
+    origins: list[Message] = []
+    account = converter.account
+    for messages in blocks:
+        converter.convert(messages, out, origins)
+        account.bytes_out += file.write(out, origins)
+        account.written += len(out)
+        out.clear()
+        origins.clear()
+    converter.finish()
