@@ -1,0 +1,166 @@
+"""Notations of dates and times: the canonical ISO 8601 text and what the envelopes write.
+
+Fraction digits are carried as text, so none is added, dropped or rounded. Wall clock times are
+never shifted. A text that is no valid time (`0000-00-00 00:00:00`, February 30) stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from waybill.errors import ConfigurationError
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
+_SECOND = timedelta(seconds=1)
+_EPOCH_SECONDS = re.compile(r"(-?)([0-9]{1,12})(?:\.([0-9]{1,12}))?")
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
+_FRACTION = re.compile(r"\.[0-9]{1,12}")
+_ZONE_ID = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
+
+
+def is_wall_clock(text: str) -> bool:
+    """Whether a text is a date, any one character, and a time of day with seconds, all valid."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    # What else the parser takes: basic and week forms, missing seconds, commas, zones.
+    return (
+        len(text) >= 19
+        and text[4] == text[7] == "-"
+        and text[13] == text[16] == ":"
+        and parsed.tzinfo is None
+        and (len(text) == 19 or _FRACTION.fullmatch(text, 19) is not None)
+    )
+
+
+def iso_from_blank(text: str) -> str:
+    """`2020-01-01 00:00:00.5` as `2020-01-01T00:00:00.5`; anything else stays as it is."""
+    if text[10:11] == " " and is_wall_clock(text):
+        return f"{text[:10]}T{text[11:]}"
+    return text
+
+
+def blank_from_iso(text: str) -> str:
+    """`2020-01-01T00:00:00.5` as `2020-01-01 00:00:00.5`; anything else stays as it is."""
+    if text[10:11] == "T" and is_wall_clock(text):
+        return f"{text[:10]} {text[11:]}"
+    return text
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """The time zone of an IANA name.
+
+    Raises:
+        ConfigurationError: there is no such zone.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        message = f"there is no time zone {name!r}; name one as Asia/Shanghai or UTC"
+        raise ConfigurationError(message) from None
+
+
+def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
+    """A function from wall clock texts of a zone to UTC texts that end in Z.
+
+    Of the two instants of an hour that the clocks went through twice, the first is taken.
+    Texts that are no valid time stay as they are.
+    """
+    if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):
+        return _utc_from_utc_wall
+
+    def convert(text: str) -> str:
+        if text[10:11] not in (" ", "T") or not is_wall_clock(text):
+            return text
+        wall = datetime.fromisoformat(text[:19])
+        offset = zone.utcoffset(wall)
+        try:
+            instant = wall if offset is None else wall - offset
+        except OverflowError:
+            return text
+        return f"{instant.isoformat()}{text[19:]}Z"
+
+    return convert
+
+
+def _utc_from_utc_wall(text: str) -> str:
+    if text[10:11] in (" ", "T") and is_wall_clock(text):
+        return f"{text[:10]}T{text[11:]}Z"
+    return text
+
+
+def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
+    """A function from UTC texts that end in Z to wall clock texts of a zone, with a blank.
+
+    Anything but a valid UTC text stays as it is.
+    """
+
+    def convert(text: str) -> str:
+        if text[-1:] != "Z" or text[10:11] != "T" or not is_wall_clock(text[:-1]):
+            return text
+        instant = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
+        try:
+            wall = instant.astimezone(zone)
+        except OverflowError:
+            return text
+        return f"{wall.replace(tzinfo=None).isoformat(' ')}{text[19:-1]}"
+
+    if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):
+        return _utc_wall_from_utc
+    return convert
+
+
+def _utc_wall_from_utc(text: str) -> str:
+    if text[-1:] == "Z" and text[10:11] == "T" and is_wall_clock(text[:-1]):
+        return f"{text[:10]} {text[11:-1]}"
+    return text
+
+
+def utc_from_epoch(text: str) -> str:
+    """Decimal seconds since 1970 (`1606233662.012345`) as a UTC text; anything else stays."""
+    match = _EPOCH_SECONDS.fullmatch(text)
+    if match is None:
+        return text
+    minus, whole, fraction = match.groups()
+    seconds = int(whole)
+    if minus:
+        seconds = -seconds
+        if fraction is not None and fraction.strip("0"):
+            # Before 1970 the fraction of the wall clock counts up from the second before.
+            width = len(fraction)
+            seconds, fraction = seconds - 1, f"{10**width - int(fraction):0{width}d}"
+    if not _EARLIEST <= seconds <= _LATEST:
+        return text
+    instant = (_EPOCH + timedelta(seconds=seconds)).isoformat()
+    return f"{instant}Z" if fraction is None else f"{instant}.{fraction}Z"
+
+
+def epoch_from_utc(text: str) -> str:
+    """A UTC text as decimal seconds since 1970, fraction digits kept; anything else stays."""
+    if text[-1:] != "Z" or text[10:11] != "T" or not is_wall_clock(text[:-1]):
+        return text
+    seconds = (datetime.fromisoformat(text[:19]) - _EPOCH) // _SECOND
+    fraction = text[20:-1]
+    if not fraction:
+        return str(seconds)
+    if seconds >= 0 or not fraction.strip("0"):
+        return f"{seconds}.{fraction}"
+    width = len(fraction)
+    return f"-{-seconds - 1}.{10**width - int(fraction):0{width}d}"
+
+
+def utc_from_zoned(text: str) -> str:
+    """`2020-11-25 00:01:02.5 Asia/Shanghai` as a UTC text; anything else stays as it is."""
+    wall, _, zone = text.rpartition(" ")
+    if not wall or _ZONE_ID.fullmatch(zone) is None or zone[:1].isdigit():
+        return text
+    try:
+        found = zone_named(zone)
+    except ConfigurationError:
+        return text
+    converted = utc_from_wall(found)(wall)
+    return text if converted == wall else converted
