@@ -46,7 +46,8 @@ class LogicalType(NamedTuple):
 
     Attributes:
         kind: a name of the type table (int8 … uint64, decimal, number, float64, string, …).
-        precision: digits of a decimal, bits of a bit string; None where the kind has none.
+        precision: digits of a decimal, bits of a bit string, digits of the second of a time or
+            timestamp that a migration declares so; None where there is none or it is not told.
         scale: digits after the point of a decimal.
     """
 
@@ -57,8 +58,8 @@ class LogicalType(NamedTuple):
     def __str__(self) -> str:
         if self.kind == "decimal":
             return f"decimal({self.precision},{self.scale})"
-        if self.kind == "bit":
-            return f"bit({self.precision})"
+        if self.precision is not None:
+            return f"{self.kind}({self.precision})"
         return self.kind
 
     @property
@@ -141,6 +142,8 @@ _SQL = {
     "timestamp with time zone": "timestamptz",
     "year": "int16",
 }
+_TEMPORAL = ("time", "timestamp", "timestamptz")
+_ZONE = re.compile(r"(time|timestamp)\s*\(\s*(\d+)\s*\)\s*(with|without) time zone")
 _TYPE = re.compile(
     r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s)*)\Z", re.S
 )
@@ -153,13 +156,16 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     `timestamp` is the wall clock without zone, as in standard SQL). With `mysql`, TIMESTAMP is an
     instant (`timestamptz`) and `int8` has 8 bytes.
 
+    Times and timestamps keep their digits of the second (`timestamp(3)`) only without a dialect,
+    that is where a migration declares them: envelopes that count time in units need to be told.
+
     Raises:
         ValueError: the name is not known.
     """
     lowered = text.strip().lower()
     if lowered in PLAIN_KINDS and not dialect:
         return LogicalType(lowered)
-    match = _TYPE.match(lowered)
+    match = _TYPE.match(_ZONE.sub(r"\1 \3 time zone(\2)", lowered))
     if match is None:
         raise ValueError(f"{text!r} is not a column type")
     name, arguments, suffix = match[1], match[2], match[3]
@@ -168,6 +174,8 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     numbers = [int(n) for n in re.findall(r"\d+", arguments or "")]
     found = _numeric(name, numbers, "unsigned" in suffix) or _named(name, dialect)
     if found is not None:
+        if numbers and not dialect and found.kind in _TEMPORAL:
+            return LogicalType(found.kind, min(numbers[0], 12))
         return found
     known = ", ".join(sorted(PLAIN_KINDS))
     raise ValueError(

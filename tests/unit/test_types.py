@@ -20,7 +20,12 @@ from waybill.types import LogicalType, parse_type
         ("int8", "", "int8"),
         ("int8", "postgresql", "int64"),
         ("timestamp(6)", "mysql", "timestamptz"),
-        ("timestamp(6)", "", "timestamp"),
+        ("timestamp(6)", "", "timestamp(6)"),
+        ("datetime(3)", "", "timestamp(3)"),
+        ("datetime(3)", "mysql", "timestamp"),
+        ("timestamp(0) without time zone", "", "timestamp(0)"),
+        ("timestamp(3) with time zone", "postgresql", "timestamptz"),
+        ("time(3)", "", "time(3)"),
         ("timestamp", "", "timestamp"),
         ("double precision", "", "float64"),
         ("enum('new','it''s (odd)','完成')", "mysql", "enum"),
@@ -46,3 +51,4 @@ def test_every_logical_type_reads_back() -> None:
         assert parse_type(str(LogicalType(kind))) == LogicalType(kind)
     assert parse_type(str(LogicalType("decimal", 38, 10))) == LogicalType("decimal", 38, 10)
     assert parse_type(str(LogicalType("bit", 12))) == LogicalType("bit", 12)
+    assert parse_type(str(LogicalType("time", 0))) == LogicalType("time", 0)
