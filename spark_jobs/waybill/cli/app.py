@@ -1,0 +1,276 @@
+"""The commands and their options. The work is done by modules that are imported when it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = """
+Moves change-data-capture topics between the envelopes that replication tools write.
+
+A migration is one YAML file. [bold]check[/] it, [bold]run[/] it, look at what it made with
+[bold]table[/], [bold]changes[/] and [bold]quarantine[/]. [bold]convert[/] turns a file of messages
+into another envelope without any of that.
+
+[dim]Example:[/]  waybill run migrations/shop.yaml
+
+Add --debug to any command to see a traceback when it fails.
+"""
+
+app = typer.Typer(
+    name="waybill",
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+quarantine = typer.Typer(
+    no_args_is_help=True,
+    help="""The messages that were refused, with the reason and their exact bytes.
+
+[dim]Example:[/]  waybill quarantine list migrations/shop.yaml""",
+)
+app.add_typer(quarantine, name="quarantine")
+
+Specification = Annotated[
+    Path, typer.Argument(metavar="MIGRATION.yaml", help="The migration's file.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line, not a table.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"waybill {version('waybill')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def run(
+    migration: Specification,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Stop after this stage: snapshot, convert, merge, validate, publish."),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Id of the batch; the id of a finished batch changes nothing."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Run all stages of a migration here, on local Spark, without Airflow.
+
+    Prints the waybill: what came in, what went out, what was refused and why. Ends with 3 if the
+    quality gate said no; nothing is published then.
+
+    [dim]Example:[/]  waybill run migrations/shop.yaml --until merge
+    """
+    from waybill.cli.run import run_command
+
+    run_command(migration, until, batch, json)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Option("--from", metavar="ENVELOPE", help="What is read.")],
+    target: Annotated[str, typer.Option("--to", metavar="ENVELOPE", help="What is written.")],
+    input_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help=".jsonl, .json, .txt (also .gz), .parquet, or - for a pipe."
+        ),
+    ],
+    output_file: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="The same; appears when it is whole.")
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="SIDE.KEY=VALUE",
+            help="A setting of an envelope: from.… or to.…; see waybill formats NAME.",
+        ),
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="YAML file of keys and column types the input leaves out.")
+    ] = None,
+    schemas: Annotated[
+        Path | None, typer.Option(help="JSON file of schemas that are not in the messages.")
+    ] = None,
+    quarantine_file: Annotated[
+        str | None, typer.Option("--quarantine", help="Write refused messages to this .jsonl file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the counts to this JSON file.")] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="Work on a file of lines in several processes.")
+    ] = 1,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 4 if anything was refused or lost.")
+    ] = False,
+) -> None:
+    """Convert a file of messages from one envelope into another, without Spark.
+
+    Lines hold one message value each and end at a line feed; Parquet has Kafka's columns. Works in
+    bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept.
+
+    [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
+    [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to oms-default - - | head
+    """
+    from waybill.cli.convert import Conversion, convert_command
+
+    convert_command(
+        Conversion(
+            source=source,
+            target=target,
+            input=input_file,
+            output=output_file,
+            settings=settings or [],
+            tables=tables,
+            schemas=schemas,
+            quarantine=quarantine_file,
+            report=report,
+            processes=processes,
+            strict=strict,
+        )
+    )
+
+
+@app.command()
+def check(migration: Specification, json: AsJson = False) -> None:
+    """Check everything that can be checked without moving data.
+
+    The file itself, the source and the lake, what each target cannot carry, and a sample of the
+    messages. Ends with 2 if something has to be mended first.
+
+    [dim]Example:[/]  waybill check migrations/shop.yaml
+    """
+    from waybill.cli.check import check_command
+
+    check_command(migration, json)
+
+
+@app.command()
+def formats(
+    name: Annotated[
+        str | None, typer.Argument(help="One envelope, with its settings.", show_default=False)
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """List the envelopes and what each can carry, or describe one of them.
+
+    [dim]Example:[/]  waybill formats canal
+    """
+    from waybill.cli.formats import formats_command
+
+    formats_command(name, json)
+
+
+@app.command()
+def table(
+    migration: Specification,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DB.TABLE", help="May be left out where there is only one.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the rows to this .jsonl file.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Print the rows of a merged table as exact text, sorted by key.
+
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
+    """
+    from waybill.cli.tables import table_command
+
+    table_command(migration, name, output, json)
+
+
+@app.command()
+def changes(
+    migration: Specification,
+    table: Annotated[str | None, typer.Option(metavar="DB.TABLE", help="Only this table.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="""Only this row: its key, as 7 or '{"region": "eu", "no": "7"}'."""),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many changes.")] = 1000,
+    json: AsJson = False,
+) -> None:
+    """Print the history of a row, a table or everything, in the order that the merge uses.
+
+    [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --key 7
+    """
+    from waybill.cli.tables import changes_command
+
+    changes_command(migration, table, key, limit, json)
+
+
+@quarantine.command("list")
+def quarantine_list(
+    migration: Specification,
+    batch: Annotated[str | None, typer.Option(help="Only this batch.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this class of reason.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 100,
+    json: AsJson = False,
+) -> None:
+    """List the refused messages: where they came from and why they were refused.
+
+    [dim]Example:[/]  waybill quarantine list migrations/shop.yaml --kind value
+    """
+    from waybill.cli.quarantine import list_command
+
+    list_command(migration, batch, kind, limit, json)
+
+
+@quarantine.command("show")
+def quarantine_show(
+    migration: Specification,
+    position: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC/PARTITION/OFFSET",
+            help="As quarantine list prints it.",
+            show_default=False,
+        ),
+    ],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the exact bytes of the value and nothing else.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Show one refused message with its reason and its bytes.
+
+    [dim]Example:[/]  waybill quarantine show migrations/shop.yaml shop/0/42 --raw > message
+    """
+    from waybill.cli.quarantine import show_command
+
+    show_command(migration, position, raw, json)
+
+
+@app.command()
+def status(migration: Specification, json: AsJson = False) -> None:
+    """Say how far a migration is: cursors, lag, counts and the last word of the gate.
+
+    [dim]Example:[/]  waybill status migrations/shop.yaml
+    """
+    from waybill.cli.status import status_command
+
+    status_command(migration, json)

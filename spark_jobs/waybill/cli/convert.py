@@ -1,0 +1,143 @@
+"""`waybill convert`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.cli.output import byte_progress
+from waybill.envelopes import registry
+from waybill.errors import ConfigurationError
+from waybill.inprocess.job import ConvertJob
+from waybill.inprocess.lines import STANDARD
+from waybill.inprocess.run import convert_file, layout_of
+from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.inprocess.account import Account
+    from waybill.report import StageReport
+
+STRICT = 4
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The options of one call, as they were given."""
+
+    source: str
+    target: str
+    input: str
+    output: str
+    settings: list[str]
+    tables: Path | None
+    schemas: Path | None
+    quarantine: str | None
+    report: Path | None
+    processes: int
+    strict: bool
+
+
+def convert_command(given: Conversion) -> None:
+    """Convert a file, say what became of it, and leave with 4 under `--strict` if it is flawed."""
+    job = job_of(given)
+    size = None
+    if given.input != STANDARD and not given.input.endswith((".gz", ".parquet")):
+        path = Path(given.input)
+        size = path.stat().st_size if path.is_file() else None
+    with byte_progress(size) as progress:
+        account, seconds = convert_file(job, given.quarantine, given.processes, progress)
+    report = account.report(given.target, seconds)
+    if given.report is not None:
+        given.report.write_text(json.dumps(report_data(job, report)) + "\n", encoding="utf-8")
+    if account.flawed or sys.stderr.isatty():
+        sys.stderr.write(sentence(job, account, seconds) + "\n")
+    if given.strict and account.flawed:
+        sys.exit(STRICT)
+
+
+def job_of(given: Conversion) -> ConvertJob:
+    """The conversion that the options describe.
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
+    sides: dict[str, dict[str, Any]] = {"from": {}, "to": {}}
+    for text in given.settings:
+        name, equals, value = text.partition("=")
+        side, dot, key = name.partition(".")
+        if not (equals and dot and key and side in sides):
+            message = f"--set {text}: write --set from.KEY=VALUE or --set to.KEY=VALUE"
+            raise ConfigurationError(message)
+        sides[side][key] = _setting(value)
+    if given.schemas is not None:
+        _take_schemas(given, sides["from"])
+    rules = TableRules()
+    if given.tables is not None:
+        from waybill.spec_file import load_tables
+
+        rules = load_tables(given.tables)
+    for name in (given.input, given.output):
+        layout_of(name)
+    return ConvertJob(
+        given.source, given.target, given.input, given.output, sides["from"], sides["to"], rules
+    )
+
+
+def _setting(text: str) -> Any:
+    """Lists and mappings are written as JSON; everything else is text that the setting reads."""
+    if text[:1] in "[{" and text:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ConfigurationError(f"--set …={text} is not JSON: {error}") from error
+    return text
+
+
+def _take_schemas(given: Conversion, settings: dict[str, Any]) -> None:
+    model = registry.get(given.source).decode_settings
+    if "schemas" not in model.model_fields:
+        message = f"{given.source} takes no schemas, its messages say all: leave --schemas out"
+        raise ConfigurationError(message)
+    try:
+        settings["schemas"] = json.loads((given.schemas or Path()).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{given.schemas} cannot be read as JSON ({error}); name a file of schemas"
+        raise ConfigurationError(message) from error
+
+
+def report_data(job: ConvertJob, report: StageReport) -> dict[str, Any]:
+    """What `--report` writes."""
+    data = report.to_dict()
+    return {
+        "from": job.source,
+        "to": job.target,
+        "input": job.input,
+        "output": job.output,
+        "messages_in": data["rows_in"],
+        "messages_out": data["rows_out"],
+        "extra_in": data["extra_in"],
+        "refused": data["refused"],
+        "skipped": data["skipped"],
+        "losses": data["losses"].get(job.target, {}),
+        "declared_losses": job.declared_losses(),
+        **data["details"],
+        "seconds": round(data["seconds"], 3),
+    }
+
+
+def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
+    """The account as one sentence for a person."""
+    parts = [f"{account.messages} messages in, {account.written} out"]
+    for verb, counts in (
+        ("refused", account.refused),
+        ("skipped", account.skipped),
+        ("lost in", account.losses),
+    ):
+        if counts:
+            listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+            parts.append(f"{verb} {sum(counts.values())} ({listed})")
+    rate = account.messages / seconds if seconds else 0.0
+    return f"{job.source} to {job.target}: {'; '.join(parts)}; {seconds:.1f} s, {rate:.0f}/s"
