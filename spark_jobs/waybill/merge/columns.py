@@ -1,0 +1,205 @@
+"""The columns of a merged table: names and types in the lake for those of the source.
+
+A type in the lake holds every value of the logical type exactly; where there is none (numbers of
+more than 38 digits, times of day, intervals) the column is a string with the exact text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import SchemaChangeError
+
+if TYPE_CHECKING:
+    from waybill.records import TableSchema
+    from waybill.types import LogicalType
+
+KEY, ORDER, DELETED = "_waybill_key", "_waybill_order", "_waybill_deleted"
+IMAGE, SOURCES, BATCH = "_waybill_image", "_waybill_sources", "_waybill_batch"
+
+OWN_COLUMNS = {
+    KEY: "string",
+    ORDER: "string",
+    DELETED: "boolean",
+    IMAGE: "string",
+    SOURCES: "string",
+    BATCH: "string",
+}
+"""Columns that every merged table has beside the source's, with their types:
+
+- `_waybill_key`: key image as JSON text; one row or tombstone per key;
+- `_waybill_order`: order key of the change that made the row what it is;
+- `_waybill_deleted`: true for a tombstone;
+- `_waybill_image`: the row as text image, exact; null for a tombstone;
+- `_waybill_sources`: null if the newest change alone decides the row, else a JSON list of the
+  other keys whose changes went into it (`waybill.merge.rules.Row.sources`);
+- `_waybill_batch`: the batch that wrote the row.
+"""
+
+RESERVED = frozenset(
+    {
+        *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_change_type"),
+        *("_change_ordinal", "_commit_snapshot_id", "_row_id", "_last_updated_sequence_number"),
+    }
+)
+"""Names that Iceberg keeps for itself."""
+
+_TYPES = {
+    **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16"), "int"),
+    **dict.fromkeys(("int64", "uint32"), "bigint"),
+    "uint64": "decimal(20,0)",
+    "boolean": "boolean",
+    "float32": "float",
+    "float64": "double",
+    "bytes": "binary",
+    "bit": "binary",
+    "geometry": "binary",
+    "date": "date",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+}
+_WIDER = {("int", "bigint"), ("float", "double")}
+_DIGITS = {"int": 10, "bigint": 19}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+class Column(NamedTuple):
+    """One column of a merged table.
+
+    Attributes:
+        name: the source's name, as it stands in images.
+        lake: the name in the lake.
+        type: the Spark SQL type in the lake.
+        known: whether an envelope or the migration said the type; a column of unknown type takes
+            the type that is told later, as long as it is not in the lake.
+    """
+
+    name: str
+    lake: str
+    type: str
+    known: bool = True
+
+
+def lake_type(logical: LogicalType) -> str:
+    """The Spark SQL type that holds every value of a logical type exactly."""
+    if logical.kind == "decimal":
+        precision, scale = logical.precision or 0, logical.scale or 0
+        fits = 0 < precision <= 38 and 0 <= scale <= precision
+        return f"decimal({precision},{scale})" if fits else "string"
+    return _TYPES.get(logical.kind, "string")
+
+
+def lake_name(name: str, taken: Iterable[str]) -> str:
+    """The column name in the lake for a source column.
+
+    The source's own name, except where it differs from one that is `taken` only in case, is one of
+    Waybill's or Iceberg's own, is empty, or holds a dot, a back quote or a control character: then
+    its letters, digits and underscores with a hash of the exact name.
+    """
+    lowered = name.lower()
+    plain = (
+        re.fullmatch(r"[^.`\x00-\x1f\x7f]+", name) is not None
+        and not lowered.startswith("_waybill_")
+        and lowered not in RESERVED
+        and lowered not in {other.lower() for other in taken}
+    )
+    if plain:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^0-9A-Za-z_]', '_', name).strip('_') or 'column'}_{digest}"
+
+
+def extend(
+    columns: tuple[Column, ...],
+    schemas: Iterable[TableSchema],
+    declared: Mapping[str, LogicalType],
+    table: str,
+    in_lake: int,
+) -> tuple[Column, ...]:
+    """The columns of a table after changes with these schemas.
+
+    Args:
+        columns: those so far.
+        schemas: how the changes of the batch describe the table.
+        declared: types that the migration declares; they go before what a schema says.
+        table: qualified name, for the message.
+        in_lake: how many of `columns` are in the lake already, so that their types can only be
+            widened.
+
+    Raises:
+        SchemaChangeError: a type changed in a way that the column in the lake cannot follow.
+    """
+    found = {column.name: column for column in columns}
+    fixed = {column.name for column in columns[:in_lake]}
+    for schema in schemas:
+        for told in schema.columns:
+            logical = declared.get(told.name, told.type)
+            known = logical.kind != "unknown"
+            type_ = lake_type(logical)
+            have = found.get(told.name)
+            if have is None:
+                lake = lake_name(told.name, [column.lake for column in found.values()])
+                found[told.name] = Column(told.name, lake, type_, known)
+            elif known and told.name not in declared and not _fits_in(type_, have, fixed):
+                wider = _wider(have.type, type_, told.name in fixed)
+                if wider is None:
+                    raise SchemaChangeError(_sentence(table, have, logical))
+                found[told.name] = have._replace(type=wider)
+            elif known and not have.known and told.name not in fixed:
+                found[told.name] = have._replace(type=type_, known=True)
+            elif told.name in declared and have.type not in (type_, "string"):
+                if _wider(have.type, type_, True) != type_:
+                    raise SchemaChangeError(_sentence(table, have, logical))
+                found[told.name] = have._replace(type=type_)
+    return tuple(found.values())
+
+
+def _sentence(table: str, have: Column, logical: LogicalType) -> str:
+    example = f"tables: {{{table}: {{columns: {{{have.name}: string}}}}}}"
+    return (
+        f"column {have.name} of {table} is {have.type} in the lake and now comes as {logical}, "
+        "which does not fit: take the change back at the source, or declare a type that holds "
+        f"both, e.g. {example}, under a new migration name"
+    )
+
+
+def _fits_in(type_: str, have: Column, fixed: set[str]) -> bool:
+    """Whether a column can take values of another type as it is."""
+    if type_ == have.type:
+        return True
+    if have.type == "string":
+        return have.known or have.name in fixed
+    if (type_, have.type) in _WIDER:
+        return True
+    big, small = _DECIMAL.fullmatch(have.type), _DECIMAL.fullmatch(type_)
+    if big is None:
+        return False
+    whole = int(big[1]) - int(big[2])
+    if small is None:
+        return type_ in _DIGITS and whole >= _DIGITS[type_]
+    return int(small[2]) <= int(big[2]) and int(small[1]) - int(small[2]) <= whole
+
+
+def _wider(have: str, want: str, fixed: bool) -> str | None:
+    """The type that holds both, None if there is none that the column can become."""
+    if (have, want) in _WIDER:
+        return want
+    one, other = _as_decimal(have), _as_decimal(want)
+    if one is None or other is None:
+        return None
+    scale = max(one[1], other[1])
+    precision = max(one[0] - one[1], other[0] - other[1]) + scale
+    # Iceberg lets a decimal grow in precision only.
+    if precision > 38 or (fixed and (have in _DIGITS or scale != one[1])):
+        return None
+    return f"decimal({precision},{scale})"
+
+
+def _as_decimal(type_: str) -> tuple[int, int] | None:
+    if type_ in _DIGITS:
+        return _DIGITS[type_], 0
+    match = _DECIMAL.fullmatch(type_)
+    return None if match is None else (int(match[1]), int(match[2]))

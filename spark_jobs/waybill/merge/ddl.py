@@ -1,0 +1,184 @@
+"""What the text of a DDL statement says about the columns of existing rows.
+
+Only two things concern the merge: a new column whose value in existing rows no message will ever
+show (its default), and a column that got another name. Everything else shows in the images.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.types import LogicalType, parse_type
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
+_ALTER = re.compile(r"\s*(/\*.*?\*/\s*)*alter\b", re.IGNORECASE | re.DOTALL)
+
+
+class Alteration(NamedTuple):
+    """What a statement does to the columns of a table.
+
+    Attributes:
+        table: name parts of the table as the statement spells them, e.g. `("shop", "orders")`.
+        defaults: new columns whose existing rows hold a value, with its exact text.
+        renamed: old and new names.
+        unclear: new columns whose value in existing rows the text does not say.
+    """
+
+    table: tuple[str, ...] = ()
+    defaults: dict[str, str] = {}
+    renamed: tuple[tuple[str, str], ...] = ()
+    unclear: tuple[str, ...] = ()
+
+
+class UnreadableStatement(ValueError):
+    """An ALTER statement that could not be read."""
+
+
+def read_alteration(text: str, dialect: str = "") -> Alteration | None:
+    """What a statement says, None if it is no ALTER TABLE.
+
+    Args:
+        text: one statement.
+        dialect: the source's SQL (`mysql`, `postgresql`); both are tried where it is not known.
+
+    Raises:
+        UnreadableStatement: it alters something and cannot be read.
+    """
+    if not _ALTER.match(text):
+        return None
+    names = [_DIALECTS[dialect]] if dialect in _DIALECTS else ["mysql", "postgres"]
+    for name in names:
+        statement = _parse(text, name)
+        if statement is not None:
+            return _alteration(statement, name)
+    raise UnreadableStatement(text)
+
+
+def _parse(text: str, dialect: str) -> exp.Alter | None:
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    try:
+        statement = sqlglot.parse_one(text, dialect=dialect)
+    except SqlglotError:
+        return None
+    return statement if isinstance(statement, exp.Alter) else None
+
+
+def _alteration(statement: exp.Alter, dialect: str) -> Alteration:
+    from sqlglot import exp
+
+    defaults: dict[str, str] = {}
+    renamed: list[tuple[str, str]] = []
+    unclear: list[str] = []
+    for action in _actions(statement):
+        if isinstance(action, exp.ColumnDef):
+            value = _existing_value(action, dialect)
+            if value is _UNCLEAR:
+                unclear.append(action.name)
+            elif value is not None:
+                defaults[action.name] = value
+        elif isinstance(action, exp.RenameColumn):
+            renamed.append((action.this.name, action.args["to"].name))
+    renamed += _changed_names(statement)
+    table = statement.find(exp.Table)
+    parts = tuple(part.name for part in table.parts) if table is not None else ()
+    return Alteration(parts, defaults, tuple(renamed), tuple(unclear))
+
+
+def _actions(statement: exp.Alter) -> Iterator[Any]:
+    for action in statement.args.get("actions") or ():
+        # ADD (a INT, b INT) comes as one schema of columns.
+        yield from action.expressions if type(action).__name__ == "Schema" else (action,)
+
+
+def _changed_names(statement: exp.Alter) -> Iterator[tuple[str, str]]:
+    """MySQL's `CHANGE old new type`."""
+    for action in statement.args.get("actions") or ():
+        if type(action).__name__ in ("AlterColumn", "ModifyColumn", "ChangeColumn"):
+            new = action.args.get("rename_from")
+            if new is not None and new.name != action.this.name:
+                yield new.name, action.this.name
+
+
+_UNCLEAR: Any = object()
+
+
+def _existing_value(column: exp.ColumnDef, dialect: str) -> Any:
+    """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be told."""
+    from sqlglot import exp
+
+    logical = _logical(column, dialect)
+    default = column.find(exp.DefaultColumnConstraint)
+    if default is None:
+        return _implicit(logical) if dialect == "mysql" and _not_null(column) else None
+    value = default.this
+    while isinstance(value, exp.Cast | exp.Paren):
+        value = value.this
+    sign = ""
+    if isinstance(value, exp.Neg):
+        sign, value = "-", value.this
+    if isinstance(value, exp.Null):
+        return None
+    if isinstance(value, exp.Boolean):
+        word = bool(value.this)
+        is_flag = logical is not None and logical.kind == "boolean"
+        return ("true" if word else "false") if is_flag else str(int(word))
+    if not isinstance(value, exp.Literal) or logical is None:
+        return _UNCLEAR
+    return _as_text(sign + str(value.this), logical)
+
+
+def _logical(column: exp.ColumnDef, dialect: str) -> LogicalType | None:
+    kind = column.args.get("kind")
+    if kind is None:
+        return None
+    try:
+        return parse_type(kind.sql(dialect=dialect), "mysql" if dialect == "mysql" else "postgresql")
+    except ValueError:
+        return None
+
+
+def _not_null(column: exp.ColumnDef) -> bool:
+    from sqlglot import exp
+
+    found = column.find(exp.NotNullColumnConstraint)
+    return found is not None and not found.args.get("allow_null")
+
+
+def _implicit(logical: LogicalType | None) -> Any:
+    """What MySQL puts into existing rows of a NOT NULL column without a default."""
+    if logical is not None and (logical.is_integer or logical.kind == "decimal"):
+        return _as_text("0", logical)
+    return "" if logical is not None and logical.kind == "string" else _UNCLEAR
+
+
+def _as_text(text: str, logical: LogicalType) -> Any:
+    """A literal as the exact text that a value of the column has."""
+    kind = logical.kind
+    if kind in ("string", "json", "xml", "set", "enum"):
+        return text
+    if logical.is_integer or kind in ("decimal", "number"):
+        try:
+            number = Decimal(text)
+        except ArithmeticError:
+            return _UNCLEAR
+        scale = logical.scale if kind == "decimal" else 0 if logical.is_integer else None
+        if scale is None:
+            return format(number, "f")
+        exact = round(number, scale)
+        return format(exact, "f") if exact == number else _UNCLEAR
+    if kind == "boolean":
+        return {"0": "false", "1": "true"}.get(text, _UNCLEAR)
+    if kind in ("date", "timestamp") and re.fullmatch(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d)?", text):
+        return text.replace(" ", "T")
+    return _UNCLEAR

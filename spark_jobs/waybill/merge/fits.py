@@ -1,0 +1,129 @@
+"""Texts as values of a lake column: exactly, or not at all.
+
+For every type there is a SQL expression, null where the text is no value of the type, and the
+same rule in Python. The rules in Python are never more generous than those in SQL.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waybill.merge.columns import Column
+
+_DATE = r"-?[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6}0*)?)?"
+_SHAPES = {
+    "date": f"^{_DATE}$",
+    "timestamp_ntz": f"^{_DATE}[T ]{_TIME}$",
+    "timestamp": f"^{_DATE}[T ]{_TIME}Z$",
+}
+_NUMBER = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
+_FLOAT = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|NaN|-?Infinity", re.ASCII)
+_LARGEST = {"float": 3.4028235677973366e38, "double": float("inf")}
+
+
+def value_sql(text: str, type_: str) -> str:
+    """SQL for the value of a text, null if the text is no value of the type.
+
+    Args:
+        text: SQL of the text.
+        type_: a type of `waybill.merge.columns.lake_type`.
+    """
+    if type_ == "string":
+        return text
+    if type_ == "boolean":
+        return f"CASE {text} WHEN 'true' THEN true WHEN 'false' THEN false END"
+    if type_ == "binary":
+        return f"try_to_binary({text}, 'base64')"
+    cast = f"try_cast({text} AS {type_})"
+    if type_ in _SHAPES:
+        return f"CASE WHEN {text} RLIKE '{_SHAPES[type_]}' THEN {cast} END"
+    if type_ in ("float", "double"):
+        # Too large becomes infinite and too small becomes zero: neither is the value.
+        return (
+            f"CASE WHEN abs({cast}) = {type_}('Infinity') AND instr({text}, 'I') = 0 THEN NULL "
+            f"WHEN {cast} = 0 AND {text} RLIKE '^[^eE]*[1-9]' THEN NULL ELSE {cast} END"
+        )
+    if type_.startswith("decimal"):
+        scale = int(type_.rstrip(")").split(",")[1])
+        point = f"instr({text}, '.')"
+        return (
+            f"CASE WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
+            f"OR length(rtrim('0', {text})) - {point} <= {scale} THEN {cast} END"
+        )
+    return cast
+
+
+def fits(text: str, type_: str) -> bool:
+    """Whether a text is a value of a lake type."""
+    if type_ == "string":
+        return True
+    if type_ in _SHAPES:
+        return re.match(_SHAPES[type_], text) is not None and _is_moment(text)
+    if type_ == "boolean":
+        return text in ("true", "false")
+    if type_ == "binary":
+        return _is_base64(text)
+    if type_ in ("float", "double"):
+        return _is_float(text, type_)
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return False
+    if type_ in ("int", "bigint"):
+        bits = 31 if type_ == "int" else 63
+        return match[2] is None and -(2**bits) <= int(text) < 2**bits
+    precision, scale = (int(n) for n in re.findall(r"\d+", type_))
+    return (
+        len((match[2] or "").rstrip("0")) <= scale
+        and len(match[1].lstrip("0")) <= precision - scale
+    )
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _is_float(text: str, type_: str) -> bool:
+    if not _FLOAT.fullmatch(text):
+        return False
+    if text.endswith(("NaN", "Infinity")):
+        return True
+    value = abs(float(text))
+    digits = re.split("[eE]", text)[0]
+    smallest = 7.006492321624086e-46 if type_ == "float" else 0.0
+    return value < _LARGEST[type_] and (value > smallest or not re.search("[1-9]", digits))
+
+
+def _is_moment(text: str) -> bool:
+    sign = -1 if text.startswith("-") else 1
+    parts = [int(n) for n in re.findall(r"\d+", text.split(".")[0])]
+    year, month, day = sign * parts[0], parts[1], parts[2]
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    lengths = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+    limits = (24, 60, 60)
+    clock = all(n < limit for n, limit in zip(parts[3:], limits, strict=False))
+    return 1 <= month <= 12 and 1 <= day <= lengths[month - 1] and clock
+
+
+def misfit(image: Mapping[str, str | None], columns: Iterable[Column]) -> str | None:
+    """The sentence that says which value does not fit its column, None if all fit."""
+    for column in columns:
+        text = image.get(column.name)
+        if text is not None and not fits(text, column.type):
+            return misfit_sentence(column, text)
+    return None
+
+
+def misfit_sentence(column: Column, text: str) -> str:
+    """Why a text was refused by its column."""
+    shown = text if len(text) <= 60 else f"{text[:57]}…"
+    return f"column {column.name} is {column.type} in the lake and cannot hold {shown!r}"

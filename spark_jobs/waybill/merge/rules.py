@@ -1,0 +1,215 @@
+"""The rules of the merge: what the tables are, as a function of the changes.
+
+This module is the specification. It is plain Python and slow on purpose; the Spark merge must
+give the same tables and the same counts, whatever the batches, and calls `fold` itself for the
+few keys that one aggregate cannot settle.
+
+Every change has an order (`waybill.order`), plain text, compared byte by byte. The tables are what
+comes out when all changes ever seen are taken once each, from the lowest order to the highest:
+
+1. **Newest wins.** An image replaces the row of its key. So the highest order of a key decides,
+   and it does not matter when, in which batch or how often a change arrives.
+2. **Full rows are oldest.** Their order begins with a lower class than any change's, so they never
+   overwrite a change, and a delete of the same key hides them.
+3. **A delete leaves a tombstone**: the key and its order, without a row. An older change that
+   arrives later finds it and loses; a newer one puts a row there again.
+4. **A key change** (`old_key`) is two effects at one order: a tombstone for the old key, an image
+   for the new one.
+5. **TRUNCATE** takes away every row and every tombstone with a lower order, also those that
+   arrive later.
+6. **Absent is not null.** A column that an update leaves out keeps the value that the row has
+   just before; one that nobody ever gave is absent. An insert or a full row is whole: what it
+   leaves out is absent. A row that moved to another key takes what it leaves out from the last
+   row of its old key (PostgreSQL sends the large values of such a row only under the old key).
+7. **A new column with a default** gives the default to every row with a lower order that lacks
+   the column.
+8. **A change that does not fit is as if it had not come**: an image with a value that its column
+   cannot hold is refused, with both effects if it moves a key.
+
+Counts of a batch: every effect (a key change has two) is `out` if it is the newest of its key
+after the batch and was not there before, else `superseded`. Of the changes that do not fit, moves
+and those newer than what the batch leaves of their key are `refused`; older ones are superseded
+like others. Statements that add a column are no effects.
+
+Two limits stand until tables keep an order per column: a column that a table does not know yet is
+not missed in an image that leaves it out, so a row stays without it if an older image that has it
+arrives later; and a swap of two keys by two moves loses the row that moved first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+Values = Mapping[str, str | None]
+"""An image: exact text or null by column name; absent columns are not in it."""
+
+WHOLE = frozenset({"insert", "read"})
+"""Operations whose image is the whole row, so that nothing older shows through."""
+
+
+class Change(NamedTuple):
+    """One change of one table.
+
+    Attributes:
+        order: its place in the total order.
+        operation: read, insert, update, upsert, delete, truncate, or `column` (rule 7).
+        key: text of the row's key; for `truncate` and `column` empty.
+        image: the row after the change; for `column` the new column with its default.
+        old_key: the key that the row had before, where the change gave it another.
+        place: where the change came from; names it in quarantine.
+    """
+
+    order: str
+    operation: str
+    key: str = ""
+    image: Values | None = None
+    old_key: str | None = None
+    place: tuple[str, int, int, int] = ("", 0, 0, 0)
+
+
+class Row(NamedTuple):
+    """The state of one key.
+
+    Attributes:
+        order: of the newest effect.
+        image: the row; of a tombstone the row that it took away, if known.
+        live: False for a tombstone.
+        sources: None if the newest image alone decides the row; else the keys whose history it
+            depends on beside its own, so that an older change that arrives later is noticed.
+    """
+
+    order: str
+    image: Values | None
+    live: bool = True
+    sources: frozenset[str] | None = None
+
+
+Rows = dict[str, Row]
+
+
+def fold(rows: Rows, changes: Iterable[Change], columns: Iterable[str] = ()) -> Rows:
+    """Take changes in their order into `rows` (all of them older than the changes of their key).
+
+    Args:
+        rows: rows and tombstones by key; changed in place.
+        changes: in any order, each as often as it likes.
+        columns: columns of the table; an update that lacks one of them leaves `sources` open.
+    """
+    known = frozenset(columns)
+    for change in sorted(changes, key=lambda change: change.order):
+        if change.operation == "truncate":
+            rows.clear()
+        elif change.operation == "column":
+            _add_column(rows, change)
+        elif change.operation == "delete":
+            rows[change.key] = _tombstone(rows.get(change.key), change)
+        else:
+            rows[change.key] = _written(rows, change, known)
+            if change.old_key is not None:
+                rows[change.old_key] = _tombstone(rows.get(change.old_key), change)
+    return rows
+
+
+def _written(rows: Rows, change: Change, known: frozenset[str]) -> Row:
+    image = change.image or {}
+    if change.old_key is not None:
+        base, source = rows.get(change.old_key), frozenset({change.old_key})
+    elif change.operation in WHOLE:
+        return Row(change.order, image)
+    else:
+        base, source = rows.get(change.key), frozenset()
+        if base is not None and not base.live:
+            base = None
+    below: Values = {} if base is None or base.image is None else base.image
+    if known.union(below) <= image.keys():
+        return Row(change.order, image)
+    inherited = base.sources if base is not None and base.sources else frozenset()
+    return Row(change.order, {**below, **image}, sources=source | inherited)
+
+
+def _tombstone(row: Row | None, change: Change) -> Row:
+    if row is None:
+        return Row(change.order, None, live=False)
+    return Row(change.order, row.image, live=False, sources=row.sources)
+
+
+def _add_column(rows: Rows, change: Change) -> None:
+    for key, row in rows.items():
+        if row.image is not None and row.order < change.order:
+            rows[key] = row._replace(image={**(change.image or {}), **row.image})
+
+
+def effects(change: Change) -> tuple[str, ...]:
+    """The keys that a row change has an effect on."""
+    return (change.key,) if change.old_key is None else (change.key, change.old_key)
+
+
+class Counts(NamedTuple):
+    """The account of one batch: `came + second == out + superseded + refused`."""
+
+    came: int = 0
+    second: int = 0
+    out: int = 0
+    superseded: int = 0
+    refused: int = 0
+
+
+Misfit = Callable[[Values], str | None]
+"""Says why an image does not fit the table's columns, None if it fits."""
+
+
+class Table:
+    """A merged table as the rules define it: it keeps every change and starts anew each time.
+
+    Args:
+        columns: its columns.
+        misfit: what its columns cannot hold.
+    """
+
+    def __init__(self, columns: Iterable[str] = (), misfit: Misfit = lambda image: None) -> None:
+        self.columns = tuple(columns)
+        self.misfit = misfit
+        self.rows: Rows = {}
+        self.truncated = ""
+        self._kept: list[Change] = []
+
+    def apply(self, changes: Iterable[Change]) -> Counts:
+        """Take one batch."""
+        good: list[Change] = []
+        bad: list[Change] = []
+        for change in changes:
+            (good if change.image is None or not self.misfit(change.image) else bad).append(change)
+        before, truncated = self.rows, self.truncated
+        self._kept += good
+        self.rows = fold({}, self._kept, self.columns)
+        orders = [change.order for change in good if change.operation == "truncate"]
+        self.truncated = max([truncated, *orders])
+        refused = [change for change in bad if change.old_key is not None or self._wins(change)]
+        counted = [change for change in [*good, *bad] if change.operation != "column"]
+        second = sum(change.old_key is not None for change in good)
+        out = self._out(good, before) + (self.truncated > truncated)
+        superseded = len(counted) + second - out - len(refused)
+        return Counts(len(counted), second, out, superseded, len(refused))
+
+    def _wins(self, change: Change) -> bool:
+        row = self.rows.get(change.key)
+        return change.order > self.truncated and (row is None or change.order > row.order)
+
+    def _out(self, good: list[Change], before: Rows) -> int:
+        touched = {
+            key: change.order
+            for change in sorted(good, key=lambda change: change.order)
+            if change.operation not in ("truncate", "column")
+            for key in effects(change)
+        }
+        return sum(
+            key in self.rows
+            and self.rows[key].order == order
+            and (key not in before or before[key].order < order)
+            for key, order in touched.items()
+        )
+
+    def live(self) -> dict[str, Values]:
+        """The rows that people see, by key."""
+        return {key: row.image or {} for key, row in self.rows.items() if row.live}

@@ -1,0 +1,188 @@
+"""Histories of one table, made by a small imaginary database that knows its own final rows.
+
+The database applies every statement to its rows and writes it down as a change log would: whole
+or partial images, deletes, key changes in two notations, TRUNCATE, a column added with a default,
+values that the merged table cannot hold. What its rows are in the end is the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from waybill.merge.rules import Change
+from waybill.order import order_key
+
+COLUMNS = ("id", "n", "t", "tier")
+DEFAULT = "basic"
+MISFIT = "x"
+"""A value that no integer column holds."""
+
+Choose = Callable[[int], int]
+"""Gives a number from 0 to below n: hypothesis draws it, or a seeded generator."""
+
+
+def misfit(image) -> str | None:
+    """What the merged table's columns say to an image: `n` is an integer."""
+    n = image.get("n")
+    return None if n is None or n.lstrip("-").isdigit() else f"n cannot hold {n!r}"
+
+
+def key_text(number: int) -> str:
+    return '{"id":"%d"}' % number
+
+
+@dataclass
+class Source:
+    """The imaginary database and its log."""
+
+    choose: Choose
+    keys: int = 4
+    partial: bool = True
+    statements: bool = True
+    rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    sequence: int = 0
+    values: int = 0
+    altered: bool = False
+
+    def snapshot(self) -> None:
+        """Some rows that are there before the log begins."""
+        for number in range(self.choose(self.keys + 1)):
+            self.rows[number] = self._whole(number)
+            self._log("read", number, self.rows[number], full_row=True)
+
+    def run(self, steps: int) -> None:
+        actions = [self.insert, self.update, self.update, self.delete, self.move, self.bad_update]
+        if self.statements:
+            actions += [self.truncate, self.alter]
+        for _ in range(steps):
+            self.sequence += 1 + self.choose(3) * 499
+            actions[self.choose(len(actions))]()
+
+    def _value(self) -> str | None:
+        self.values += 1
+        return None if self.choose(6) == 0 else str(self.values)
+
+    def _whole(self, number: int) -> dict[str, str | None]:
+        row = {"id": str(number), "n": self._value(), "t": self._value()}
+        return {**row, "tier": self._value()} if self.altered else row
+
+    def _some(self, image: dict[str, str | None]) -> dict[str, str | None]:
+        """An image without some of the columns that are not the key."""
+        if not self.partial or self.choose(2):
+            return dict(image)
+        return {k: v for k, v in image.items() if k == "id" or self.choose(2)}
+
+    def _log(self, operation: str, number: int, image=None, old=None, full_row=False, index=0):
+        # A key's messages go to one partition, as a topic partitioned by key has them.
+        partition, offset = number % 2, len(self.changes)
+        order = order_key(
+            None if full_row else (self.sequence,), 1, partition, offset, index, full_row
+        )
+        self.changes.append(
+            Change(
+                order,
+                operation,
+                key_text(number),
+                None if image is None else dict(image),
+                None if old is None else key_text(old),
+                ("t", partition, offset, index),
+            )
+        )
+
+    def insert(self) -> None:
+        free = [n for n in range(self.keys) if n not in self.rows]
+        if free:
+            number = free[self.choose(len(free))]
+            self.rows[number] = self._whole(number)
+            self._log("insert", number, self.rows[number])
+
+    def update(self) -> None:
+        if self.rows:
+            number = sorted(self.rows)[self.choose(len(self.rows))]
+            shown = self._some(self.rows[number])
+            for name in shown:
+                if name != "id" and self.choose(2):
+                    shown[name] = self._value()
+            self.rows[number].update(shown)
+            self._log(("update", "upsert")[self.choose(2)], number, shown)
+
+    def delete(self) -> None:
+        if self.rows:
+            number = sorted(self.rows)[self.choose(len(self.rows))]
+            del self.rows[number]
+            self._log("delete", number)
+
+    def move(self) -> None:
+        free = [n for n in range(self.keys) if n not in self.rows]
+        if self.rows and free:
+            old = sorted(self.rows)[self.choose(len(self.rows))]
+            new = free[self.choose(len(free))]
+            row = {**self.rows[old], "id": str(new)}
+            notation, bad = self.choose(2), self.choose(8) == 0
+            image = self._some(row)
+            if bad and not notation:
+                self._log("update", new, {**image, "n": MISFIT}, old)
+                return
+            del self.rows[old]
+            self.rows[new] = row
+            if notation:
+                self._log("delete", old)
+            self._log("insert" if notation else "update", new, image, old, index=notation)
+
+    def bad_update(self) -> None:
+        if self.rows:
+            number = sorted(self.rows)[self.choose(len(self.rows))]
+            self._log("update", number, {**self._some(self.rows[number]), "n": MISFIT})
+
+    def truncate(self) -> None:
+        if self.choose(3) == 0:
+            self.rows.clear()
+            self._log("truncate", 0)
+
+    def alter(self) -> None:
+        if not self.altered and self.choose(2):
+            self.altered = True
+            self.rows = {n: {**row, "tier": DEFAULT} for n, row in self.rows.items()}
+            self._log("column", 0, {"tier": DEFAULT})
+
+    @property
+    def truth(self) -> dict[str, dict[str, str | None]]:
+        return {key_text(number): row for number, row in self.rows.items()}
+
+
+def again(change: Change, offset: int) -> Change:
+    """The same change delivered once more, at a later offset of its partition."""
+    kind, parts, rank, _position = change.order.split("/")
+    topic, partition, _offset, index = change.place
+    tail = order_key(None, 1, partition, offset, index).rsplit("/", 1)[1]
+    return change._replace(
+        order="/".join([kind, parts, rank, tail]), place=(topic, partition, offset, index)
+    )
+
+
+def history(choose: Choose, steps: int, **settings) -> Source:
+    """One history: rows of before, then changes."""
+    source = Source(choose, **settings)
+    source.snapshot()
+    source.run(steps)
+    return source
+
+
+def delivered(choose: Choose, changes: list[Change], shuffle: bool = True) -> list[list[Change]]:
+    """The changes in batches: some twice, in any order, split anywhere."""
+    sent = list(changes)
+    for offset in range(1000, 1000 + choose(4)):
+        if changes:
+            sent.append(again(changes[choose(len(changes))], offset))
+    if shuffle:
+        for i in range(len(sent) - 1, 0, -1):
+            j = choose(i + 1)
+            sent[i], sent[j] = sent[j], sent[i]
+    batches: list[list[Change]] = [[]]
+    for change in sent:
+        if choose(4) == 0:
+            batches.append([])
+        batches[-1].append(change)
+    return batches

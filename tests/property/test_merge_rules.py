@@ -1,0 +1,72 @@
+"""The rules of the merge against an imaginary database that knows its own rows."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.property.merge_histories import COLUMNS, delivered, history, misfit
+from waybill.merge.rules import Counts, Row, Table, fold
+
+
+def drawn(data):
+    return lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
+    choose = drawn(data)
+    source = history(choose, data.draw(st.integers(0, 25)))
+    table = Table(COLUMNS, misfit)
+    for batch in delivered(choose, source.changes):
+        counts = table.apply(batch)
+        assert counts.came + counts.second == counts.out + counts.superseded + counts.refused
+        assert min(counts) >= 0
+    assert table.live() == source.truth
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_batch_taken_twice_changes_nothing(data):
+    choose = drawn(data)
+    source = history(choose, data.draw(st.integers(0, 15)))
+    table = Table(COLUMNS, misfit)
+    for batch in delivered(choose, source.changes):
+        table.apply(batch)
+        rows = dict(table.rows)
+        counts = table.apply(batch)
+        assert table.rows == rows
+        assert counts.out == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_going_on_from_kept_rows_is_starting_anew(data):
+    """What lets an increment be folded into stored rows when nothing in it is late."""
+    choose = drawn(data)
+    source = history(choose, data.draw(st.integers(0, 15)))
+    changes = [c for c in source.changes if c.image is None or not misfit(c.image)]
+    cut = choose(len(changes) + 1)
+    assert fold(fold({}, changes[:cut]), changes[cut:]) == fold({}, changes)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_a_row_without_sources_depends_on_its_newest_image_alone(data):
+    """What lets one aggregate decide a key: `sources` is None only where nothing older shows."""
+    choose = drawn(data)
+    source = history(choose, data.draw(st.integers(0, 20)), statements=False)
+    changes = [c for c in source.changes if c.image is None or not misfit(c.image)]
+    newest = {}
+    for change in sorted(changes, key=lambda c: c.order):
+        newest[change.key] = change
+    for key, row in fold({}, changes, COLUMNS[:3]).items():
+        if row.live and row.sources is None:
+            assert row == Row(newest[key].order, newest[key].image)
+
+
+def test_no_changes():
+    table = Table()
+    assert table.apply([]) == Counts()
+    assert table.live() == {}
