@@ -1,7 +1,7 @@
 """The columns of the lake's tables, as Arrow schemas, and the names they live under.
 
-Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `published` and `runs`; namespace
-`<migration>` holds the merged tables.
+Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `merges`, `published` and `runs`;
+namespace `<migration>` holds the merged tables.
 """
 
 from __future__ import annotations
@@ -91,6 +91,64 @@ OUTBOX = pa.schema(
 `topic, partition, offset, index` name the change it was made from, `message` counts the messages
 of one change, `table` is qualified. `outcome` is `ok`, `skipped` (the target has no word for the
 change; `losses` says what was given up) or `refused` (writing it would have changed a value).
+"""
+
+
+MERGES = pa.schema(
+    [
+        ("batch", pa.string()),
+        ("kind", pa.string()),
+        ("table", pa.string()),
+        ("key", pa.string()),
+        ("order_key", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("index", pa.int32()),
+        ("reason_kind", pa.string()),
+        ("reason", pa.string()),
+        ("body", pa.string()),
+    ]
+)
+"""What the merge did, batch by batch. `kind` is the partition column:
+
+- `state`: one row per batch, what the merge remembers after it (`body`, JSON);
+- `refused`: a change that its table cannot hold, with its place, its reason and its image (`body`).
+"""
+
+
+PUBLISHED = pa.schema(
+    [
+        ("batch", pa.string()),
+        ("target", pa.string()),
+        ("part", pa.int32()),
+        ("place", pa.string()),
+        ("messages", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sha256", pa.string()),
+        ("first", pa.string()),
+        ("last", pa.string()),
+        ("manifest", pa.string()),
+    ]
+)
+"""One row per part that was sent. `place` is the file (or topic partition and offsets), `first` and
+`last` name the changes of its first and last message (topic/partition/offset/index)."""
+
+RUNS = pa.schema(
+    [
+        ("batch", pa.string()),
+        ("stage", pa.string()),
+        ("outcome", pa.string()),
+        ("time", TIMESTAMP),
+        ("report", pa.string()),
+        ("result", pa.string()),
+    ]
+)
+"""One row per judgement of a batch by the gate.
+
+`outcome` is `passed`, `reported` (failures were let through by `on_failure: report`) or `failed`;
+`result` is the gate's JSON. A snapshot stamped `validate` stands for a batch that may be published,
+one stamped `validate-failed` for one that may not.
 """
 
 

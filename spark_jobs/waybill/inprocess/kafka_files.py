@@ -70,7 +70,7 @@ def _normal(batch: pa.RecordBatch, topic: str, first: int) -> pa.RecordBatch:
 
     rows = batch.num_rows
     types = {"key": pa.binary(), "value": pa.binary(), "timestamp": TIMESTAMP}
-    made: dict[str, pa.Array] = {
+    made: dict[str, Any] = {
         "topic": pa.array([topic] * rows, pa.string()),
         "partition": pa.array([0] * rows, pa.int32()),
         "offset": pa.array(range(first, first + rows), pa.int64()),

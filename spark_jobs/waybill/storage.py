@@ -1,0 +1,29 @@
+"""Files on a local disk or in object storage, by path or URL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from waybill.errors import ConfigurationError
+
+
+def open_storage(path: str) -> tuple[Any, str]:
+    """The file system (fsspec's interface) of a path or URL, and the path as it takes it.
+
+    Raises:
+        ConfigurationError: the scheme of the URL is not known, or needs a package that is not
+            installed.
+    """
+    import fsspec
+
+    try:
+        # Listings are read anew: another run may have written since.
+        return fsspec.core.url_to_fs(path, use_listings_cache=False)  # type: ignore[no-any-return]
+    except TypeError:
+        return fsspec.core.url_to_fs(path)  # type: ignore[no-any-return]
+    except (ImportError, ValueError) as error:
+        scheme = path.split("://", 1)[0]
+        message = (
+            f"{scheme}:// cannot be opened here ({error}); name a path that this machine knows"
+        )
+        raise ConfigurationError(message) from error
