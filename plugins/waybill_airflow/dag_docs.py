@@ -1,0 +1,60 @@
+"""The text on a DAG's page, made from the migration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from waybill.envelopes import registry
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration, Target
+
+
+def dag_docs(spec: Migration, file: str) -> str:
+    """What the migration does, as Markdown: source, tables, targets and what they cannot carry."""
+    source = spec.source
+    facts = [
+        ("Source", f"`{source.envelope}` from {_code(source.files.path if source.files else '')}"),
+        ("Tables", ", ".join(map(_code, spec.tables)) or "as the envelope names them"),
+        ("Lake", _code(spec.lake.warehouse)),
+        ("Gate", f"{', '.join(map(_code, spec.quality.suites))}; on failure {_gate(spec)}"),
+        ("File", _code(file)),
+    ]
+    parts = [spec.description.strip(), _table(("", ""), facts)]
+    if spec.publish:
+        rows = [_target(spec, target) for target in spec.publish]
+        parts += ["### What it publishes", _table(("Envelope", "Place", "Cannot carry"), rows)]
+    else:
+        parts.append("It publishes nothing; the merged tables are what it makes.")
+    parts.append(
+        "A run can be cleared or started again at any time: what is done is not done again."
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _gate(spec: Migration) -> str:
+    return "nothing is published" if spec.quality.on_failure == "stop" else "it is only reported"
+
+
+def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
+    lost = registry.get(spec.source.envelope).losses_to(registry.get(target.envelope))
+    sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
+    return (
+        _code(target.envelope),
+        _code(target.files.path if target.files else ""),
+        sentences or "nothing is lost",
+    )
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text).replace('`', chr(39))}`" if text else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -1,0 +1,210 @@
+"""The demo: Airflow on this machine moves the example migrations, and shows what came of it.
+
+    python -m waybill_airflow.demo [--once]
+
+Starts Airflow's components on the loopback address, triggers every migration with the tag `demo`
+through the REST API, shows each stage as it goes, and prints what was moved. Stays up until Ctrl-C;
+with `--once` it ends by itself, with status 0 only if every run succeeded and every count
+reconciles. However it ends, nothing is left running. The state is in `.waybill/demo` and made anew
+each time, so that there is always something to move.
+
+Environment: WAYBILL_PORT (8080) is the port of Airflow's web pages, WAYBILL_DEMO the folder of the
+state, WAYBILL_MIGRATIONS the folder of the migrations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from rich.console import Console
+
+from waybill.errors import ConfigurationError, WaybillError
+from waybill.report import StageReport, Waybill
+from waybill_airflow import places
+from waybill_airflow.demo_view import Run, View
+from waybill_airflow.migration_files import read_migrations
+from waybill_airflow.stack import USER, Stack, StackError
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration
+
+PATIENCE = 180.0
+"""Seconds that Airflow may take to come up."""
+LONGEST = 1800.0
+"""Seconds that the runs may take."""
+
+
+class Stopped(BaseException):
+    """Somebody asked the demo to end."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demo and return its exit status."""
+    parser = argparse.ArgumentParser(prog="make demo", description="Show Waybill at work.")
+    parser.add_argument("--once", action="store_true", help="end when the runs have ended")
+    once = parser.parse_args(arguments).once
+    console = Console(highlight=False)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _stop)
+    stack: Stack | None = None
+    try:
+        home = Path(os.environ.get("WAYBILL_DEMO") or places.CHECKOUT / ".waybill" / "demo")
+        stack = Stack(home, _port())
+        os.environ["WAYBILL_DEMO"] = str(stack.home)
+        return _show(stack, View(console), once)
+    except WaybillError as error:
+        console.print(f"waybill: {error}", style="red", markup=False)
+        return error.exit_code
+    except Stopped:
+        return 130
+    finally:
+        if stack is not None:
+            _end(stack, console)
+
+
+def _stop(_number: int, _frame: object) -> NoReturn:
+    raise Stopped
+
+
+def _end(stack: Stack, console: Console) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    if stack.running:
+        console.print("\nEnding Airflow …", style="dim")
+        stack.stop()
+
+
+def _port() -> int:
+    text = os.environ.get("WAYBILL_PORT") or "8080"
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        message = f"WAYBILL_PORT is {text!r}: set it to a port number, e.g. 8081"
+        raise ConfigurationError(message)
+    return int(text)
+
+
+def _show(stack: Stack, view: View, once: bool) -> int:
+    migrations = _migrations()
+    view.says(f"State in {stack.home}, logs in its folder logs")
+    with view.waiting("Making Airflow's database"):
+        stack.start()
+    with view.waiting("Starting Airflow"):
+        stack.wait_for({spec.name for _, spec in migrations}, PATIENCE)
+    view.where(stack.url, USER, stack.password)
+    runs = [_trigger(stack, spec, file) for file, spec in migrations]
+    with view.following(runs):
+        _follow(stack, runs, view)
+    accounts = [_account(stack, run, view) for run in runs]
+    good = all(accounts)
+    if good:
+        _samples(stack, runs, view)
+    view.verdict(good)
+    if once:
+        return 0 if good else 1
+    view.where(stack.url, USER, stack.password)
+    view.says("Airflow stays up. Ctrl-C ends it.")
+    while True:
+        stack.check()
+        time.sleep(0.5)
+
+
+def _migrations() -> list[tuple[Path, Migration]]:
+    """The migrations to show.
+
+    Raises:
+        ConfigurationError: there is none, or one is wrong.
+    """
+    folder = places.migrations_folder()
+    found, problems = read_migrations(folder)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    shown = [(file, spec) for file, spec in found if "demo" in spec.tags]
+    if not shown:
+        message = f"no migration in {folder} has the tag demo: give one `tags: [demo]`"
+        raise ConfigurationError(message)
+    return shown
+
+
+def _trigger(stack: Stack, spec: Migration, file: Path) -> Run:
+    stack.client.patch("dags", spec.name, body={"is_paused": False})
+    answer = stack.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
+    return Run(spec, file, answer["dag_run_id"])
+
+
+def _follow(stack: Stack, runs: list[Run], view: View) -> None:
+    """Look at the runs until all have ended."""
+    limit = time.monotonic() + LONGEST
+    while not all(run.ended for run in runs):
+        if time.monotonic() > limit:
+            message = f"the runs have not ended after {LONGEST / 60:.0f} minutes"
+            raise StackError(message)
+        stack.check()
+        for run in runs:
+            if run.ended:
+                continue
+            place = ("dags", run.dag_id, "dagRuns", run.run_id)
+            state = stack.client.get(*place)["state"]
+            for task in stack.client.get(*place, "taskInstances")["task_instances"]:
+                run.take(task)
+                if task["state"] == "success" and run.reports.get(task["task_id"]) is None:
+                    run.reports[task["task_id"]] = _report(stack, run, task["task_id"])
+            run.state = state
+        view.update(runs)
+        time.sleep(0.4)
+
+
+def _report(stack: Stack, run: Run, stage: str) -> StageReport:
+    place = ("dags", run.dag_id, "dagRuns", run.run_id, "taskInstances", stage)
+    entry = stack.client.get(*place, "xcomEntries", "return_value")
+    return StageReport.from_dict(entry["value"])
+
+
+def _account(stack: Stack, run: Run, view: View) -> bool:
+    """Print the waybill of a run; whether the run is as it should be."""
+    reports = [report for report in run.reports.values() if report is not None]
+    batch = reports[0].batch if reports else run.run_id
+    view.waybill(Waybill(run.dag_id, batch, reports))
+    if run.state != "success":
+        view.failure(run, stack.home / "airflow" / "logs")
+        return False
+    moved = run.reports.get("snapshot")
+    if moved is None or moved.rows_out == 0:
+        view.complaint(run, "no message was moved")
+        return False
+    try:
+        for report in reports:
+            report.reconcile()
+    except WaybillError as error:
+        view.complaint(run, str(error))
+        return False
+    return True
+
+
+def _samples(stack: Stack, runs: list[Run], view: View) -> None:
+    """Print a few rows of a merged table and a few messages of every target."""
+    for run in runs:
+        for target in run.spec.publish:
+            if target.files is not None:
+                view.messages(run.dag_id, target.label, Path(target.files.path))
+    with_tables = [run for run in runs if run.spec.tables]
+    if not with_tables:
+        return
+    run = with_tables[0]
+    table = next(iter(run.spec.tables))
+    output = stack.home / "rows.jsonl"
+    command = [sys.executable, "-c", "from waybill.cli import main; main()", "table", str(run.file)]
+    command += [table, "--output", str(output)]
+    with view.waiting("Reading a merged table"):
+        code = stack.run("table", command)
+    if code != 0:
+        raise StackError(stack.account("table"))
+    view.rows(run.dag_id, table, output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""One DAG per migration file."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow.sdk import DAG, chain
+
+from waybill.errors import ConfigurationError
+from waybill.report import STAGES
+from waybill_airflow.dag_docs import dag_docs
+from waybill_airflow.migration_files import read_migrations, sentence
+from waybill_airflow.operators import GateOperator, StageOperator
+from waybill_airflow.params import batch_of, trigger_form
+from waybill_airflow.places import migrations_folder
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration
+
+_ONE_LINE = {
+    "snapshot": "Copies new messages of the source into the archive, bytes untouched.",
+    "convert": "Reads them as changes and writes the messages of every target into the outbox.",
+    "merge": "Brings the tables up to date on a branch that nobody sees yet.",
+    "validate": "Asks the gate; without its yes nothing becomes visible.",
+    "publish": "Sends the outbox and shows the tables.",
+}
+
+
+def migration_dags(folder: Path | None = None) -> dict[str, DAG]:
+    """A DAG for every migration file that can be used, by DAG id.
+
+    A file that cannot be used is left out here and does not hide the others; `check_migrations`
+    tells about it.
+    """
+    return _read(folder)[0]
+
+
+def check_migrations(folder: Path | None = None) -> None:
+    """Tell every migration file that cannot become a DAG.
+
+    Raises:
+        ConfigurationError: names each file and what is wrong with it.
+    """
+    problems = _read(folder)[1]
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+
+
+def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
+    migrations, problems = read_migrations(folder or migrations_folder())
+    dags: dict[str, DAG] = {}
+    for file, spec in migrations:
+        try:
+            dag = build_dag(spec, file)
+            # Airflow would ask the same, and hide every DAG of the DAG file if one does not pass.
+            dag.validate()
+            dags[spec.name] = dag
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one file stays with it
+            problems.append(sentence(file, error))
+    return dags, problems
+
+
+def build_dag(spec: Migration, file: Path) -> DAG:
+    """The DAG of one migration: five stages in a row, one run at a time."""
+    with DAG(
+        dag_id=spec.name,
+        dag_display_name=spec.name.replace("_", " ").capitalize(),
+        description=_first_sentence(spec.description),
+        doc_md=dag_docs(spec, str(file)),
+        schedule=spec.schedule,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        auto_register=False,  # the DAG file names them; checking them must not make them
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(hours=24),
+        tags={"waybill", *spec.tags},
+        params=trigger_form(),
+        user_defined_macros={"batch_of": batch_of},
+        default_args={
+            "owner": spec.owner,
+            "retries": 3,
+            "retry_delay": timedelta(seconds=20),
+            "retry_exponential_backoff": 2.0,
+            "max_retry_delay": timedelta(minutes=10),
+        },
+    ) as dag:
+        tasks = [
+            (GateOperator if stage == "validate" else StageOperator)(
+                task_id=stage,
+                stage=stage,
+                migration=str(file.absolute()),
+                name=f"waybill {spec.name} {stage}",
+                doc_md=_ONE_LINE[stage],
+            )
+            for stage in STAGES
+        ]
+        chain(*tasks)
+    return dag
+
+
+def _first_sentence(text: str) -> str | None:
+    found = re.match(r".+?(?:[.!?](?=\s|$)|$)", " ".join(text.split()))
+    return found[0] if found else None

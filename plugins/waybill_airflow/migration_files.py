@@ -1,0 +1,66 @@
+"""The migration files of a folder, read so that one that is broken does not hide the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class Found(NamedTuple):
+    """What a folder holds: usable migrations with their files, and a sentence for each other."""
+
+    migrations: list[tuple[Path, Migration]]
+    problems: list[str]
+
+
+def migration_files(folder: Path) -> list[Path]:
+    """The files of a folder that are meant as migrations, in the order of their names."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix in SUFFIXES and path.is_file() and not path.name.startswith((".", "_"))
+    )
+
+
+def read_migrations(folder: Path) -> Found:
+    """The migrations of a folder.
+
+    Where two files give the same name, the one that is named like its migration has it, so that a
+    copy does not take the place of the original.
+    """
+    from waybill.spec_file import load_migration
+
+    if not folder.is_dir():
+        message = f"there is no folder {folder}: make it, or name another in WAYBILL_MIGRATIONS"
+        return Found([], [message])
+    read, problems = [], []
+    for file in migration_files(folder):
+        try:
+            read.append((file, load_migration(file)))
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one file stays with it
+            problems.append(sentence(file, error))
+    kept: dict[str, tuple[Path, Migration]] = {}
+    for file, spec in sorted(read, key=lambda item: (item[0].stem != item[1].name, item[0])):
+        if spec.name in kept:
+            problems.append(
+                f"{file}: the name {spec.name!r} is taken by {kept[spec.name][0].name}; give each "
+                "migration a name of its own"
+            )
+        else:
+            kept[spec.name] = (file, spec)
+    return Found(sorted(kept.values(), key=lambda item: item[0]), problems)
+
+
+def sentence(file: Path, error: Exception) -> str:
+    """What is wrong with a file, with its name."""
+    text = str(error).strip() or "cannot be read"
+    if isinstance(error, ConfigurationError) and str(file) in text:
+        return text
+    return f"{file}: {type(error).__name__}: {text}"

@@ -1,0 +1,154 @@
+"""One stage of a migration as an Airflow task: a Spark submission that returns its report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+
+from waybill.report import STAGES
+from waybill_airflow import library, outcome, places, submission
+from waybill_airflow.links import GateReportLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+SCRIPTS = {
+    "snapshot": "snapshot_topics.py",
+    "convert": "convert_envelopes.py",
+    "merge": "merge_tables.py",
+    "validate": "validate_batch.py",
+    "publish": "publish_batch.py",
+}
+"""The entry script of each stage."""
+
+
+class StageOperator(SparkSubmitOperator):
+    """Submits one stage of one batch and returns its report.
+
+    A stage commits once and knows its batch, so a task can be tried or cleared at any time: what is
+    done is not done again. What Spark needs is made up when the task runs, on the worker; settings
+    of the migration go into a file that only the worker's user can read, because they may hold
+    secrets.
+
+    **What it does not do:** it does not free the worker while Spark works.
+
+    Args:
+        stage: one of the five stages.
+        migration: path of the migration's file.
+        batch: id of the batch (templated).
+        mode: what the snapshot reads (templated).
+        until: the last stage that the run wants; later ones are skipped (templated).
+    """
+
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "migration",
+        "batch",
+        "mode",
+        "until",
+    )
+    overwrite_rtif_after_execution = True
+    """The task's page shows the arguments that Spark was really started with."""
+    ui_color = "#e8f0fe"
+
+    def __init__(
+        self,
+        *,
+        stage: str,
+        migration: str,
+        batch: str = "{{ params.batch or batch_of(dag_run) }}",
+        mode: str = "{{ params.mode }}",
+        until: str = "{{ params.until }}",
+        **kwargs: Any,
+    ) -> None:
+        kwargs.setdefault("application", str(places.entry_scripts() / SCRIPTS[stage]))
+        kwargs.setdefault("conn_id", places.spark_connection())
+        kwargs.setdefault("name", f"waybill {stage}")
+        kwargs.setdefault(
+            "application_args", ["--migration", migration, "--batch", batch, "--mode", mode]
+        )
+        super().__init__(**kwargs)
+        self.stage = stage
+        self.migration = migration
+        self.batch = batch
+        self.mode = mode
+        self.until = until
+        self.submitted_batch: str | None = None
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the stage.
+
+        Raises:
+            AirflowSkipException: the run was asked to stop before this stage.
+            AirflowFailException: trying again would not help.
+            StageInterrupted: trying again may help.
+        """
+        if STAGES.index(self.stage) > STAGES.index(self.until):
+            message = f"this run was asked to stop after {self.until}"
+            raise AirflowSkipException(message)
+        self.submitted_batch = self.batch
+        with tempfile.TemporaryDirectory(prefix="waybill-") as folder:
+            result = Path(folder) / "result.json"
+            self._prepare(Path(folder), result)
+            try:
+                super().execute(context)
+            except AirflowException as error:
+                if isinstance(error, AirflowFailException):
+                    raise
+                # The hook's own message repeats the command line and the log.
+                raise outcome.failure_of(result, self.stage, self._exit_code()) from None
+            return outcome.report_of(result, self.stage)
+
+    def _prepare(self, folder: Path, result: Path) -> None:
+        """Make up what depends on the worker: settings, the library, the place of the result."""
+        self.application_args = [*(self.application_args or []), "--result", str(result)]
+        self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
+        try:
+            ours, theirs = submission.settings(self.migration, self._master())
+        except Exception as error:
+            if getattr(error, "transient", True):
+                raise
+            raise AirflowFailException(str(error)) from None
+        self.conf = {**ours, **(self.conf or {})}
+        if theirs:
+            self.properties_file = str(submission.write_properties(folder, theirs))
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        beside = Path(sys.executable).parent
+        if shutil.which("spark-submit") is None and (beside / "spark-submit").exists():
+            os.environ["PATH"] = os.pathsep.join([str(beside), os.environ.get("PATH", "")])
+
+    def _master(self) -> str:
+        try:
+            connection = BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            message = (
+                f"there is no connection {self._conn_id!r}: add one of type spark, with the host "
+                "local[*] or spark://HOST, or name another in WAYBILL_SPARK_CONN"
+            )
+            raise AirflowFailException(message) from None
+        return str(connection.host or connection.conn_type)
+
+    def _exit_code(self) -> int | None:
+        process = getattr(self._hook, "_submit_sp", None)
+        return None if process is None else process.poll()
+
+
+class GateOperator(StageOperator):
+    """The validate stage, with a button to what the gate measured."""
+
+    operator_extra_links = (GateReportLink(),)
+    ui_color = "#fef7e0"

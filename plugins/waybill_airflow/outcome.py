@@ -1,0 +1,52 @@
+"""What a stage left behind when its process ended, as Airflow has to take it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+
+class StageInterrupted(Exception):
+    """A stage that did not come to its end for a passing reason; the task is tried again."""
+
+
+def report_of(result: Path, stage: str) -> dict[str, Any]:
+    """The report of a stage that ended well.
+
+    Raises:
+        AirflowFailException: the stage wrote no report, so what it did cannot be told.
+    """
+    report = _read(result).get("report")
+    if not isinstance(report, dict):
+        message = f"the {stage} stage ended without a report; look for the cause in the log above"
+        raise AirflowFailException(message)
+    return report
+
+
+def failure_of(result: Path, stage: str, code: int | None) -> Exception:
+    """The error to raise for a stage that failed.
+
+    A permanent one (configuration, the gate, a source that changed) fails the task at once. One
+    that may pass (another run was first), and a process that was killed, is tried again.
+    """
+    error = _read(result).get("error")
+    if not isinstance(error, dict):
+        ended = "" if code is None else f" with {_spoken(code)}"
+        return StageInterrupted(f"the {stage} stage ended{ended} before it could say why")
+    message = f"{error.get('kind', 'Error')}: {error.get('message', 'no reason given')}"
+    return StageInterrupted(message) if error.get("transient") else AirflowFailException(message)
+
+
+def _spoken(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"
+
+
+def _read(result: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,64 @@
+"""The trigger form of a migration's DAG, and the batch id that a run stands for."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+
+from waybill.report import STAGES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+MODES = {
+    "incremental": "What is new since the last batch",
+    "full": "The whole source again, from its beginning",
+}
+"""How the snapshot reads the source."""
+
+BATCH_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+"""What a batch id may look like: it names branches, folders and files."""
+
+
+def trigger_form() -> dict[str, Param]:
+    """The fields of the form, each checked by Airflow before a run starts."""
+    return {
+        "mode": Param(
+            "incremental",
+            type="string",
+            title="Mode",
+            enum=list(MODES),
+            values_display=MODES,
+            description_md="What the snapshot reads.",
+        ),
+        "until": Param(
+            STAGES[-1],
+            type="string",
+            title="Stop after",
+            enum=list(STAGES),
+            description_md="Later stages are skipped; the next batch takes over from there.",
+        ),
+        "batch": Param(
+            None,
+            type=["null", "string"],
+            title="Batch id",
+            pattern=BATCH_PATTERN,
+            description_md="Left empty, it follows from the run. Naming a finished batch again "
+            "changes nothing and shows its report.",
+        ),
+    }
+
+
+def batch_of(dag_run: Any) -> str:
+    """The batch id of a run: its time, so that ids sort, and a mark that keeps runs apart.
+
+    It depends on nothing but the run, so every task of it, and every try of a task, names the same
+    batch.
+    """
+    moment: datetime = dag_run.run_after
+    mark = hashlib.sha256(dag_run.run_id.encode()).hexdigest()[:6]
+    moment = moment.astimezone(UTC)
+    return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}-{mark}"

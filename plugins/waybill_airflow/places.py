@@ -1,0 +1,49 @@
+"""Where the adapter finds things. Each place can be set in the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""The folder that holds dags/, plugins/, spark_jobs/ and migrations/."""
+
+
+def _place(variable: str, default: Path) -> Path:
+    named = os.environ.get(variable)
+    return Path(named).absolute() if named else default
+
+
+def migrations_folder() -> Path:
+    """The folder whose files become DAGs: WAYBILL_MIGRATIONS, else `migrations` of the checkout."""
+    return _place("WAYBILL_MIGRATIONS", CHECKOUT / "migrations")
+
+
+def entry_scripts() -> Path:
+    """The folder of the stages' entry scripts: WAYBILL_SPARK_JOBS, else `spark_jobs`."""
+    return _place("WAYBILL_SPARK_JOBS", CHECKOUT / "spark_jobs")
+
+
+def cache_folder() -> Path:
+    """Where the library's zip is kept: WAYBILL_CACHE, else `waybill` in Airflow's home."""
+    named = os.environ.get("WAYBILL_CACHE")
+    if named:
+        return Path(named).absolute()
+    from airflow.configuration import AIRFLOW_HOME
+
+    return Path(AIRFLOW_HOME) / "waybill"
+
+
+def spark_connection() -> str:
+    """The Airflow connection of the Spark cluster: WAYBILL_SPARK_CONN, else `spark_default`."""
+    return os.environ.get("WAYBILL_SPARK_CONN") or "spark_default"
+
+
+def base_path() -> str:
+    """What every path of Airflow's web server starts with, e.g. `/airflow`; mostly empty."""
+    from urllib.parse import urlsplit
+
+    from airflow.sdk.configuration import conf
+
+    url = conf.get("api", "base_url", fallback="") or ""
+    return urlsplit(url).path.rstrip("/")

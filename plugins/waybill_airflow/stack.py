@@ -1,0 +1,296 @@
+"""Airflow's own components on the loopback address, with SQLite, local Spark and a folder.
+
+Not `airflow standalone`: that one listens on every address of the machine and leaves processes
+behind when it is asked to end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import queue
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from waybill.errors import WaybillError
+from waybill_airflow.places import CHECKOUT
+from waybill_airflow.rest import Client, RestError
+
+USER = "admin"
+GRACE = 20.0
+"""Seconds that a component has to end before it is killed."""
+
+_MADE = ("airflow", "lake", "out", "logs")
+_MARK = ".waybill-demo"
+
+
+class StackError(WaybillError):
+    """Airflow could not be started or has stopped; the message says what to do."""
+
+
+class Stack:
+    """One Airflow with all its state in one folder, which it owns."""
+
+    def __init__(self, home: Path, port: int) -> None:
+        self.home = home.absolute()
+        self.port = port
+        self.password = secrets.token_urlsafe(9)
+        self.client = Client(self.url)
+        self._keeper: subprocess.Popen[str] | None = None
+        self._events: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._ended: dict[str, int] = {}
+
+    @property
+    def running(self) -> bool:
+        """Whether there is anything to stop."""
+        return self._keeper is not None
+
+    @property
+    def url(self) -> str:
+        """Where the web pages are."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Begin with an empty folder and a migrated database, then start the components.
+
+        Raises:
+            StackError: the port or the folder is in use, or the database cannot be made.
+        """
+        self._check_port()
+        lock = self._own_folder()
+        self._start_keeper(lock)
+        os.close(lock)
+        passwords = self.home / "airflow" / "passwords.json"
+        handle = os.open(passwords, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump({USER: self.password}, file)
+        self.environment = self._environment(passwords)
+        if self.run("db migrate", [*_AIRFLOW, "db", "migrate"]) != 0:
+            raise StackError(self.account("db migrate"))
+        self._order("dag-processor", [*_AIRFLOW, "dag-processor"])
+        self._order("scheduler", [*_AIRFLOW, "scheduler", "--skip-serve-logs"])
+        server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
+        self._order("api-server", server)
+
+    def run(self, name: str, argv: list[str]) -> int:
+        """Run something to its end, under the keeper; its output goes to its log.
+
+        Returns:
+            Its exit status.
+        """
+        self._order(name, argv)
+        while name not in self._ended:
+            self._take_events(timeout=0.2)
+        return self._ended.pop(name)
+
+    def log(self, name: str) -> Path:
+        """The file that holds what a component or a command has written."""
+        return self.home / "logs" / f"{name.replace(' ', '-')}.log"
+
+    def check(self) -> None:
+        """Look whether every component still runs.
+
+        Raises:
+            StackError: one has ended; names it and what it said last.
+        """
+        self._take_events(timeout=0)
+        for name in self._ended:
+            raise StackError(self.account(name))
+
+    def wait_for(self, dag_ids: set[str], patience: float) -> None:
+        """Wait until Airflow is healthy, the login works and the DAGs are there.
+
+        Raises:
+            StackError: a component has ended, a DAG file is broken, or it takes too long.
+        """
+        limit = time.monotonic() + patience
+        logged_in = False
+        missing = "its web server"
+        while time.monotonic() < limit:
+            self.check()
+            try:
+                health = self.client.call("GET", "/api/v2/monitor/health")
+                if not logged_in:
+                    self.client.log_in(USER, self.password)
+                    logged_in = True
+                missing = self._missing(health, dag_ids)
+                if not missing:
+                    return
+            except RestError as error:
+                if error.status not in (0, 502, 503):
+                    raise StackError(str(error)) from error
+            time.sleep(0.3)
+        message = f"after {patience:.0f} s Airflow still lacks {missing}; see {self.home / 'logs'}"
+        raise StackError(message)
+
+    def _missing(self, health: dict[str, Any], dag_ids: set[str]) -> str:
+        for part in ("metadatabase", "scheduler", "dag_processor"):
+            if (health.get(part) or {}).get("status") != "healthy":
+                return f"a healthy {part}"
+        for error in self.client.get("importErrors")["import_errors"]:
+            text = error["stack_trace"].strip().splitlines()[-1]
+            message = f"Airflow cannot import {error['filename']}: {text}"
+            raise StackError(message)
+        there = {dag["dag_id"] for dag in self.client.get("dags", limit="500")["dags"]}
+        lacking = dag_ids - there
+        return f"the DAG {min(lacking)}" if lacking else ""
+
+    def stop(self) -> None:
+        """End everything; returns when nothing is left running."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        _pipe(keeper.stdin).close()
+        try:
+            keeper.wait(GRACE + 15)
+        except subprocess.TimeoutExpired:
+            keeper.kill()
+
+    def _check_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+                probe.listen()
+            except OSError as error:
+                message = (
+                    f"port {self.port} is in use: stop what uses it, or choose another one with "
+                    "`make demo WAYBILL_PORT=8081`"
+                )
+                raise StackError(message) from error
+
+    def _own_folder(self) -> int:
+        """Empty the folder of an earlier demo and lock it; nothing else is ever removed."""
+        if self.home.exists() and any(self.home.iterdir()) and not (self.home / _MARK).exists():
+            message = (
+                f"{self.home} holds something that is not a demo's: name a new folder in "
+                "WAYBILL_DEMO"
+            )
+            raise StackError(message)
+        self.home.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.home / _MARK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            message = (
+                f"a demo is running in {self.home}: end it with Ctrl-C where it runs, or name "
+                "another folder in WAYBILL_DEMO"
+            )
+            raise StackError(message) from error
+        for name in _MADE:
+            shutil.rmtree(self.home / name, ignore_errors=True)
+        for name in ("airflow", "logs"):
+            (self.home / name).mkdir(mode=0o700)
+        return lock
+
+    def _start_keeper(self, lock: int) -> None:
+        # The keeper holds the lock too: it is free when the last process of the demo has ended.
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", "waybill_airflow.keeper", str(GRACE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            pass_fds=(lock,),
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT / "plugins")},
+        )
+        threading.Thread(target=self._listen, args=(self._keeper,), daemon=True).start()
+
+    def _listen(self, keeper: subprocess.Popen[str]) -> None:
+        for line in _pipe(keeper.stdout):
+            self._events.put(json.loads(line))
+        self._events.put({"name": "keeper", "code": keeper.wait()})
+
+    def _order(self, name: str, argv: list[str]) -> None:
+        if self._keeper is None:
+            message = "Airflow has been stopped; start the demo again"
+            raise StackError(message)
+        order = {"name": name, "argv": argv, "env": self.environment, "log": str(self.log(name))}
+        pipe = _pipe(self._keeper.stdin)
+        pipe.write(json.dumps(order) + "\n")
+        pipe.flush()
+
+    def _take_events(self, timeout: float) -> None:
+        try:
+            event = self._events.get(timeout=timeout) if timeout else self._events.get_nowait()
+            while True:
+                if "code" in event:
+                    self._ended[event["name"]] = event["code"]
+                event = self._events.get_nowait()
+        except queue.Empty:
+            pass
+        if "keeper" in self._ended:
+            message = "the process that keeps Airflow was killed; start the demo again"
+            raise StackError(message)
+
+    def account(self, name: str) -> str:
+        """One sentence about a component that has ended, with what it said last."""
+        try:
+            text = self.log(name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        said = [line.strip() for line in text.splitlines() if line.strip()][-1:]
+        last = f" and said last: {said[0][:300]}" if said else ""
+        return f"Airflow's {name} ended with {self._ended.get(name)}{last}; see {self.log(name)}"
+
+    def _environment(self, passwords: Path) -> dict[str, str]:
+        """The environment of every component, and so of every task."""
+        beside = str(Path(sys.executable).parent)
+        unwanted = ("AIRFLOW", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME", "SPARK_CONF_DIR")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
+        no_proxy = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), "127.0.0.1"]
+        local = ",".join(part for part in no_proxy if part)
+        return {
+            **inherited,
+            "PATH": os.pathsep.join([beside, inherited.get("PATH", "")]),
+            "PYTHONPATH": os.pathsep.join(str(CHECKOUT / f) for f in ("plugins", "spark_jobs")),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "GX_ANALYTICS_ENABLED": "false",
+            "no_proxy": local,
+            "NO_PROXY": local,
+            "WAYBILL_DEMO": str(self.home),
+            "AIRFLOW_HOME": str(self.home / "airflow"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
+            "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
+            "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+
+
+_AIRFLOW = (sys.executable, "-m", "airflow")
+
+
+def _pipe(pipe: Any) -> Any:
+    """A pipe of a process that was started with one.
+
+    Raises:
+        StackError: it was not.
+    """
+    if pipe is None:
+        message = "a process was started without a pipe"
+        raise StackError(message)
+    return pipe

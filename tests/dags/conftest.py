@@ -1,0 +1,122 @@
+"""Airflow gets a home of its own before anything imports it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+HOME = Path(tempfile.mkdtemp(prefix="waybill-airflow-"))
+
+os.environ |= {
+    "AIRFLOW_HOME": str(HOME),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+    "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+    "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
+}
+os.environ.pop("WAYBILL_MIGRATIONS", None)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def airflow_home() -> Path:
+    """Airflow's home, with a migrated database."""
+    subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"], check=True, capture_output=True
+    )
+    return HOME
+
+
+MIGRATION = """\
+name: {name}
+description: A migration of the tests. It is small.
+owner: testers
+tags: [tests]
+source:
+  files: {{path: in, layout: lines, topic: shop}}
+  envelope: oms-default
+tables: {{shop.orders: {{key: [id], columns: {{id: int64}}}}}}
+publish:
+  - {{envelope: canal, files: {{path: out}}}}
+lake: {{warehouse: lake}}
+"""
+
+
+@pytest.fixture
+def migrations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a migration file into a folder that stands for the migrations folder."""
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(folder))
+
+    def write(name: str, more: str = "", text: str | None = None, file: str | None = None) -> Path:
+        path = folder / (file or f"{name}.yaml")
+        content = MIGRATION.format(name=name) + more if text is None else text
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write
+
+
+FAKE = '''
+"""Stands for a stage: does what FAKE_STAGES says and tells what it was asked."""
+import json, os, pathlib, sys
+
+from waybill.report import StageReport
+
+stage = {stage!r}
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+with open(os.environ["FAKE_CALLS"], "a") as calls:
+    calls.write(json.dumps([stage, given]) + "\\n")
+print("the", stage, "stage goes on")
+act = json.loads(os.environ.get("FAKE_STAGES", "{{}}")).get(stage, "report")
+result = pathlib.Path(given["--result"])
+if act == "report":
+    report = StageReport(stage=stage, batch=given["--batch"], rows_in=7, rows_out=7)
+    result.write_text(json.dumps({{"report": report.to_dict()}}))
+elif act == "kill":
+    os.kill(os.getpid(), 9)
+elif act != "silent":
+    result.write_text(json.dumps({{"error": act}}))
+    sys.exit(act["exit_code"])
+'''
+
+
+@pytest.fixture
+def fake_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Puts scripts in the place of the stages' own; they report, or do what they are told.
+
+    Returns a function that says what one stage shall do, and without arguments tells all calls.
+    """
+    from waybill_airflow.operators import SCRIPTS
+
+    folder, calls = tmp_path / "jobs", tmp_path / "calls.jsonl"
+    folder.mkdir()
+    for stage, script in SCRIPTS.items():
+        (folder / script).write_text(FAKE.format(stage=stage), encoding="utf-8")
+    monkeypatch.setenv("WAYBILL_SPARK_JOBS", str(folder))
+    monkeypatch.setenv("FAKE_CALLS", str(calls))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT / "spark_jobs"))
+    told: dict[str, Any] = {}
+
+    def tell(stage: str | None = None, act: Any = "report") -> list[Any]:
+        if stage is not None:
+            told[stage] = act
+            monkeypatch.setenv("FAKE_STAGES", json.dumps(told))
+        text = calls.read_text(encoding="utf-8") if calls.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    return tell

@@ -1,0 +1,209 @@
+"""The DAG files, as Airflow's DAG processor takes them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from tests.dags.conftest import PROJECT
+from waybill.envelopes import registry
+from waybill.report import STAGES
+from waybill_airflow.params import BATCH_PATTERN, batch_of
+
+
+def load() -> DagBag:
+    return DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
+
+
+@pytest.fixture(scope="module")
+def bag():
+    return load()
+
+
+def test_every_example_becomes_a_dag(bag):
+    assert bag.import_errors == {}
+    assert bag.captured_warnings == {}
+    assert sorted(bag.dags) == ["recorded_canal", "shop"]
+    assert not bag.dag_warnings
+
+
+def test_parsing_is_quick(bag):
+    for stat in bag.dagbag_stats:
+        assert stat.duration < timedelta(seconds=2), stat
+
+
+@pytest.mark.parametrize("dag_id", ["shop", "recorded_canal"])
+class TestDag:
+    @pytest.fixture
+    def dag(self, bag, dag_id):
+        return bag.dags[dag_id]
+
+    def test_five_stages_in_a_row(self, dag):
+        assert [task.task_id for task in dag.topological_sort()] == list(STAGES)
+        for first, second in pairwise(STAGES):
+            assert dag.get_task(first).downstream_task_ids == {second}
+
+    def test_one_run_at_a_time_and_no_past(self, dag):
+        assert dag.max_active_runs == 1
+        assert dag.catchup is False
+        assert dag.dagrun_timeout
+
+    def test_what_a_person_sees(self, dag):
+        assert dag.doc_md
+        assert dag.description.endswith(".")
+        assert "waybill" in dag.tags
+        assert dag.owner == "demo"
+        assert dag.dag_display_name != dag.dag_id
+        assert all(task.doc_md for task in dag.tasks)
+
+    def test_what_passes_is_tried_again_with_a_growing_pause(self, dag):
+        for task in dag.tasks:
+            assert task.retries >= 2
+            assert task.retry_exponential_backoff
+            assert task.max_retry_delay
+
+    def test_the_form_is_valid_and_may_be_left_as_it_is(self, dag):
+        dag.params.validate()
+        assert dag.params.dump() == {"mode": "incremental", "until": "publish", "batch": None}
+
+    def test_it_serialises_and_comes_back(self, dag):
+        data = DagSerialization.to_dict(dag)
+        again = DagSerialization.from_dict(data)
+        assert again.dag_id == dag.dag_id
+        links = [again.get_task(stage).operator_extra_links for stage in STAGES]
+        assert [[link.name for link in found] for found in links] == [
+            [],
+            [],
+            [],
+            ["Gate report"],
+            [],
+        ]
+
+    def test_two_readings_are_one(self, dag):
+        """A DAG that looks new at every reading fills the database with versions."""
+        again = load().dags[dag.dag_id]
+        assert DagSerialization.to_dict(dag) == DagSerialization.to_dict(again)
+
+
+def test_the_page_tells_what_each_target_cannot_carry(bag):
+    source = registry.get("oms-default")
+    text = bag.dags["shop"].doc_md
+    for name in ("canal", "datahub-blob"):
+        assert name in text
+        for sentence in source.losses_to(registry.get(name)).values():
+            assert sentence.replace("|", "\\|").replace("<", "&lt;") in text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("mode", "everything"),
+        ("until", "the end"),
+        ("until", None),
+        ("batch", "../../etc"),
+        ("batch", "a b"),
+        ("batch", ""),
+        ("batch", 7),
+    ],
+)
+def test_the_form_refuses(bag, field, value):
+    params = bag.dags["shop"].params
+    with pytest.raises(ParamValidationError):
+        params.get_param(field).__copy__().resolve(value)
+
+
+class TestBatchOf:
+    def run(self, run_id="manual__1", moment=None):
+        moment = moment or datetime(2026, 3, 1, 12, 30, 5, 250_000, tzinfo=UTC)
+        return SimpleNamespace(run_id=run_id, run_after=moment)
+
+    def test_it_depends_on_the_run_alone(self):
+        assert batch_of(self.run()) == batch_of(self.run()) == "20260301T123005.250-19b04f"
+
+    def test_runs_of_one_moment_differ(self):
+        assert batch_of(self.run("a")) != batch_of(self.run("b"))
+
+    def test_it_sorts_by_time_in_any_zone(self):
+        east = timezone(timedelta(hours=14))
+        moments = [
+            datetime(2026, 3, 1, 23, 0, tzinfo=east),
+            datetime(2026, 3, 1, 9, 30, tzinfo=UTC),
+            datetime(2026, 12, 31, tzinfo=UTC),
+        ]
+        batches = [batch_of(self.run("x", moment)) for moment in moments]
+        assert sorted(batches) == batches
+
+    def test_the_form_would_take_it(self):
+        assert re.match(BATCH_PATTERN, batch_of(self.run()))
+
+
+class TestBrokenFiles:
+    def test_it_does_not_hide_the_others_and_is_named(self, migrations):
+        migrations("good")
+        bad = migrations("bad", more="surprise: 1\n")
+        bag = load()
+        assert list(bag.dags) == ["good"]
+        ((file, text),) = bag.import_errors.items()
+        assert file.endswith("broken_migrations.py")
+        assert f"{bad}:" in text
+        assert "surprise" in text
+
+    def test_all_of_them_are_named(self, migrations):
+        files = [
+            migrations("first", text="name: [\n"),
+            migrations("second", text="{}"),
+            migrations("third", more="schedule: every other tuesday\n"),
+        ]
+        bag = load()
+        assert not bag.dags
+        (text,) = bag.import_errors.values()
+        for file in files:
+            assert str(file) in text
+
+    def test_a_copy_does_not_take_the_place_of_the_original(self, migrations):
+        original = migrations("shop")
+        copy = migrations("shop", file="a copy of shop.yaml")
+        bag = load()
+        assert bag.dags["shop"].get_task("merge").migration == str(original)
+        (text,) = bag.import_errors.values()
+        assert str(copy) in text
+        assert "taken by shop.yaml" in text
+
+    def test_a_folder_that_is_not_there_is_said(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("WAYBILL_MIGRATIONS", str(tmp_path / "nowhere"))
+        bag = load()
+        assert not bag.dags
+        assert "nowhere" in "".join(bag.import_errors.values())
+
+    def test_no_migration_is_no_error(self, migrations):
+        bag = load()
+        assert bag.dags == bag.import_errors == {}
+
+    def test_drafts_and_other_files_are_left_alone(self, migrations):
+        migrations("_draft", text="not: yet")
+        migrations("hidden", text="not: yet", file=".hidden.yaml")
+        migrations("readme", text="not: yet", file="README.md")
+        assert load().import_errors == {}
+
+
+def test_names_out_of_a_file_do_not_break_the_page(migrations):
+    migrations(
+        "odd",
+        more="",
+        text=(
+            "name: odd\ndescription: 'a | b <script>alert(1)</script>'\n"
+            "source: {files: {path: 'in|`x`<b>'}, envelope: canal}\nlake: {warehouse: lake}\n"
+        ),
+    )
+    dag = load().dags["odd"]
+    table = [line for line in dag.doc_md.splitlines() if line.startswith("| Source")]
+    assert len(table) == 1
+    assert "<b>" not in table[0]
+    assert table[0].replace("\\|", "").count("|") == 3

@@ -1,0 +1,166 @@
+"""A stage as a task: what it submits, and what it makes of the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.bases.operator import ExecutorSafeguard
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from waybill_airflow import operators, submission
+from waybill_airflow.operators import GateOperator, StageOperator
+from waybill_airflow.outcome import StageInterrupted
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(autouse=True)
+def _outside_of_a_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(ExecutorSafeguard, "test_mode", True)
+    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
+
+
+def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> StageOperator:
+    kind = GateOperator if name == "validate" else StageOperator
+    return kind(
+        task_id=name,
+        stage=name,
+        migration=str(file),
+        batch="b-1",
+        mode="full",
+        until=until,
+        **more,
+    )
+
+
+def test_the_report_comes_back(migrations, fake_stages):
+    file = migrations("shop")
+    report = stage(file).execute({})
+    assert (report["stage"], report["batch"], report["rows_out"]) == ("merge", "b-1", 7)
+    ((name, given),) = fake_stages()
+    assert name == "merge"
+    result = given.pop("--result")
+    assert given == {"--migration": str(file), "--batch": "b-1", "--mode": "full"}
+    assert not Path(result).parent.exists(), "nothing stays behind"
+
+
+def log_lines(capsys) -> list[str]:
+    """What the task's log holds, without time and place."""
+    lines = capsys.readouterr().out.splitlines()
+    return [
+        line.split("] ", 1)[1].rsplit(" [airflow", 1)[0].strip() for line in lines if "] " in line
+    ]
+
+
+def test_what_is_submitted(migrations, fake_stages, capsys):
+    operator = stage(migrations("shop"))
+    operator.execute({})
+    command = next(line for line in log_lines(capsys) if line.startswith("Spark-Submit cmd"))
+    assert "--master local[2]" in command
+    assert re.search(r"--py-files \S+/waybill-[0-9a-f]{16}\.zip", command)
+    assert re.search(r"spark\.jars=\S*iceberg-spark-runtime\S*\.jar", command)
+    assert "log4j2.properties" in command
+    assert "spark.ui.enabled=false" in command
+    assert "merge_tables.py --migration" in command
+
+
+def test_the_log_is_the_stage_s_own(migrations, fake_stages, capsys):
+    stage(migrations("shop")).execute({})
+    command, *after = log_lines(capsys)
+    assert command.startswith("Spark-Submit cmd")
+    assert after[-1] == "the merge stage goes on"
+    assert len(after) <= 2, after
+
+
+def test_a_later_stage_than_asked_for_is_skipped(migrations, fake_stages):
+    file = migrations("shop")
+    with pytest.raises(AirflowSkipException, match="asked to stop after merge"):
+        stage(file, "validate", until="merge").execute({})
+    assert fake_stages() == []
+    assert stage(file, "merge", until="merge").execute({})["stage"] == "merge"
+
+
+ERROR = {"kind": "GateError", "message": "the gate said no", "transient": False, "exit_code": 3}
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "says"),
+    [
+        (ERROR, AirflowFailException, "GateError: the gate said no"),
+        (
+            {**ERROR, "kind": "ConflictError", "message": "another run", "transient": True},
+            StageInterrupted,
+            "ConflictError: another run",
+        ),
+        ("kill", StageInterrupted, "the merge stage ended with"),
+        ("silent", AirflowFailException, "ended without a report"),
+    ],
+)
+def test_how_a_stage_may_fail(migrations, fake_stages, act, error, says):
+    fake_stages("merge", act)
+    with pytest.raises(error, match=says) as caught:
+        stage(migrations("shop")).execute({})
+    assert "spark-submit" not in str(caught.value).lower()
+
+
+def test_a_migration_that_broke_meanwhile_fails_at_once(migrations, fake_stages):
+    file = migrations("shop")
+    operator = stage(file)
+    file.write_text("name: shop\n")
+    with pytest.raises(AirflowFailException, match="source is missing"):
+        operator.execute({})
+    assert fake_stages() == []
+
+
+def test_no_connection_is_said_and_not_taken_for_yarn(migrations, fake_stages):
+    operator = stage(migrations("shop"), conn_id="nobody")
+    with pytest.raises(AirflowFailException, match="there is no connection 'nobody'"):
+        operator.execute({})
+    assert fake_stages() == []
+
+
+def test_secrets_reach_spark_and_nothing_else(migrations, fake_stages, monkeypatch, capsys):
+    """Spark settings of a migration may come from the environment, because they are secret."""
+    monkeypatch.setenv("KEY", "hunter2 \\ = #é")
+    more = 'spark: {spark.waybill.password: "${KEY}", spark.driver.memory: 512m}\n'
+    kept = {}
+    write = submission.write_properties
+
+    def look(folder, properties):
+        path = write(folder, properties)
+        kept["mode"] = stat.S_IMODE(path.stat().st_mode)
+        kept["text"] = path.read_text(encoding="utf-8")
+        return path
+
+    monkeypatch.setattr(operators.submission, "write_properties", look)
+    operator = stage(migrations("shop", more=more))
+    report = operator.execute({})
+    assert kept["mode"] == 0o600
+    assert "spark.waybill.password=hunter2\\ \\\\\\ \\=\\ \\#é\n" in kept["text"]
+    assert "hunter2" not in str(capsys.readouterr())
+    assert "hunter2" not in json.dumps([report, operator.conf, operator.application_args])
+    assert "spark.driver.memory" not in operator.conf, "the migration's own goes before ours"
+
+
+def test_the_button_knows_the_batch(migrations, fake_stages):
+    file = migrations("shop")
+    key = SimpleNamespace(dag_id="shop")
+    operator = stage(file, "validate")
+    (link,) = operator.operator_extra_links
+    assert link.get_link(operator, ti_key=key) == ""
+    operator.execute({})
+    assert link.get_link(operator, ti_key=key) == "/waybill/gate/shop/b-1"
+
+
+def test_the_button_is_there_after_the_gate_said_no(migrations, fake_stages):
+    fake_stages("validate", ERROR)
+    operator = stage(migrations("shop"), "validate")
+    with pytest.raises(AirflowFailException):
+        operator.execute({})
+    (link,) = operator.operator_extra_links
+    assert link.get_link(operator, ti_key=SimpleNamespace(dag_id="shop")).endswith("/shop/b-1")
