@@ -1,0 +1,122 @@
+"""Layout `kcat`: the lines that `kcat -C -J` writes.
+
+An object a line with topic, partition, offset, tstype, ts (milliseconds, -1 or left out where there
+is none), broker, headers (name, value, name, value, …; with `-X` an object of lists), key and
+payload (text or null). kcat escapes control characters, quotes and backslashes and writes every
+other byte as it is, so a payload that is no UTF-8 stands in the line as it was.
+Source: kcat, json.c, fmt_msg_output_json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.errors import SourceError
+from waybill.sources.streams import DigestReader, line_lists, unpacked
+from waybill.sources.tasks import FileCounts, FileTask, archive_batch, bounded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SUFFIXES = (".kcat", ".jsonl", ".ndjson", ".json", ".txt")
+
+
+class _Line(msgspec.Struct, gc=False):
+    topic: str
+    partition: int
+    offset: int
+    payload: str | None
+    key: str | None = None
+    ts: int | None = None
+    headers: list[str | None] | dict[str, list[str | None]] | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def read(
+    task: FileTask, stream: DigestReader, counts: FileCounts, batch_id: str
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a file, a few thousand at a time.
+
+    Raises:
+        SourceError: a line is not what kcat writes; names file and line.
+    """
+    import pyarrow as pa
+
+    number = 0
+    for lines in line_lists(unpacked(stream, task.path), task.path):
+        for part in bounded(lines):
+            rows = []
+            for line in part:
+                number += 1
+                if not line:
+                    counts.empty += 1
+                    continue
+                try:
+                    rows.append(_row(line))
+                except (ValueError, TypeError, OverflowError) as error:
+                    raise SourceError(_complaint(task, number, error)) from error
+            if not rows:
+                continue
+            counts.rows += len(rows)
+            topics, partitions, offsets, times, keys, values, headers = zip(*rows, strict=True)
+            try:
+                yield archive_batch(
+                    batch_id,
+                    pa.array(values, pa.binary()),
+                    pa.array(topics, pa.string()),
+                    pa.array(partitions, pa.int32()),
+                    list(offsets),
+                    list(times),
+                    list(keys),
+                    list(headers),
+                )
+            except (pa.ArrowInvalid, OverflowError) as error:
+                raise SourceError(_complaint(task, number, error)) from error
+
+
+def _row(text: bytes) -> tuple[Any, ...]:
+    try:
+        line, encoding = _decode(text), "strict"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Bytes that are no UTF-8 come as lone surrogates and go back as the bytes they were.
+        data = json.loads(text.decode("utf-8", "surrogateescape"))
+        line, encoding = msgspec.convert(data, _Line), "surrogateescape"
+
+    def raw(value: str | None) -> bytes | None:
+        return None if value is None else value.encode("utf-8", encoding)
+
+    return (
+        line.topic,
+        line.partition,
+        line.offset,
+        None if line.ts is None or line.ts < 0 else line.ts * 1000,
+        raw(line.key),
+        raw(line.payload),
+        None if line.headers is None else [{"key": k, "value": raw(v)} for k, v in _pairs(line)],
+    )
+
+
+def _pairs(line: _Line) -> Iterator[tuple[str, str | None]]:
+    headers = line.headers
+    if isinstance(headers, dict):
+        for name, values in headers.items():
+            for value in values:
+                yield name, value
+    elif headers is not None:
+        for key, value in zip(headers[::2], headers[1::2], strict=True):
+            if key is None:
+                raise ValueError("a header without a name")
+            yield key, value
+
+
+def _complaint(task: FileTask, number: int, error: Exception) -> str:
+    return (
+        f"line {number} of {task.path} is not a line of `kcat -J` ({error}); take it out, or "
+        "record the topic again without `-s`"
+    )

@@ -1,0 +1,123 @@
+"""Reads a file from start to end: unpacked, in blocks, with a digest of its bytes.
+
+The digest is what tells a file that was written again with the same content from one that has
+changed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from waybill.errors import SourceError
+from waybill.storage import open_storage
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+BLOCK = 4 << 20
+"""Bytes that are read at once."""
+
+PACKED = (".gz", ".zst")
+"""Suffixes of packed files."""
+
+
+class DigestReader(io.RawIOBase):
+    """A stream that digests the bytes as they pass."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._digest = hashlib.blake2b(digest_size=12)
+        self.bytes = 0
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer."""
+        view = memoryview(buffer).cast("B")
+        data = self._stream.read(len(view))
+        self._digest.update(data)
+        self.bytes += len(data)
+        view[: len(data)] = data
+        return len(data)
+
+    def digest(self) -> str:
+        """Digest of everything, also of what was not read yet."""
+        while self.read(BLOCK):
+            pass
+        return self._digest.hexdigest()
+
+
+@contextmanager
+def opened(path: str) -> Iterator[DigestReader]:
+    """The bytes of a file as they are stored.
+
+    Raises:
+        SourceError: the file cannot be read.
+    """
+    fs, name = open_storage(path)
+    try:
+        with fs.open(name, "rb") as stream:
+            yield DigestReader(stream)
+    except OSError as error:
+        message = f"{path} cannot be read ({error}); put it back or mend it, then run again"
+        raise SourceError(message) from error
+
+
+def digest_of(path: str) -> str:
+    """Digest of a whole file."""
+    with opened(path) as stream:
+        return stream.digest()
+
+
+def unpacked(stream: DigestReader, path: str) -> IO[bytes]:
+    """The file's content; `.gz` and `.zst` are unpacked."""
+    if path.endswith(".gz"):
+        return cast("IO[bytes]", gzip.GzipFile(fileobj=cast("Any", stream), mode="rb"))
+    if path.endswith(".zst"):
+        import pyarrow as pa
+
+        return cast("IO[bytes]", pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd"))
+    return cast("IO[bytes]", io.BufferedReader(stream, BLOCK))
+
+
+def line_lists(stream: IO[bytes], path: str) -> Iterator[list[bytes]]:
+    """Lists of whole lines without their line feeds; the last may end without one.
+
+    A line ends at a line feed and nowhere else: JSON text may hold U+2028, U+0085 and carriage
+    returns.
+
+    Raises:
+        SourceError: the packed content is cut short or broken.
+    """
+    rest: list[bytes] = []
+    for block in _blocks(stream, path):
+        head, feed, tail = block.rpartition(b"\n")
+        if not feed:
+            rest.append(block)
+            continue
+        rest.append(head)
+        yield b"".join(rest).split(b"\n")
+        rest = [tail] if tail else []
+    if rest:
+        yield [b"".join(rest)]
+
+
+def _blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
+    while True:
+        try:
+            block = stream.read(BLOCK)
+        except (OSError, EOFError) as error:
+            message = (
+                f"{path} cannot be unpacked ({error}); put the whole file there, then run again"
+            )
+            raise SourceError(message) from error
+        if not block:
+            return
+        yield block

@@ -1,0 +1,376 @@
+"""Files of a source: which are read, what comes out of each layout, what is noticed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybill.errors import SourceError
+from waybill.layout import ARCHIVE
+from waybill.sources import files
+from waybill.sources.cursor import FilesCursor, FileState, read_cursor, write_cursor
+from waybill.sources.streams import line_lists
+from waybill.spec import FilesSource
+
+NOTHING = FilesCursor(None, {}, 0, 0)
+
+
+def source(path: Path | str, layout: str = "lines", topic: str | None = None) -> FilesSource:
+    return FilesSource(path=str(path), layout=layout, topic=topic)
+
+
+def read(given_source: FilesSource, cursor: FilesCursor = NOTHING):
+    """All rows of what is new, and the cursor afterwards."""
+    work = files.plan(given_source, cursor)
+    states = dict(work.touched)
+    rows = []
+    empties = {}
+
+    def tell(task, counts) -> None:
+        states[task.name] = FileState(
+            task.number, task.size, task.token, counts.digest, counts.rows
+        )
+        empties[task.name] = counts.empty
+
+    for group in files.grouped(work.tasks):
+        for batch in files.read_tasks(group, given_source.layout, "b1", tell):
+            assert batch.schema.equals(ARCHIVE)
+            rows += batch.to_pylist()
+    data = write_cursor(cursor, work.base, states, work.next_number, afresh=False)
+    after = read_cursor([data]) if data["complete"] else None
+    return rows, work, {**cursor.files, **states}, empties, after
+
+
+def places(rows):
+    return [(row["topic"], row["partition"], row["offset"], row["value"]) for row in rows]
+
+
+NASTY = [
+    b'{"a":"\xe2\x80\xa8 \xc2\x85 \x0b \x0c \x1c"}',
+    b"\xff\xfe not utf-8 \x00 \x80",
+    b'{"crlf":1}\r',
+    b" ",
+    b"\r",
+    b"\xef\xbb\xbf{}",
+    "😀".encode(),
+    b"x" * 100_000,
+]
+
+
+def test_lines_keep_every_byte_and_count_empty_lines(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    content = b"\n".join([*NASTY[:3], b"", *NASTY[3:], b"", b""]) + b"last without feed"
+    (tmp_path / "in" / "a.jsonl").write_bytes(content)
+    rows, work, states, empties, _ = read(source(tmp_path / "in"))
+    numbered = [(i, v) for i, v in enumerate(content.split(b"\n")) if v]
+    assert places(rows) == [("in", 0, i, value) for i, value in numbered]
+    assert empties == {"a.jsonl": 2}
+    assert states["a.jsonl"].rows == len(numbered)
+    assert {row["batch"] for row in rows} == {"b1"}
+    assert work.left_out == []
+
+
+@given(st.binary(max_size=300), st.integers(1, 7))
+def test_line_lists_are_the_split_at_line_feeds(content: bytes, size: int) -> None:
+    class Dripping:
+        def __init__(self) -> None:
+            self.rest = content
+
+        def read(self, _: int) -> bytes:
+            head, self.rest = self.rest[:size], self.rest[size:]
+            return head
+
+    got = [line for lines in line_lists(Dripping(), "x") for line in lines]
+    expected = content.split(b"\n")
+    assert got == (expected[:-1] if expected[-1] == b"" else expected)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_packed_lines_are_unpacked(tmp_path: Path, suffix: str) -> None:
+    content = b"".join(b'{"n":%d}\n' % n for n in range(50_000))
+    path = tmp_path / f"a.jsonl{suffix}"
+    if suffix == ".gz":
+        # Two members, as `cat a.gz b.gz` makes.
+        path.write_bytes(gzip.compress(content[:1000]) + gzip.compress(content[1000:]))
+    else:
+        with pa.CompressedOutputStream(str(path), "zstd") as out:
+            out.write(content)
+    rows, *_ = read(source(tmp_path))
+    assert [row["value"] for row in rows] == content.splitlines()
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SourceError, match=r"a\.jsonl.*cannot be unpacked"):
+        read(source(tmp_path))
+
+
+def test_partition_numbers_follow_the_order_of_discovery(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_bytes(b"1\n")
+    (tmp_path / "z.jsonl").write_bytes(b"2\n")
+    rows, _, states, _, cursor = read(source(tmp_path, topic="t"))
+    assert places(rows) == [("t", 0, 0, b"1"), ("t", 1, 0, b"2")]
+    cursor = FilesCursor(str(tmp_path), states, 2, 0)
+    (tmp_path / "a.jsonl").write_bytes(b"3\n")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.json").write_bytes(b"4")
+    rows, work, states, *_ = read(source(tmp_path, topic="t"), cursor)
+    assert places(rows) == [("t", 2, 0, b"3"), ("t", 3, 0, b"4")]
+    assert work.known == 2
+    rows, work, *_ = read(source(tmp_path, topic="t"), FilesCursor(str(tmp_path), states, 4, 0))
+    assert (rows, work.known) == ([], 4)
+
+
+def test_hidden_and_foreign_files_are_left_out_of_a_folder(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "_manifest.json", ".b.jsonl.part", "README.md", "_tmp/c.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"1\n")
+    rows, work, *_ = read(source(tmp_path))
+    assert len(rows) == 1
+    assert work.left_out == ["README.md"]
+
+
+def test_a_glob_and_a_file_take_any_suffix(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a.log", "b.log", "c.jsonl"):
+        (tmp_path / "in" / name).write_bytes(name.encode())
+    rows, *_ = read(source(tmp_path / "in" / "*.log"))
+    assert places(rows) == [("in", 0, 0, b"a.log"), ("in", 1, 0, b"b.log")]
+    rows, *_ = read(source(tmp_path / "in" / "b.log"))
+    assert places(rows) == [("in", 0, 0, b"b.log")]
+    odd = tmp_path / "in" / "d[1]*.jsonl"
+    odd.write_bytes(b"odd")
+    rows, *_ = read(source(odd))
+    assert places(rows) == [("in", 0, 0, b"odd")]
+
+
+def test_a_place_without_anything_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"there is no file or folder .*nowhere"):
+        files.plan(source(tmp_path / "nowhere"), NOTHING)
+    assert files.plan(source(tmp_path), NOTHING).tasks == []
+    assert files.plan(source(tmp_path / "*.jsonl"), NOTHING).tasks == []
+
+
+def rewritten_longer(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more\n")
+
+
+def rewritten_alike(path: Path) -> None:
+    before = path.stat()
+    path.write_bytes(b"eno\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (rewritten_longer, r"a\.jsonl has changed since it was read \(had 4 bytes and has 9\)"),
+        (rewritten_alike, r"a\.jsonl has changed since it was read \(has other content\)"),
+        (removed, r"a\.jsonl, read before, is no longer among"),
+    ],
+)
+def test_a_file_that_was_read_may_not_change(tmp_path: Path, spoil, sentence: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+    _, _, states, *_ = read(source(tmp_path))
+    spoil(path)
+    cursor = FilesCursor(str(tmp_path), states, 1, 0)
+    with pytest.raises(SourceError, match=sentence) as caught:
+        files.plan(source(tmp_path), cursor)
+    assert "mode full" in str(caught.value)
+    afresh = files.plan(source(tmp_path), cursor, afresh=True)
+    assert [task.number for task in afresh.tasks] == ([] if spoil is removed else [0])
+
+
+def test_new_times_with_the_same_content_are_no_change(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n")
+    _, _, states, *_ = read(source(tmp_path))
+    os.utime(path, (1, 1))
+    work = files.plan(source(tmp_path), FilesCursor(str(tmp_path), states, 1, 0))
+    assert work.known == 1
+    assert work.touched["a.jsonl"].token != states["a.jsonl"].token
+
+
+def test_another_folder_is_no_continuation(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    cursor = FilesCursor(str(tmp_path / "one"), {}, 0, 0)
+    with pytest.raises(SourceError, match=r"was read from .*one so far and is .*two now"):
+        files.plan(source(tmp_path / "two"), cursor)
+
+
+def test_a_file_written_to_while_it_is_read_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"one\n" * 10)
+    work = files.plan(source(tmp_path), NOTHING)
+    batches = files.read_tasks(work.tasks, "lines", "b", lambda *_: None)
+    next(batches)
+    rewritten_longer(path)
+    with pytest.raises(SourceError, match="written to while it was read"):
+        list(batches)
+
+
+def kcat_line(**fields) -> bytes:
+    base = {"topic": "t", "partition": 3, "offset": 7, "key": None, "payload": "{}"}
+    return json.dumps({**base, **fields}, ensure_ascii=False).encode()
+
+
+def test_kcat_lines(tmp_path: Path) -> None:
+    text = 'a "quoted" \\ \n\t\x01 \u2028 😀'
+    (tmp_path / "a.jsonl").write_bytes(
+        b"\n".join(
+            [
+                kcat_line(tstype="create", ts=1700000000123, broker=-1, payload=text, key=""),
+                kcat_line(payload=None, key="k", headers=["h", "v", "h", None], offset=8),
+                b"",
+                kcat_line(headers={"x": ["1", "2"]}, ts=-1, offset=9),
+                # kcat writes bytes that are no UTF-8 as they are.
+                kcat_line(offset=10, payload="PAY", key="KEY")
+                .replace(b"PAY", b"\xff\x00".replace(b"\x00", b"\\u0000") + b"\xed\xa0\x80")
+                .replace(b"KEY", "ü".encode() + b"\xc3"),
+            ]
+        )
+    )
+    rows, _, _, empties, _ = read(source(tmp_path, "kcat", topic="unused"))
+    assert [(r["topic"], r["partition"], r["offset"]) for r in rows] == [
+        ("t", 3, n) for n in (7, 8, 9, 10)
+    ]
+    assert rows[0]["value"] == text.encode()
+    assert rows[0]["key"] == b""
+    assert rows[0]["timestamp"].timestamp() == 1700000000.123
+    assert rows[0]["headers"] is None
+    assert (rows[1]["value"], rows[1]["key"], rows[1]["timestamp"]) == (None, b"k", None)
+    assert rows[1]["headers"] == [{"key": "h", "value": b"v"}, {"key": "h", "value": None}]
+    assert rows[2]["headers"] == [{"key": "x", "value": b"1"}, {"key": "x", "value": b"2"}]
+    assert rows[2]["timestamp"] is None
+    assert rows[3]["value"] == b"\xff\x00\xed\xa0\x80"
+    assert rows[3]["key"] == "ü".encode() + b"\xc3"
+    assert empties == {"a.jsonl": 1}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"not json",
+        b"{}",
+        kcat_line(payload={"avro": 1}),
+        kcat_line(partition="x"),
+        kcat_line(partition=2**40),
+        kcat_line(headers=["odd"]),
+        kcat_line(headers=[None, "v"]),
+        kcat_line()[:-5],
+    ],
+)
+def test_a_line_that_kcat_does_not_write_names_file_and_line(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "a.kcat").write_bytes(kcat_line() + b"\n" + line + b"\n")
+    with pytest.raises(SourceError, match=r"line 2 of .*a\.kcat is not a line of `kcat -J`"):
+        read(source(tmp_path, "kcat"))
+
+
+def test_parquet_with_all_of_kafkas_columns(tmp_path: Path) -> None:
+    headers = pa.array(
+        [[{"key": "h", "value": b"\xff"}], None, []],
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    table = pa.table(
+        {
+            "extra": ["x", "y", "z"],
+            "value": pa.array([b"\xff\x00", None, b""], pa.binary()),
+            "key": pa.array(["k", None, ""], pa.large_string()),
+            "topic": pa.array(["a", "b", "a"]).dictionary_encode(),
+            "partition": pa.array([1, 2, 1], pa.int64()),
+            "offset": pa.array([5, 6, 7], pa.int64()),
+            "timestamp": pa.array([1700000000123, None, 0], pa.int64()),
+            "headers": headers,
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows, *_ = read(source(tmp_path, "parquet"))
+    assert places(rows) == [("a", 1, 5, b"\xff\x00"), ("b", 2, 6, None), ("a", 1, 7, b"")]
+    assert [row["key"] for row in rows] == [b"k", None, b""]
+    assert rows[0]["timestamp"].timestamp() == 1700000000.123
+    assert rows[1]["timestamp"] is None
+    assert [row["headers"] for row in rows] == [[{"key": "h", "value": b"\xff"}], None, []]
+
+
+def test_parquet_with_other_types_of_the_same_columns(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "value": ["v"],
+            "timestamp": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns")),
+            "headers": pa.array([[("h", "ü")]], pa.map_(pa.string(), pa.string())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows, *_ = read(source(tmp_path, "parquet", topic="t"))
+    assert places(rows) == [("t", 0, 0, b"v")]
+    assert rows[0]["timestamp"].microsecond == 123456
+    assert rows[0]["headers"] == [{"key": "h", "value": "ü".encode()}]
+
+
+@pytest.mark.parametrize("what", ["no parquet", "no value", "wrong type"])
+def test_parquet_that_is_not_kafkas(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "a.parquet"
+    if what == "no parquet":
+        path.write_bytes(b"PAR1 nonsense PAR1")
+    elif what == "no value":
+        pq.write_table(pa.table({"payload": ["x"]}), path)
+    else:
+        pq.write_table(pa.table({"value": ["x"], "partition": ["one"]}), path)
+    with pytest.raises(SourceError, match=r"a\.parquet"):
+        read(source(tmp_path, "parquet"))
+
+
+def test_whole_files_follow_each_other_in_one_partition(tmp_path: Path) -> None:
+    (tmp_path / "b.bin").write_bytes(b"\x00\n\n\xff")
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"stays packed"))
+    (tmp_path / "c").write_bytes(b"")
+    rows, *_ = read(source(tmp_path, "whole", topic="t"))
+    packed = (tmp_path / "a.gz").read_bytes()
+    assert places(rows) == [
+        ("t", 0, 0, packed),
+        ("t", 0, 1, b"\x00\n\n\xff"),
+        ("t", 0, 2, b""),
+    ]
+
+
+def test_small_files_share_a_task_and_large_ones_do_not() -> None:
+    def task(n: int, size: int) -> files.FileTask:
+        return files.FileTask(f"/{n}", str(n), n, size, "", "t")
+
+    tasks = [task(0, 10), task(1, files.BYTES_PER_TASK), task(2, 10), task(3, 5)]
+    tasks += [task(4, files.BYTES_PER_TASK * 9), task(5, 1)]
+    groups = files.grouped(tasks)
+    assert [[t.number for t in group] for group in groups] == [[0], [1], [2, 3], [4], [5]]
+    assert files.grouped([]) == []
+
+
+def test_cursors_add_up_and_stay_small() -> None:
+    history: list[dict] = []
+    truth: dict[str, FileState] = {}
+    for batch in range(500):
+        cursor = read_cursor(reversed(history))
+        assert cursor.files == truth
+        news = {f"f{batch}-{i}": FileState(batch, 1, "t", "d", 3) for i in range(batch % 3)}
+        truth.update(news)
+        history.append(write_cursor(cursor, "/base", news, batch, afresh=False))
+    named = sum(len(cursor["files"]) for cursor in history)
+    assert named < 6 * len(truth)
+    # A reader goes back to a commit that names all files, not to the first one.
+    last = max(i for i, cursor in enumerate(history) if cursor["complete"])
+    assert sum(len(cursor["files"]) for cursor in history[last + 1 :]) <= len(truth) // 4
+    fresh = write_cursor(read_cursor(reversed(history)), "/other", {}, 900, afresh=True)
+    cursor = read_cursor([fresh, *reversed(history)])
+    assert (cursor.base, cursor.files, cursor.next_number) == ("/other", {}, 900)
