@@ -183,6 +183,11 @@ def _fits_in(type_: str, have: Column, fixed: set[str]) -> bool:
     return int(small[2]) <= int(big[2]) and int(small[1]) - int(small[2]) <= whole
 
 
+def widens(have: str, want: str) -> bool:
+    """Whether a column of the lake has to become wider to take values of a type, and can."""
+    return have != want and _wider(have, want, True) == want
+
+
 def _wider(have: str, want: str, fixed: bool) -> str | None:
     """The type that holds both, None if there is none that the column can become."""
     if (have, want) in _WIDER:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.types import LogicalType, parse_type
@@ -32,7 +33,7 @@ class Alteration(NamedTuple):
     """
 
     table: tuple[str, ...] = ()
-    defaults: dict[str, str] = {}
+    defaults: Mapping[str, str] = MappingProxyType({})
     renamed: tuple[tuple[str, str], ...] = ()
     unclear: tuple[str, ...] = ()
 
@@ -143,7 +144,9 @@ def _logical(column: exp.ColumnDef, dialect: str) -> LogicalType | None:
     if kind is None:
         return None
     try:
-        return parse_type(kind.sql(dialect=dialect), "mysql" if dialect == "mysql" else "postgresql")
+        return parse_type(
+            kind.sql(dialect=dialect), "mysql" if dialect == "mysql" else "postgresql"
+        )
     except ValueError:
         return None
 

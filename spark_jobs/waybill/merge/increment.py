@@ -1,0 +1,245 @@
+"""The increment: what `changes` brought since the last merge, counted and as effects on keys."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from waybill.order import order_number
+from waybill.records import ROW_OPERATIONS, TableSchema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from waybill.lake import Lake
+
+QUALIFIED = "coalesce(nullif(concat_ws('.', `database`, `schema`, nullif(`table`, '')), ''), topic)"
+"""SQL of the source table's name; a topic whose messages name no table is a table of its own."""
+
+NO_SEQUENCE = "order_key LIKE '1//%'"
+"""SQL: a change whose only order is its position. (See `waybill.order`.)"""
+
+PLACE = ("topic", "partition", "offset", "index")
+
+
+def order_sql(by_source_time: bool) -> str:
+    """SQL of the order that the merge goes by.
+
+    Args:
+        by_source_time: changes without a sequence id take their source time for one.
+    """
+    if not by_source_time:
+        return "order_key"
+    digits = "cast(greatest(unix_micros(source_time), 0) AS string)"
+    length = f"cast(length({digits}) AS string)"
+    number = f"concat(length({length}), {length}, {digits})"
+    none = order_number(0)
+    return (
+        f"CASE WHEN {NO_SEQUENCE} THEN concat('1/', coalesce({number}, '{none}'), "
+        "substr(order_key, 3)) ELSE order_key END"
+    )
+
+
+@dataclass
+class TableSurvey:
+    """What the increment holds for one source table.
+
+    Attributes:
+        rows: changes of rows.
+        keyed: those that have a key.
+        moves: those that gave a row another key.
+        truncates: number of TRUNCATEs.
+        schema_ids: the schemas of the row changes.
+        places: topics and partitions of changes without a sequence id.
+        unordered_truncates: TRUNCATEs without a sequence id.
+    """
+
+    rows: int = 0
+    keyed: int = 0
+    moves: int = 0
+    truncates: int = 0
+    schema_ids: set[str] = field(default_factory=set)
+    places: set[tuple[str, int]] = field(default_factory=set)
+    unordered_truncates: int = 0
+
+
+class Survey(NamedTuple):
+    """The increment in numbers.
+
+    Attributes:
+        total: accepted changes.
+        tables: by qualified name.
+        skipped: changes that are no change of rows, by operation.
+    """
+
+    total: int
+    tables: dict[str, TableSurvey]
+    skipped: Counter[str]
+
+
+class Statement(NamedTuple):
+    """A TRUNCATE or DDL change."""
+
+    qualified: str
+    has_table: bool
+    order: str
+    text: str | None
+    dialect: str
+
+
+class Increment:
+    """The accepted changes between two snapshots of `changes`.
+
+    Args:
+        lake: the lake.
+        after: snapshot that was merged before, None at the beginning.
+        upto: newest snapshot to take, None if there is none.
+        by_source_time: see `order_sql`.
+    """
+
+    def __init__(
+        self, lake: Lake, after: int | None, upto: int | None, by_source_time: bool = False
+    ) -> None:
+        self.lake = lake
+        self.after, self.upto = after, upto
+        self._order = order_sql(by_source_time)
+        self._table = lake.log("changes")
+        self.frame = lake.increment(self._table, after, upto) if upto is not None else None
+
+    def accepted(self) -> DataFrame:
+        """Rows of `changes` that the merge takes."""
+        assert self.frame is not None
+        return self.frame.where("outcome = 'ok'")
+
+    def survey(self) -> Survey:
+        """Count the increment; reads only small columns."""
+        survey = Survey(0, defaultdict(TableSurvey), Counter())
+        if self.frame is None:
+            return survey
+        names = ["database", "schema", "table", "operation", "schema_id", "topic", "partition"]
+        rows = (
+            self.accepted()
+            .select(*names, "key", "old_key", F.expr(NO_SEQUENCE).alias("unordered"))
+            .groupBy(*names, "unordered")
+            .agg(F.count("*").alias("n"), F.count("key").alias("k"), F.count("old_key").alias("m"))
+            .select(F.expr(QUALIFIED).alias("qualified"), "*")
+            .collect()
+        )
+        for row in rows:
+            if row.operation in ROW_OPERATIONS or row.operation == "truncate":
+                _count(survey.tables[row.qualified], row)
+            else:
+                survey.skipped[row.operation] += row.n
+        return survey._replace(total=sum(row.n for row in rows))
+
+    def schemas(self) -> dict[str, TableSchema]:
+        """The schemas that the increment's changes refer to, by id."""
+        if self.frame is None:
+            return {}
+        rows = self.frame.where("outcome = 'schema'").select("extra").distinct().collect()
+        found = [TableSchema.from_json(row.extra) for row in rows]
+        return {schema.id: schema for schema in sorted(found, key=lambda schema: schema.id)}
+
+    def statements(self, operation: str) -> list[Statement]:
+        """The `truncate` or `ddl` changes, oldest first."""
+        rows = (
+            self.accepted()
+            .where(F.col("operation") == operation)
+            .select(
+                F.expr(QUALIFIED).alias("qualified"),
+                F.expr("nullif(`table`, '') IS NOT NULL").alias("named"),
+                F.expr(self._order).alias("order"),
+                "ddl_text",
+                "schema_id",
+            )
+            .collect()
+        )
+        schemas = self.schemas() if operation == "ddl" and rows else {}
+        found = []
+        for row in rows:
+            schema = schemas.get(row.schema_id or "")
+            dialect = "" if schema is None else schema.dialect
+            found.append(Statement(row.qualified, row.named, row.order, row.ddl_text, dialect))
+        return sorted(found, key=lambda statement: statement.order)
+
+    def rows(self, *extra: str) -> DataFrame:
+        """The changes of rows: table, key, order, operation, image, and where they came from."""
+        return self._rows_of(self.accepted(), *extra)
+
+    def history(self, qualified: str) -> DataFrame:
+        """The changes of one table's rows since the beginning of the log."""
+        frame = self.lake.read(self._table, self.upto).where("outcome = 'ok'")
+        return self._rows_of(frame).where(F.col("qualified") == qualified)
+
+    def _rows_of(self, frame: DataFrame, *extra: str) -> DataFrame:
+        return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
+            F.expr(QUALIFIED).alias("qualified"),
+            "key",
+            "old_key",
+            F.expr(self._order).alias("order"),
+            "operation",
+            F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
+            *PLACE,
+            *extra,
+        )
+
+
+def _count(table: TableSurvey, row: object) -> None:
+    operation, n = row.operation, row.n  # type: ignore[attr-defined]
+    place = (row.topic, row.partition)  # type: ignore[attr-defined]
+    unordered = row.unordered  # type: ignore[attr-defined]
+    if unordered:
+        table.places.add(place)
+    if operation == "truncate":
+        table.truncates += n
+        table.unordered_truncates += n if unordered else 0
+        return
+    table.rows += n
+    table.keyed += row.k  # type: ignore[attr-defined]
+    table.moves += row.m  # type: ignore[attr-defined]
+    if row.schema_id is not None:  # type: ignore[attr-defined]
+        table.schema_ids.add(row.schema_id)  # type: ignore[attr-defined]
+
+
+def effects(rows: DataFrame) -> DataFrame:
+    """The effects of changes that keep their row's key: one each."""
+    return rows.select(
+        "qualified",
+        "key",
+        "order",
+        F.col("image").isNotNull().alias("live"),
+        "image",
+        F.col("operation").isin("insert", "read").alias("whole"),
+        F.lit(None).cast("string").alias("sources"),
+        *PLACE,
+    )
+
+
+def tombstones(moves: DataFrame) -> DataFrame:
+    """The effects of moves on the keys that the rows had before."""
+    return moves.select(
+        "qualified",
+        F.col("old_key").alias("key"),
+        "order",
+        F.lit(False).alias("live"),
+        F.lit(None).cast("string").alias("image"),
+        F.lit(True).alias("whole"),
+        F.lit(None).cast("string").alias("sources"),
+        *PLACE,
+    )
+
+
+def newest(frame: DataFrame) -> DataFrame:
+    """The newest effect of every key and how many there were, in one shuffle.
+
+    The hash goes first: the sort that the aggregate needs then compares numbers, not long texts.
+    """
+    state: Column = F.struct("order", "live", "image", "whole", "sources")
+    return (
+        frame.groupBy(F.xxhash64("qualified", "key").alias("hash"), "qualified", "key")
+        .agg(F.max(state).alias("newest"), F.count("*").alias("n"))
+        .select("qualified", "key", "newest.*", "n")
+    )

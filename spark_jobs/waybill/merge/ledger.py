@@ -1,0 +1,125 @@
+"""The batch table `merges`: one record per merge, and the rows that a merge refused.
+
+A merge leaves a branch of every table that it changed and, last, a stamped branch of `merges`
+whose cursor names them all:
+
+    {"changes": <snapshot>, "after": <snapshot before>, "branches": {<table>: <branch>}}
+
+The gate makes the tables visible and `merges` last. So a stamped branch of `merges` is a merge
+that waits for the gate; branches of tables without one were left behind by a merge that was killed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+from waybill.errors import GateError
+from waybill.layout import MERGES
+from waybill.merge.state import MergeState
+from waybill.report import StageReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from waybill.lake import Lake
+
+STAGE = "merge"
+STATE, REFUSED = "state", "refused"
+
+
+class Position(NamedTuple):
+    """Where the merge stands.
+
+    Attributes:
+        changes: snapshot of `changes` up to which everything is merged, None at the beginning.
+        state: what it remembers.
+    """
+
+    changes: int | None
+    state: MergeState
+
+
+class Ledger:
+    """The record of merges of one lake."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.table = lake.ensure(lake.log("merges"), MERGES, ("kind",))
+
+    def done(self, batch: str) -> StageReport | None:
+        """The report of a batch that was merged before, whether or not the gate has judged it."""
+        commit = self.lake.find(self.table, STAGE, batch)
+        if commit is None:
+            head = self.lake.head(self.table)
+            for info in self.lake.waiting(self.table, STAGE, batch):
+                # A branch that main has left behind could never become visible: merge again.
+                if info.commit and self.lake.reopen(self.table, info.name).base == head:
+                    commit = info.commit
+        if commit is None:
+            return None
+        report = StageReport.from_dict(commit.report)
+        report.repeated = True
+        return report
+
+    def make_way(self, drop: bool) -> None:
+        """See to it that no other merge waits, and drop what killed merges left behind.
+
+        Raises:
+            GateError: a merge of another batch waits for its gate and `drop` is not set.
+        """
+        held = [info.commit for info in self.lake.waiting(self.table, STAGE) if info.commit]
+        main = {commit.batch for commit in self.lake.commits(self.table)}
+        held = [commit for commit in held if commit.batch not in main]
+        if held and not drop:
+            message = (
+                f"batch {held[0].batch} is merged but has not passed the gate: look at its "
+                "report, then run validate for it again, or start this batch with drop held"
+            )
+            raise GateError(message)
+        drop_held(self.lake)
+
+    def position(self) -> Position:
+        """Where the last visible merge ended."""
+        last = self.lake.last(self.table, STAGE)
+        if last is None:
+            return Position(None, MergeState())
+        rows = (
+            self.lake.read(self.table)
+            .where((F.col("kind") == STATE) & (F.col("batch") == last.batch))
+            .select("body")
+            .collect()
+        )
+        return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
+
+    def record(
+        self,
+        batch: str,
+        cursor: dict[str, Any],
+        state: MergeState,
+        report: StageReport,
+        refused: Iterable[DataFrame],
+    ) -> int:
+        """Write the merge down on a branch of its own, for the gate to make visible.
+
+        Returns:
+            Id of the stamped snapshot.
+        """
+        row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": STATE}
+        row["body"] = state.to_json()
+        branch = self.lake.branch(self.table, STAGE, batch)
+        empty = self.lake.read(self.table)
+        branch.append(self.lake.spark.createDataFrame([tuple(row.values())], empty.schema))
+        for frame in refused:
+            branch.append(frame)
+        return branch.commit(cursor, report.to_dict(), batch, STAGE)
+
+
+def drop_held(lake: Lake) -> None:
+    """Drop what merges left that is not visible; the tables stay as the last gate left them."""
+    for table in [*lake.merged_tables().values(), lake.log("merges")]:
+        for info in lake.waiting(table, STAGE):
+            lake.reopen(table, info.name).drop()

@@ -1,0 +1,162 @@
+"""Rows that depend on other rows or on changes of long ago, settled on the driver.
+
+Two kinds, both rare:
+
+- a move whose image leaves out columns, which stand in the last row of the old key;
+- an older change that arrives under a row whose image was put together from several changes.
+
+The first needs the stored rows and the increment, and the whole history only where a row in
+between is gone from the table (a batch boundary between the delete of the old key and the move).
+The second always needs the history: it starts anew with every change of the keys concerned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from waybill.merge.fits import misfit
+from waybill.merge.increment import Increment, effects, tombstones
+from waybill.merge.rules import Change, Row, Rows, fold
+from waybill.merge.texts import Stored, change_of, in_order, row_of, statements, stored_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame
+
+    from waybill.merge.state import TableState
+
+Place = tuple[str, int, int, int]
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Settles single keys of one table.
+
+    Attributes:
+        qualified: the source table.
+        state: its columns, defaults and TRUNCATE.
+        increment: what the batch brings.
+        stored: makes a frame of the table's rows (key, order, live, image, sources).
+    """
+
+    qualified: str
+    state: TableState
+    increment: Increment
+    stored: Callable[[], DataFrame]
+
+    def complete(self, moves: list[Change]) -> dict[Place, Stored]:
+        """The rows that moves make, with what their images leave out taken from the old keys."""
+        keys = {key for move in moves for key in (move.key, move.old_key) if key}
+        rows = self._stored(keys)
+        changes = self._changes(self.increment.rows(), keys)
+        if any(self._is_gone(move, rows.get(move.old_key or ""), changes) for move in moves):
+            changes, rows = self._history(keys), {}
+        wanted = {move.place for move in moves}
+        found = {}
+        for change in in_order([*changes, *statements(self.state)]):
+            fold(rows, [change], self.state.names)
+            if change.place in wanted:
+                found[change.place] = stored_of(change.key, rows[change.key])
+        return found
+
+    def _is_gone(self, move: Change, row: Row | None, changes: list[Change]) -> bool:
+        """Whether the last row of the old key is neither in the table nor in the increment."""
+        if row is None:
+            return False
+        own = [change.order for change in changes if change.key == move.old_key]
+        if row.order > move.order or any(order <= row.order for order in own):
+            return True
+        came = any(
+            change.key == move.old_key and change.image is not None and change.order < move.order
+            for change in changes
+        )
+        return not row.live and not came
+
+    def late(self, statements_from: str | None) -> set[str]:
+        """Keys whose stored row rests on several changes and that the batch reaches below.
+
+        Args:
+            statements_from: lowest order of the batch's new TRUNCATE and default, if there is one.
+        """
+        rows = self.stored().where("sources IS NOT NULL").select("key", "order", "sources")
+        other = rows.select(
+            "key", "order", F.explode(F.from_json("sources", "array<string>")).alias("source")
+        )
+        below = rows.select("key", "order", F.col("key").alias("source")).unionByName(other)
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        moved = changes.where("old_key IS NOT NULL")
+        came = effects(changes).unionByName(tombstones(moved))
+        reached = below.alias("b").join(
+            came.alias("c"),
+            (F.col("b.source") == F.col("c.key")) & (F.col("c.order") < F.col("b.order")),
+            "left_semi",
+        )
+        keys = {row.key for row in reached.select("key").distinct().collect()}
+        if statements_from is not None:
+            above = rows.where(F.col("order") > statements_from).select("key").collect()
+            keys |= {row.key for row in above}
+        return keys
+
+    def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
+        """The rows of keys as all changes of the log make them, and what of the batch is no fit."""
+        changes = [*self._history(keys), *statements(self.state)]
+        rows = fold({}, changes, self.state.names)
+        came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
+        misfits = [
+            (change, reason)
+            for change in self._read(came, keys)
+            if change.image and (reason := misfit(change.image, self.state.columns))
+        ]
+        return {key: stored_of(key, rows[key]) for key in keys if key in rows}, misfits
+
+    def orders(self, keys: set[str]) -> dict[str, str]:
+        """The orders that the table holds for keys."""
+        return {key: row.order for key, row in self._stored(keys).items()}
+
+    def _stored(self, keys: Iterable[str]) -> Rows:
+        frame = self.stored().join(self._among(keys), "key", "left_semi")
+        found = [Stored(*row) for row in frame.select(*Stored._fields).collect()]
+        return {row.key: row_of(row) for row in found}
+
+    def _read(self, rows: DataFrame, keys: Iterable[str]) -> list[Change]:
+        """The changes of keys, of either side of a move, that no TRUNCATE took."""
+        rows = rows.where(F.col("qualified") == self.qualified)
+        wanted = F.broadcast(self._among(keys))
+        moved = rows.where("old_key IS NOT NULL").join(
+            wanted.withColumnRenamed("key", "old_key"), "old_key", "left_semi"
+        )
+        frame = rows.join(wanted, "key", "left_semi").unionByName(moved).distinct()
+        changes = [change_of(row) for row in frame.collect()]
+        return [change for change in changes if change.order > self.state.truncated]
+
+    def _changes(self, rows: DataFrame, keys: Iterable[str]) -> list[Change]:
+        return [
+            change
+            for change in self._read(rows, keys)
+            if not (change.image and misfit(change.image, self.state.columns))
+        ]
+
+    def _history(self, keys: set[str]) -> list[Change]:
+        """Every change of keys and of the keys that their rows came from with columns missing."""
+        wanted, known = set(keys), frozenset[str]()
+        changes: list[Change] = []
+        columns = frozenset(self.state.names)
+        while wanted - known:
+            known = frozenset(wanted)
+            changes = self._changes(self.increment.history(self.qualified), wanted)
+            wanted |= {
+                change.old_key
+                for change in changes
+                if change.old_key
+                and change.key in known
+                and not columns <= (change.image or {}).keys()
+            }
+        return changes
+
+    def _among(self, keys: Iterable[str]) -> DataFrame:
+        spark = self.increment.lake.spark
+        return spark.createDataFrame([(key,) for key in sorted(keys)], "key string")

@@ -1,0 +1,226 @@
+"""The stage `merge`: the changes of a batch into the tables, on branches that the gate judges."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from waybill.merge.ambiguity import refuse_ambiguous
+from waybill.merge.fits import misfit
+from waybill.merge.increment import Increment, effects, newest, tombstones
+from waybill.merge.ledger import STAGE, Ledger, drop_held
+from waybill.merge.plan import Plan, TablePlan, make_plan
+from waybill.merge.table import TableMerge, prepare
+from waybill.merge.texts import change_of
+from waybill.merge.typed import typed
+from waybill.report import StageReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.context import StageContext
+    from waybill.merge.rules import Change
+    from waybill.spec import Migration
+
+__all__ = ["drop_held", "run_merge"]
+
+
+def run_merge(spec: Migration, context: StageContext) -> StageReport:
+    """Merge what `changes` brought since the last merge.
+
+    Every table that changes gets a branch, and so does `merges` (see `waybill.merge.ledger`);
+    nothing is visible before the gate has passed. A batch that was merged before is not merged
+    again.
+
+    Raises:
+        GateError: another batch waits for its gate.
+        ConfigurationError: the order or the key of changes cannot be told.
+        SchemaChangeError: a table changed in a way that a person has to decide about.
+        ReconciliationError: the counts do not add up.
+    """
+    started = time.monotonic()
+    ledger = Ledger(context.lake)
+    done = ledger.done(context.batch)
+    if done is not None:
+        return done
+    ledger.make_way(context.options.drop_held)
+    report = _Merge(spec, context, ledger).run()
+    report.seconds = round(time.monotonic() - started, 3)
+    return report
+
+
+class _Merge:
+    """One merge of one batch."""
+
+    def __init__(self, spec: Migration, context: StageContext, ledger: Ledger) -> None:
+        self.spec = spec
+        self.context = context
+        self.lake = context.lake
+        self.ledger = ledger
+        self.position = ledger.position()
+        self.increment = Increment(
+            self.lake,
+            self.position.changes,
+            self.lake.head(self.lake.log("changes")),
+            spec.order.ambiguous == "source_time",
+        )
+        self.report = StageReport(STAGE, context.batch)
+        self.branches: dict[str, str] = {}
+        self.refused: list[DataFrame] = []
+
+    def run(self) -> StageReport:
+        """Survey, plan, tables, record."""
+        started = time.monotonic()
+        survey = self.increment.survey()
+        truncates = any(table.truncates for table in survey.tables.values())
+        plan = make_plan(
+            survey,
+            self.increment.schemas(),
+            self.increment.statements("truncate") if truncates else [],
+            self.increment.statements("ddl") if survey.skipped["ddl"] else [],
+            self.position.state,
+            self.spec.rules,
+        )
+        report = self.report
+        report.rows_in = survey.total
+        report.skipped.update(survey.skipped)
+        report.warnings += plan.warnings
+        report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
+        self._merge_tables(plan)
+        report.cursor["branches"] = self.branches
+        report.reconcile()
+        report.seconds = round(time.monotonic() - started, 3)
+        self.ledger.record(self.context.batch, report.cursor, plan.state, report, self.refused)
+        return report
+
+    def _merge_tables(self, plan: Plan) -> None:
+        kept = [name for name, table in plan.tables.items() if not table.unkeyed]
+        for table in plan.tables.values():
+            if table.unkeyed:
+                count = table.survey.rows + table.survey.truncates
+                self.report.skipped["no key"] = self.report.skipped.get("no key", 0) + count
+        with_rows = [name for name in kept if plan.tables[name].survey.rows]
+        rows = self.increment.rows()
+        moving = any(plan.tables[name].survey.moves for name in with_rows)
+        plain = effects(rows.where("old_key IS NULL") if moving else rows)
+        shared = newest(plain).persist() if len(with_rows) > 1 and not moving else None
+        try:
+            for name in sorted(kept):
+                self.context.progress("merging %s", name)
+                self._merge_table(name, plan.tables[name], plain, shared)
+        finally:
+            if shared is not None:
+                shared.unpersist()
+
+    def _merge_table(
+        self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None
+    ) -> None:
+        lake, batch, survey = self.lake, self.context.batch, plan.survey
+        if not plan.state.columns:
+            # Statements about a table that no row has come from yet.
+            self._account(name, plan, 0, 0, 0)
+            return
+        table = prepare(lake, name, plan.state)
+        branch = lake.branch(table, STAGE, batch)
+        self.branches[table] = branch.name
+        merge = TableMerge(branch, name, plan.state, self.increment, batch)
+        if plan.truncated:
+            merge.truncate()
+        for default in plan.defaults:
+            merge.add_default(default)
+        self._fill_new_columns(plan, merge)
+        refusals = 0
+        out = 0
+        if survey.rows or (plan.reached and plan.state.open_rows):
+            own = plain.where(F.col("qualified") == name)
+            if survey.moves:
+                moved, refusals = self._moves(name, plan, merge)
+                own = own.unionByName(moved)
+            if self.spec.order.ambiguous == "fail":
+                stored = None if branch.base is None else merge.resolver.stored
+                refuse_ambiguous(name, plan, own, stored)
+            reduced = newest(own) if shared is None else shared.where(F.col("qualified") == name)
+            outcome = merge.merge(reduced, own, plan.reached)
+            plan.state.open_rows = outcome.open_rows
+            self.refused += outcome.refused
+            out = outcome.out
+            self._account(name, plan, out, outcome.refusals, refusals)
+        else:
+            self._account(name, plan, 0, 0, 0)
+        self.report.snapshots[table] = branch.commit(
+            {key: self.report.cursor[key] for key in ("after", "changes")},
+            self.report.details[name],
+            batch,
+            STAGE,
+        )
+
+    def _fill_new_columns(self, plan: TablePlan, merge: TableMerge) -> None:
+        """Columns that come into the lake after their default came into the images."""
+        told = {default.column for default in plan.before.defaults}
+        there = set(plan.before.names)
+        for column in plan.state.columns:
+            if there and column.name in told and column.name not in there:
+                merge.fill(column)
+
+    def _moves(self, name: str, plan: TablePlan, merge: TableMerge) -> tuple[DataFrame, int]:
+        """The effects of changes that gave a row another key, and how many were refused."""
+        rows = self.increment.rows().where(F.col("qualified") == name)
+        moves = rows.where("old_key IS NOT NULL")
+        columns = plan.state.columns
+        judged = typed(moves.withColumn("live", F.lit(True)), columns).persist()
+        odd = [change_of(row) for row in judged.where("misfit OR lacks").collect()]
+        good = judged.where("NOT misfit AND NOT lacks").select(*moves.columns)
+        both = effects(good.withColumn("operation", F.lit("insert"))).unionByName(tombstones(good))
+        refused = [(move, reason) for move in odd if (reason := misfit(move.image or {}, columns))]
+        bad = {move.place for move, _ in refused}
+        lacking = [
+            move for move in odd if move.place not in bad and move.order > plan.state.truncated
+        ]
+        if refused:
+            self.refused.append(merge.refused_changes(refused))
+        if lacking:
+            both = both.unionByName(self._completed(name, lacking, merge))
+        plan.survey.moves -= len(refused)
+        return both, len(refused)
+
+    def _completed(self, name: str, lacking: list[Change], merge: TableMerge) -> DataFrame:
+        found = merge.resolver.complete(lacking)
+        rows: list[tuple[object, ...]] = []
+        for move in lacking:
+            row = found[move.place]
+            rows.append(
+                (name, move.key, move.order, True, row.image, True, row.sources, *move.place)
+            )
+            rows.append((name, move.old_key, move.order, False, None, True, None, *move.place))
+        ddl = (
+            "qualified string, key string, `order` string, live boolean, image string, "
+            "whole boolean, sources string, topic string, `partition` int, offset bigint, "
+            "`index` int"
+        )
+        return self.lake.spark.createDataFrame(rows, ddl)
+
+    def _account(
+        self, name: str, plan: TablePlan, out: int, refusals: int, refused_moves: int
+    ) -> None:
+        """Put a table's counts into the report."""
+        survey, report = plan.survey, self.report
+        second = survey.moves
+        came = survey.rows + survey.truncates
+        out += plan.truncated
+        refused = refusals + refused_moves
+        superseded = came + second - out - refused
+        report.rows_out += out
+        report.superseded += superseded
+        if second:
+            report.extra_in["key change"] = report.extra_in.get("key change", 0) + second
+        if refused:
+            report.refused["column"] = report.refused.get("column", 0) + refused
+        report.details[name] = {
+            "in": came,
+            "key changes": second,
+            "out": out,
+            "superseded": superseded,
+            "refused": refused,
+        }

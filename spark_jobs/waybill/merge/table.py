@@ -1,0 +1,310 @@
+"""One source table: its columns, its branch, its statements, one MERGE."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
+
+from waybill.errors import ReconciliationError, SchemaChangeError
+from waybill.lake.names import literal, quoted
+from waybill.merge import columns as own
+from waybill.merge.chains import fold_chains
+from waybill.merge.columns import OWN_COLUMNS, Column, widens
+from waybill.merge.fits import fits, value_sql
+from waybill.merge.increment import PLACE
+from waybill.merge.ledger import REFUSED
+from waybill.merge.moves import Resolver
+from waybill.merge.texts import Stored, json_text
+from waybill.merge.typed import typed, value_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.lake import Branch, Lake
+    from waybill.merge.increment import Increment
+    from waybill.merge.rules import Change
+    from waybill.merge.state import Default, TableState
+
+STORED_DDL = "key string, `order` string, live boolean, image string, sources string"
+TABLE_PROPERTIES = {
+    # A TRUNCATE deletes whole files where their metrics show the orders in full.
+    f"write.metadata.metrics.column.{own.ORDER}": "full",
+    f"write.metadata.metrics.column.{own.IMAGE}": "none",
+    "write.merge.distribution-mode": "none",
+    "write.delete.granularity": "file",
+}
+
+
+@dataclass
+class Outcome:
+    """What a merge did to one table.
+
+    Attributes:
+        out: keys whose newest effect the batch brought.
+        refused: refused changes, in the columns of `waybill.layout.MERGES`.
+        refusals: how many they are.
+        open_rows: whether rows were written that rest on several changes.
+    """
+
+    out: int = 0
+    refused: list[DataFrame] = field(default_factory=list)
+    refusals: int = 0
+    open_rows: bool = False
+
+
+def prepare(lake: Lake, qualified: str, state: TableState) -> str:
+    """Make the table, or give it the columns and types that it lacks.
+
+    Returns:
+        The table's full name.
+    """
+    wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
+    fields = [StructField(name, DataType.fromDDL(type_)) for name, type_ in wanted.items()]
+    table = lake.ensure_merged(qualified, to_arrow_schema(StructType(fields)), TABLE_PROPERTIES)
+    target = quoted(*table.split("."))
+    # The table is asked, not the state: a merge that was dropped may have changed it already.
+    there = {field.name: field.dataType.simpleString() for field in lake.read(table).schema}
+    for column in state.columns:
+        if widens(there[column.lake], column.type):
+            name = quoted(column.lake)
+            lake.spark.sql(f"ALTER TABLE {target} ALTER COLUMN {name} TYPE {column.type}")
+    return table
+
+
+def stored_rows(branch: Branch) -> DataFrame:
+    """The rows of a merged table under the short names of `Stored`."""
+    return branch.read().select(
+        F.col(own.KEY).alias("key"),
+        F.col(own.ORDER).alias("order"),
+        (~F.col(own.DELETED)).alias("live"),
+        F.col(own.IMAGE).alias("image"),
+        F.col(own.SOURCES).alias("sources"),
+    )
+
+
+class TableMerge:
+    """Merges the increment into one table.
+
+    Args:
+        branch: the branch to write.
+        qualified: the source table.
+        state: what is known of it, this batch included.
+        increment: the batch.
+        batch: its id.
+    """
+
+    def __init__(
+        self, branch: Branch, qualified: str, state: TableState, increment: Increment, batch: str
+    ) -> None:
+        self.branch = branch
+        self.qualified = qualified
+        self.state = state
+        self.increment = increment
+        self.batch = batch
+        self.spark = increment.lake.spark
+        self.resolver = Resolver(qualified, state, increment, lambda: stored_rows(branch))
+
+    # Statements.
+
+    def truncate(self) -> None:
+        """Take away every row and tombstone below the newest TRUNCATE."""
+        if self.branch.base is not None:
+            self.branch.sql(
+                f"DELETE FROM {{branch}} WHERE {own.ORDER} < :order",
+                {"order": self.state.truncated},
+            )
+
+    def add_default(self, default: Default) -> None:
+        """Give a new column's default to the rows that are older than the statement.
+
+        Raises:
+            SchemaChangeError: the column cannot hold it.
+        """
+        if self.branch.base is None:
+            return
+        value = msgspec.json.encode({default.column: default.text}).decode()[1:-1]
+        image = own.IMAGE
+        assignments = [
+            f"{image} = CASE {image} WHEN '{{}}' THEN concat('{{', :value, '}}') "
+            f"ELSE concat(substr({image}, 1, length({image}) - 1), ',', :value, '}}') END"
+        ]
+        column = self._column(default.column)
+        if column is not None:
+            if not fits(default.text, column.type):
+                message = (
+                    f"the default {default.text!r} of column {column.name} of {self.qualified} "
+                    f"does not fit its type {column.type}: declare another type under tables:"
+                )
+                raise SchemaChangeError(message)
+            text = literal(default.text)
+            assignments.append(f"{quoted(column.lake)} = {value_sql(text, column.type)}")
+        self.branch.sql(
+            f"UPDATE {{branch}} SET {', '.join(assignments)} WHERE NOT {own.DELETED} "
+            f"AND {own.ORDER} < :order AND NOT array_contains(json_object_keys({image}), :name)",
+            {"order": default.order, "name": default.column, "value": value},
+        )
+
+    def fill(self, column: Column) -> None:
+        """Fill a column that is new in the lake from images that have it already."""
+        text = f"from_json({own.IMAGE}, 'map<string,string>')[:name]"
+        self.branch.sql(
+            f"UPDATE {{branch}} SET {quoted(column.lake)} = {value_sql(text, column.type)} "
+            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({own.IMAGE}), :name)",
+            {"name": column.name},
+        )
+
+    def _column(self, name: str) -> Column | None:
+        return next((column for column in self.state.columns if column.name == name), None)
+
+    # Rows.
+
+    def merge(self, newest: DataFrame, effects: DataFrame, reached: str | None) -> Outcome:
+        """Settle every key that the increment touches and MERGE the result into the branch.
+
+        Args:
+            newest: the newest effect of each key.
+            effects: all effects, for the keys that need more than the newest.
+            reached: lowest order of the batch's new TRUNCATE or default, if it has one.
+        """
+        outcome = Outcome(open_rows=self.state.open_rows)
+        late = self.resolver.late(reached) if self.state.open_rows else set()
+        if self.state.truncated:
+            newest = newest.where(F.col("order") > self.state.truncated)
+        candidates = typed(newest, self.state.columns)
+        candidates = candidates.withColumn("unsettled", F.expr(self._unsettled()))
+        if late:
+            candidates = candidates.join(F.broadcast(self._keys(late)), "key", "left_anti")
+        candidates = candidates.persist()
+        parts = [self._part(candidates.where("NOT unsettled"))]
+        try:
+            unsettled = candidates.where("unsettled").select("key")
+            if not unsettled.isEmpty():
+                parts.append(self._chained(unsettled, effects, outcome))
+            unchanged = 0
+            if late:
+                part, unchanged = self._replayed(late, outcome)
+                parts.append(part)
+            source = parts[0]
+            for part in parts[1:]:
+                source = source.unionByName(part)
+            outcome.out = self._write(source) - unchanged
+        finally:
+            candidates.unpersist()
+        return outcome
+
+    def _unsettled(self) -> str:
+        """SQL: the newest image alone does not decide the row."""
+        older = max((default.order for default in self.state.defaults), default="")
+        return f"misfit OR (lacks AND (NOT whole OR `order` < {literal(older)}))"
+
+    def _part(self, frame: DataFrame, forced: bool = False) -> DataFrame:
+        values = [value_name(i) for i in range(len(self.state.columns))]
+        return frame.select(*Stored._fields, *values, F.lit(forced).alias("forced"))
+
+    def _chained(self, keys: DataFrame, effects: DataFrame, outcome: Outcome) -> DataFrame:
+        """Keys whose changes have to be folded one by one."""
+        own_effects = effects.where(F.col("qualified") == self.qualified)
+        result = fold_chains(
+            own_effects.join(keys, "key", "left_semi"),
+            stored_rows(self.branch).join(keys, "key", "left_semi"),
+            self.state,
+        ).persist()
+        rows = typed(result.where("kind = 'row'"), self.state.columns)
+        seen = rows.agg(
+            F.count_if("misfit").alias("misfits"), F.count("sources").alias("open")
+        ).collect()[0]
+        if seen.misfits:
+            message = (
+                f"{seen.misfits} rows of {self.qualified} fit by one reading and not by the other; "
+                "nothing was committed: please report this with the refused values"
+            )
+            raise ReconciliationError(message)
+        refused = result.where("kind = 'refused'")
+        count = refused.count()
+        outcome.open_rows = outcome.open_rows or seen.open > 0
+        if count:
+            outcome.refusals += count
+            outcome.refused.append(self._refused(refused))
+        return self._part(rows)
+
+    def _replayed(self, keys: set[str], outcome: Outcome) -> tuple[DataFrame, int]:
+        """Keys that start anew from the log; also how many of them got no newer change."""
+        rows, misfits = self.resolver.replay(keys)
+        orders = self.resolver.orders(keys)
+        unchanged = sum(orders.get(key) == row.order for key, row in rows.items())
+        newer = [
+            (change, reason)
+            for change, reason in misfits
+            if change.key not in rows or change.order > rows[change.key].order
+        ]
+        if newer:
+            outcome.refusals += len(newer)
+            outcome.refused.append(self.refused_changes(newer))
+        frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
+        return self._part(typed(frame, self.state.columns), forced=True), unchanged
+
+    def refused_changes(self, refused: list[tuple[Change, str]]) -> DataFrame:
+        """Refused changes as rows of `merges`."""
+        rows = [
+            (c.key, c.order, json_text(c.image or {}), *c.place, reason) for c, reason in refused
+        ]
+        ddl = (
+            "key string, `order` string, image string, topic string, `partition` int, "
+            "offset bigint, `index` int, reason string"
+        )
+        return self._refused(self.spark.createDataFrame(rows, ddl))
+
+    def _refused(self, frame: DataFrame) -> DataFrame:
+        return frame.select(
+            F.lit(self.batch).alias("batch"),
+            F.lit(REFUSED).alias("kind"),
+            F.lit(self.qualified).alias("table"),
+            "key",
+            F.col("order").alias("order_key"),
+            *PLACE,
+            F.lit("column").alias("reason_kind"),
+            "reason",
+            F.col("image").alias("body"),
+        )
+
+    def _keys(self, keys: set[str]) -> DataFrame:
+        return self.spark.createDataFrame([(key,) for key in sorted(keys)], "key string")
+
+    def _write(self, source: DataFrame) -> int:
+        """Write rows; returns how many were new or newer than what was there (or forced)."""
+        targets = {
+            own.KEY: F.col("key"),
+            own.ORDER: F.col("order"),
+            own.DELETED: ~F.col("live"),
+            own.IMAGE: F.col("image"),
+            own.SOURCES: F.col("sources"),
+            own.BATCH: F.lit(self.batch),
+            **{c.lake: F.col(value_name(i)) for i, c in enumerate(self.state.columns)},
+        }
+        if self.branch.base is None:
+            return self.branch.append(source.select(*(v.alias(n) for n, v in targets.items())))
+        view = f"merge_{secrets.token_hex(8)}"
+        named = [value.alias(f"c{i}") for i, value in enumerate(targets.values())]
+        source.select("forced", *named).createOrReplaceTempView(view)
+        columns = [quoted(name) for name in targets]
+        assignments = ", ".join(f"t.{name} = s.c{i}" for i, name in enumerate(columns))
+        try:
+            summary = self.branch.sql(
+                f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{own.KEY} = s.c0 "
+                f"WHEN MATCHED AND (s.c1 > t.{own.ORDER} OR s.forced) "
+                f"THEN UPDATE SET {assignments} "
+                f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
+                f"VALUES ({', '.join(f's.c{i}' for i in range(len(columns)))})"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
+        return sum(
+            int(summary.get(f"spark.merge-into.num-target-rows-{effect}", 0))
+            for effect in ("inserted", "updated")
+        )
