@@ -1,0 +1,115 @@
+"""Functions made once per table schema, so that no row pays for what the schema decides.
+
+The source of a generated function holds nothing but numbered field names (`f0`, `f1`, …) and
+numbered helpers; names and texts of a message never get into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+Fields = Mapping[int, Callable[[str], str]]
+"""Converters by column number; columns without one are copied."""
+
+
+class Incomplete(Exception):
+    """A row lacks a column that its schema has."""
+
+
+def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function `header` with `lines` as its body.
+
+    Args:
+        header: name and parameters, e.g. `read(image)`.
+        lines: the body, indented relative to itself.
+        names: what the body may call.
+    """
+    body = "\n".join(f"    {line}" for line in lines or ["pass"])
+    scope: dict[str, Any] = {"UNSET": UNSET, "Incomplete": Incomplete, **names}
+    exec(f"def {header}:\n{body}\n", scope)
+    made: Callable[..., Any] = scope[header.partition("(")[0]]
+    return made
+
+
+def converters(fields: Fields) -> dict[str, Callable[[str], str]]:
+    """The converters under the names that generated bodies call them by."""
+    return {f"c{i}": convert for i, convert in fields.items()}
+
+
+def reader(columns: int, fields: Fields) -> Callable[[Any], int]:
+    """A function that converts the texts of a complete image in place.
+
+    It returns how many values are not null, and raises `Incomplete` if one is absent.
+    """
+    lines = ["n = 0"]
+    for i in range(columns):
+        convert = [f"    image.f{i} = c{i}(v)"] if i in fields else []
+        lines += [
+            f"v = image.f{i}",
+            "if v is UNSET: raise Incomplete",
+            "if v is not None:",
+            "    n += 1",
+            *convert,
+        ]
+    return function("read(image)", [*lines, "return n"], converters(fields))
+
+
+def converter(fields: Fields) -> Callable[[Any], None] | None:
+    """A function that converts the texts of an image in place; None if there is nothing to do."""
+    if not fields:
+        return None
+    lines = []
+    for i in fields:
+        lines += [f"v = image.f{i}", f"if v.__class__ is str: image.f{i} = c{i}(v)"]
+    return function("convert(image)", lines, converters(fields))
+
+
+def overlay(columns: int, fields: Fields) -> Callable[[Any, Any], int]:
+    """A function that fills an image of changed columns from the row after the change, in place.
+
+    It returns how many names and strings the image of changed columns held.
+    """
+    lines = ["n = 0"]
+    for i in range(columns):
+        convert = [f"    old.f{i} = c{i}(v)"] if i in fields else []
+        lines += [
+            f"v = old.f{i}",
+            f"if v is UNSET: old.f{i} = new.f{i}",
+            "elif v is None: n += 1",
+            "else:",
+            "    n += 2",
+            *convert,
+        ]
+    return function("overlay(old, new)", [*lines, "return n"], converters(fields))
+
+
+def difference(columns: int, fields: Fields) -> Callable[[Any, Any, Any], None]:
+    """A function that puts the columns that a change touched, as they were, into an empty image."""
+    lines = []
+    for i in range(columns):
+        value = f"c{i}(v) if v.__class__ is str else v" if i in fields else "v"
+        lines += [
+            f"v = before.f{i}",
+            f"if v != after.f{i} and v is not UNSET: old.f{i} = {value}",
+        ]
+    return function("difference(before, after, old)", lines, converters(fields))
+
+
+def gaps(columns: int) -> Callable[[Any], bool]:
+    """A function that tells whether an image lacks a column."""
+    test = " or ".join(f"image.f{i} is UNSET" for i in range(columns)) or "False"
+    return function("gaps(image)", [f"return {test}"], {})
+
+
+def fill(after: Any, before: Any) -> bool:
+    """Take absent columns of `after` from `before`; whether all are there now."""
+    complete = True
+    for field in after.__struct_fields__:
+        if getattr(after, field) is UNSET:
+            value = UNSET if before is None else getattr(before, field)
+            setattr(after, field, value)
+            complete = complete and value is not UNSET
+    return complete
