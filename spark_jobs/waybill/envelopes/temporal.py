@@ -14,41 +14,38 @@ from zoneinfo import ZoneInfo
 from waybill.errors import ConfigurationError
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
+_parse = datetime.fromisoformat
 _SECOND = timedelta(seconds=1)
 _EPOCH_SECONDS = re.compile(r"(-?)([0-9]{1,12})(?:\.([0-9]{1,12}))?")
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
-_FRACTION = re.compile(r"\.[0-9]{1,12}")
 _ZONE_ID = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 
 
-def is_wall_clock(text: str) -> bool:
-    """Whether a text is a date, any one character, and a time of day with seconds, all valid."""
+BLANK, ISO = "-- ::", "--T::"
+"""The separators of a date and a time of day, with a blank or a T between the two."""
+
+
+def is_wall_clock(text: str, separators: str) -> bool:
+    """Whether a text is a valid date and time of day with seconds, written with `separators`."""
+    # One slice takes the five separators; the parser knows the calendar, and takes more notations
+    # than this one: basic and week forms, missing seconds, commas, zones.
+    if text[4:17:3] != separators:
+        return False
     try:
-        parsed = datetime.fromisoformat(text)
+        _parse(text)
     except ValueError:
         return False
-    # What else the parser takes: basic and week forms, missing seconds, commas, zones.
-    return (
-        len(text) >= 19
-        and text[4] == text[7] == "-"
-        and text[13] == text[16] == ":"
-        and parsed.tzinfo is None
-        and (len(text) == 19 or _FRACTION.fullmatch(text, 19) is not None)
-    )
+    return len(text) == 19 or (text[19] == "." and text[20:].isdecimal() and len(text) <= 32)
 
 
 def iso_from_blank(text: str) -> str:
     """`2020-01-01 00:00:00.5` as `2020-01-01T00:00:00.5`; anything else stays as it is."""
-    if text[10:11] == " " and is_wall_clock(text):
-        return f"{text[:10]}T{text[11:]}"
-    return text
+    return text.replace(" ", "T") if is_wall_clock(text, BLANK) else text
 
 
 def blank_from_iso(text: str) -> str:
     """`2020-01-01T00:00:00.5` as `2020-01-01 00:00:00.5`; anything else stays as it is."""
-    if text[10:11] == "T" and is_wall_clock(text):
-        return f"{text[:10]} {text[11:]}"
-    return text
+    return text.replace("T", " ") if is_wall_clock(text, ISO) else text
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -74,7 +71,7 @@ def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
         return _utc_from_utc_wall
 
     def convert(text: str) -> str:
-        if text[10:11] not in (" ", "T") or not is_wall_clock(text):
+        if not (is_wall_clock(text, BLANK) or is_wall_clock(text, ISO)):
             return text
         wall = datetime.fromisoformat(text[:19])
         offset = zone.utcoffset(wall)
@@ -88,9 +85,9 @@ def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
 
 
 def _utc_from_utc_wall(text: str) -> str:
-    if text[10:11] in (" ", "T") and is_wall_clock(text):
-        return f"{text[:10]}T{text[11:]}Z"
-    return text
+    if is_wall_clock(text, BLANK):
+        return text.replace(" ", "T") + "Z"
+    return text + "Z" if is_wall_clock(text, ISO) else text
 
 
 def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
@@ -100,7 +97,7 @@ def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
     """
 
     def convert(text: str) -> str:
-        if text[-1:] != "Z" or text[10:11] != "T" or not is_wall_clock(text[:-1]):
+        if text[-1:] != "Z" or not is_wall_clock(text[:-1], ISO):
             return text
         instant = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
         try:
@@ -115,8 +112,9 @@ def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
 
 
 def _utc_wall_from_utc(text: str) -> str:
-    if text[-1:] == "Z" and text[10:11] == "T" and is_wall_clock(text[:-1]):
-        return f"{text[:10]} {text[11:-1]}"
+    wall = text[:-1]
+    if text[-1:] == "Z" and is_wall_clock(wall, ISO):
+        return wall.replace("T", " ")
     return text
 
 
@@ -141,7 +139,7 @@ def utc_from_epoch(text: str) -> str:
 
 def epoch_from_utc(text: str) -> str:
     """A UTC text as decimal seconds since 1970, fraction digits kept; anything else stays."""
-    if text[-1:] != "Z" or text[10:11] != "T" or not is_wall_clock(text[:-1]):
+    if text[-1:] != "Z" or not is_wall_clock(text[:-1], ISO):
         return text
     seconds = (datetime.fromisoformat(text[:19]) - _EPOCH) // _SECOND
     fraction = text[20:-1]
