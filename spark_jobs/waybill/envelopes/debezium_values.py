@@ -1,0 +1,279 @@
+"""JSON values of Debezium messages to the exact texts of an image, value by value.
+
+Every function takes one JSON value that is not null and returns its text, or raises ValueError or
+a Refusal. Functions whose name ends in `raw` take the value's JSON text, null included, because
+numbers with a fraction would be rounded by any other way of reading them.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from decimal import Decimal
+from hashlib import md5
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.values import (
+    MAX_DIGITS,
+    base64_bytes,
+    base64_text,
+    float32_text,
+    float64_text,
+    is_json_number,
+    number_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
+"""Values of a floating point column that JSON has no number for."""
+
+_json = msgspec.json.encode
+_text: Callable[[Any], str] = msgspec.json.Decoder(str).decode
+
+
+class VariableScale(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A number that brings its own scale (`io.debezium.data.VariableScaleDecimal`)."""
+
+    scale: int
+    value: str
+
+
+class Geometry(msgspec.Struct, gc=False):
+    """A geometric value: well-known binary and its reference system."""
+
+    wkb: str | None = None
+    srid: int | None = None
+    x: float | None = None
+    y: float | None = None
+
+
+# Exact numbers
+
+
+def scaled_text(unscaled: int, scale: int) -> str:
+    """Plain digits of unscaled * 10^-scale, scale kept.
+
+    Raises:
+        ValueError: the scale is beyond all reason.
+    """
+    if not -MAX_DIGITS <= scale <= MAX_DIGITS:
+        raise ValueError(f"a scale of {scale}")
+    digits = str(Decimal(abs(unscaled)))
+    if scale > 0:
+        digits = digits.rjust(scale + 1, "0")
+        digits = f"{digits[:-scale]}.{digits[-scale:]}"
+    elif unscaled:
+        digits += "0" * -scale
+    return f"-{digits}" if unscaled < 0 else digits
+
+
+def unscaled(text: str) -> int:
+    """The number that the Base64 of a big-endian two's complement stands for.
+
+    Raises:
+        ValueError: it is not Base64, or no bytes at all.
+    """
+    data = binascii.a2b_base64(text, strict_mode=True)
+    if not data:
+        raise ValueError("a number of no bytes")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def decimal_reader(scale: int) -> Callable[[str], str]:
+    """Reads `org.apache.kafka.connect.data.Decimal` of one scale."""
+
+    def read(text: str) -> str:
+        data = binascii.a2b_base64(text, strict_mode=True)
+        if not data or len(data) > 64:
+            return scaled_text(unscaled(text), scale)
+        number = int.from_bytes(data, "big", signed=True)
+        if scale > 0:
+            digits = str(number) if number >= 0 else str(-number)
+            if len(digits) <= scale:
+                digits = digits.rjust(scale + 1, "0")
+            sign = "" if number >= 0 else "-"
+            return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+        return scaled_text(number, scale)
+
+    return read
+
+
+def variable_text(value: VariableScale) -> str:
+    """Plain digits of a number with its own scale."""
+    return scaled_text(unscaled(value.value), value.scale)
+
+
+def number_or_special(text: str) -> str:
+    """Plain digits of a number in any notation; NaN and the infinities stay texts."""
+    return text if f'"{text}"' in SPECIAL else number_text(text)
+
+
+def unsigned_text(value: int) -> str:
+    """BIGINT UNSIGNED of the mode `long`, where the upper half arrives negative."""
+    if not -(2**63) <= value < 2**64:
+        raise ValueError(f"{value} is out of the range of 64 bits")
+    return str(value if value >= 0 else value + 2**64)
+
+
+def real_raw(raw: Raw) -> str | None:
+    """A JSON number of any size in plain digits, or NaN or an infinity."""
+    text = str(raw, "utf-8")
+    if text == "null":
+        return None
+    return SPECIAL.get(text) or number_text(_number(text))
+
+
+def float64_raw(raw: Raw) -> str | None:
+    """A float64, in the digits that read back to it."""
+    text = str(raw, "utf-8")
+    if text == "null":
+        return None
+    return SPECIAL.get(text) or float64_text(_number(text))
+
+
+def float32_raw(raw: Raw) -> str | None:
+    """A float32, in the digits that read back to it."""
+    text = str(raw, "utf-8")
+    if text == "null":
+        return None
+    return SPECIAL.get(text) or float32_text(_number(text))
+
+
+def _number(text: str) -> str:
+    if is_json_number(text) is None:
+        raise ValueError(f"{text[:40]} is not a number")
+    return text
+
+
+def bool_text(value: bool) -> str:
+    """True or false."""
+    return "true" if value else "false"
+
+
+# Bytes
+
+
+def base64_checked(text: str) -> str:
+    """Base64 as it is, if it is Base64."""
+    binascii.a2b_base64(text, strict_mode=True)
+    return text
+
+
+def base64_url_text(text: str) -> str:
+    """Base64 of the URL-safe alphabet in the usual one."""
+    return base64_checked(text.replace("-", "+").replace("_", "/"))
+
+
+def hex_text(text: str) -> str:
+    """Hex digits as Base64."""
+    # bytes.fromhex alone would pass blanks over.
+    if text and not text.isalnum():
+        raise ValueError("a value is not hex digits")
+    return base64_text(bytes.fromhex(text))
+
+
+def bits_reader(text: str) -> str:
+    """`io.debezium.data.Bits`: little-endian bytes, turned round."""
+    return base64_text(base64_bytes(text)[::-1])
+
+
+# Text that is JSON
+
+
+def json_raw(raw: Raw) -> str | None:
+    """The JSON text of an array, map or struct."""
+    text = str(raw, "utf-8")
+    return None if text == "null" else text
+
+
+def mixed_raw(raw: Raw) -> str | None:
+    """Text of a column that holds strings and other values: strings as such, the rest as JSON."""
+    text = str(raw, "utf-8")
+    return None if text == "null" else _text(text) if text[0] == '"' else text
+
+
+# Geometry
+
+_SRID_FLAG = 0x20000000
+
+
+def geometry_text(value: Geometry) -> str:
+    """Base64 of the well-known binary, with the reference system in it (EWKB) where one is told."""
+    if value.wkb is None:
+        if value.x is None or value.y is None:
+            raise ValueError("a geometry without binary form")
+        data = struct.pack("<BIdd", 1, 1, value.x, value.y)
+    else:
+        data = base64_bytes(value.wkb)
+    return base64_text(_with_srid(data, value.srid))
+
+
+def _with_srid(data: bytes, srid: int | None) -> bytes:
+    if srid is None or len(data) < 5 or data[0] > 1:
+        return data
+    order = "<" if data[0] == 1 else ">"
+    (kind,) = struct.unpack_from(f"{order}I", data, 1)
+    if kind & _SRID_FLAG:
+        return data
+    return data[:1] + struct.pack(f"{order}Ii", kind | _SRID_FLAG, srid) + data[5:]
+
+
+def split_srid(data: bytes) -> tuple[bytes, int | None]:
+    """Well-known binary without its reference system, and the reference system."""
+    if len(data) < 9 or data[0] > 1:
+        return data, None
+    order = "<" if data[0] == 1 else ">"
+    kind, srid = struct.unpack_from(f"{order}Ii", data, 1)
+    if not kind & _SRID_FLAG:
+        return data, None
+    return data[:1] + struct.pack(f"{order}I", kind & ~_SRID_FLAG) + data[9:], srid
+
+
+# Columns that were not sent
+
+
+class Marks:
+    """The notations of the placeholder for a value that was not sent.
+
+    Args:
+        placeholder: the text, or None when every text is a value.
+        binary: how bytes are written.
+    """
+
+    def __init__(self, placeholder: str | None, binary: str) -> None:
+        self.text: tuple[str, ...] = ()
+        self.bytes: tuple[str, ...] = ()
+        self.raw: frozenset[str] = frozenset()
+        if placeholder is None:
+            return
+        data = placeholder.encode()
+        encoded = data.hex() if binary == "hex" else base64_text(data)
+        if binary == "base64-url-safe":
+            encoded = encoded.replace("+", "-").replace("/", "_")
+        self.text = (placeholder,)
+        self.bytes = (encoded,)
+        # A UUID has no room for the text: its hash stands for it.
+        unique = str(UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3))
+        items: list[Any] = [placeholder, encoded, unique]
+        shapes = [*items, *([item] for item in items), {placeholder: placeholder}, list(data)]
+        self.raw = frozenset(_json(shape).decode() for shape in shapes)
+
+    def reader(self, convert: Callable[[Raw], str | None]) -> Callable[[Raw], Any]:
+        """A reader of raw values that knows the placeholder in all its shapes."""
+        known, longest = self.raw, max(map(len, self.raw), default=0)
+        if not known:
+            return convert
+
+        def read(raw: Raw) -> Any:
+            # Only short values can be the placeholder; blanks may stand between its parts.
+            if len(raw) <= 2 * longest and str(raw, "utf-8").replace(" ", "") in known:
+                return UNSET
+            return convert(raw)
+
+        return read
