@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="Show Waybill at work.")
     parser.add_argument("--once", action="store_true", help="end when the runs have ended")
     once = parser.parse_args(arguments).once
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _stop)
     stack: Stack | None = None
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["WAYBILL_DEMO"] = str(stack.home)
         return _show(stack, View(console), once)
     except WaybillError as error:
-        console.print(f"waybill: {error}", style="red", markup=False)
+        console.print(f"waybill: {error}", style="red", markup=False, soft_wrap=True)
         return error.exit_code
     except Stopped:
         return 130
@@ -108,9 +108,12 @@ def _show(stack: Stack, view: View, once: bool) -> int:
         return 0 if good else 1
     view.where(stack.url, USER, stack.password)
     view.says("Airflow stays up. Ctrl-C ends it.")
-    while True:
-        stack.check()
-        time.sleep(0.5)
+    try:
+        while True:
+            stack.check()
+            time.sleep(0.5)
+    except Stopped:
+        return 0 if good else 1
 
 
 def _migrations() -> list[tuple[Path, Migration]]:
@@ -200,9 +203,7 @@ def _samples(stack: Stack, runs: list[Run], view: View) -> None:
     command = [sys.executable, "-c", "from waybill.cli import main; main()", "table", str(run.file)]
     command += [table, "--output", str(output)]
     with view.waiting("Reading a merged table"):
-        code = stack.run("table", command)
-    if code != 0:
-        raise StackError(stack.account("table"))
+        stack.run("table", command)
     view.rows(run.dag_id, table, output)
 
 

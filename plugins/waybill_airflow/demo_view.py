@@ -85,7 +85,7 @@ class View:
 
     def says(self, text: str) -> None:
         """One line."""
-        self.console.print(text, markup=False, style="dim")
+        self.console.print(text, markup=False, style="dim", soft_wrap=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[None]:
@@ -166,7 +166,9 @@ class View:
         for path in files[:1]:
             with path.open(encoding="utf-8", newline="\n") as file:
                 lines = [line.rstrip("\n") for line in islice(file, _SHOWN_MESSAGES)]
-            self.console.print(f"\n{dag_id}: published as {target} in {path}", markup=False)
+            self.console.print(
+                f"\n{dag_id}: published as {target} in {path}", markup=False, soft_wrap=True
+            )
             self._lines(lines)
 
     def _lines(self, lines: list[str]) -> None:
@@ -188,7 +190,7 @@ class View:
 
     def complaint(self, run: Run, text: str) -> None:
         """Something that is not as it should be."""
-        self.console.print(f"{run.dag_id}: {text}", markup=False, style="red")
+        self.console.print(f"{run.dag_id}: {text}", markup=False, style="red", soft_wrap=True)
 
     def verdict(self, good: bool) -> None:
         """How it went."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from airflow.sdk.exceptions import (
 from waybill.report import STAGES
 from waybill_airflow import library, outcome, places, submission
 from waybill_airflow.links import GateReportLink
+from waybill_airflow.params import BATCH_PATTERN
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -100,6 +102,11 @@ class StageOperator(SparkSubmitOperator):
         if STAGES.index(self.stage) > STAGES.index(self.until):
             message = f"this run was asked to stop after {self.until}"
             raise AirflowSkipException(message)
+        if not re.fullmatch(BATCH_PATTERN, self.batch):
+            message = (
+                f"{self.batch!r} is no batch id: use letters, digits, dot, dash and underscore"
+            )
+            raise AirflowFailException(message)
         self.submitted_batch = self.batch
         with tempfile.TemporaryDirectory(prefix="waybill-") as folder:
             result = Path(folder) / "result.json"

@@ -73,23 +73,24 @@ class Stack:
         with os.fdopen(handle, "w") as file:
             json.dump({USER: self.password}, file)
         self.environment = self._environment(passwords)
-        if self.run("db migrate", [*_AIRFLOW, "db", "migrate"]) != 0:
-            raise StackError(self.account("db migrate"))
+        self.run("db migrate", [*_AIRFLOW, "db", "migrate"])
         self._order("dag-processor", [*_AIRFLOW, "dag-processor"])
         self._order("scheduler", [*_AIRFLOW, "scheduler", "--skip-serve-logs"])
         server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
         self._order("api-server", server)
 
-    def run(self, name: str, argv: list[str]) -> int:
+    def run(self, name: str, argv: list[str]) -> None:
         """Run something to its end, under the keeper; its output goes to its log.
 
-        Returns:
-            Its exit status.
+        Raises:
+            StackError: it failed.
         """
         self._order(name, argv)
         while name not in self._ended:
             self._take_events(timeout=0.2)
-        return self._ended.pop(name)
+        code = self._ended.pop(name)
+        if code != 0:
+            raise StackError(self._account(name, code))
 
     def log(self, name: str) -> Path:
         """The file that holds what a component or a command has written."""
@@ -102,8 +103,8 @@ class Stack:
             StackError: one has ended; names it and what it said last.
         """
         self._take_events(timeout=0)
-        for name in self._ended:
-            raise StackError(self.account(name))
+        for name, code in self._ended.items():
+            raise StackError(self._account(name, code))
 
     def wait_for(self, dag_ids: set[str], patience: float) -> None:
         """Wait until Airflow is healthy, the login works and the DAGs are there.
@@ -232,15 +233,15 @@ class Stack:
             message = "the process that keeps Airflow was killed; start the demo again"
             raise StackError(message)
 
-    def account(self, name: str) -> str:
-        """One sentence about a component that has ended, with what it said last."""
+    def _account(self, name: str, code: int) -> str:
+        """One sentence about something that has ended, with what it said last."""
         try:
             text = self.log(name).read_text(encoding="utf-8", errors="replace")
         except OSError:
             text = ""
         said = [line.strip() for line in text.splitlines() if line.strip()][-1:]
         last = f" and said last: {said[0][:300]}" if said else ""
-        return f"Airflow's {name} ended with {self._ended.get(name)}{last}; see {self.log(name)}"
+        return f"`{name}` ended with {code}{last}; all it said is in {self.log(name)}"
 
     def _environment(self, passwords: Path) -> dict[str, str]:
         """The environment of every component, and so of every task."""

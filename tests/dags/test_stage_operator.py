@@ -117,6 +117,15 @@ def test_a_migration_that_broke_meanwhile_fails_at_once(migrations, fake_stages)
     assert fake_stages() == []
 
 
+@pytest.mark.parametrize("batch", ["b-1\n", "", "../b", "None "])
+def test_what_is_no_batch_id_is_not_submitted(migrations, fake_stages, batch):
+    operator = stage(migrations("shop"))
+    operator.batch = batch
+    with pytest.raises(AirflowFailException, match="is no batch id"):
+        operator.execute({})
+    assert fake_stages() == []
+
+
 def test_no_connection_is_said_and_not_taken_for_yarn(migrations, fake_stages):
     operator = stage(migrations("shop"), conn_id="nobody")
     with pytest.raises(AirflowFailException, match="there is no connection 'nobody'"):

@@ -1,0 +1,202 @@
+"""The plugin's pages on a real web server of Airflow: nothing without a login."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from airflow import plugins_manager
+
+from waybill_airflow.rest import Client, RestError
+from waybill_airflow.web.app import HEADERS, make_app
+
+pytestmark = pytest.mark.airflow
+
+MIGRATION = """\
+name: shop
+source: {files: {path: in}, envelope: canal}
+lake: {warehouse: lake}
+"""
+PAGE = "<!doctype html><title>gate</title><p>All is well: &lt;b&gt;</p>"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A migration, and the gate's page of one of its batches in the lake."""
+    folder = tmp_path_factory.mktemp("web")
+    (folder / "migrations").mkdir()
+    file = folder / "migrations" / "shop.yaml"
+    file.write_text(MIGRATION)
+    (folder / "migrations" / "secret.txt").write_text("not for anybody")
+    keep_page(file, "b-1", PAGE)
+    return folder
+
+
+def keep_page(file, batch, page):
+    """Put the page where the validate stage puts it."""
+    from waybill.spec_file import load_migration
+    from waybill.validate.results import page_path  # the one place that knows
+
+    path = page_path(load_migration(file), batch)
+    from pathlib import Path
+
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(page)
+
+
+@pytest.fixture(scope="module")
+def server(airflow_home, place):
+    """A started web server and a client that is logged in."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    passwords = airflow_home / "passwords.json"
+    passwords.write_text(json.dumps({"admin": "open", "viewer": "look"}))
+    environment = {
+        **os.environ,
+        "WAYBILL_MIGRATIONS": str(place / "migrations"),
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+    }
+    log = (airflow_home / "server.log").open("wb")
+    command = ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    client = Client(f"http://127.0.0.1:{port}")
+    try:
+        limit = time.monotonic() + 120
+        while True:
+            assert process.poll() is None, (airflow_home / "server.log").read_text()
+            assert time.monotonic() < limit, "the web server does not come up"
+            try:
+                client.log_in("admin", "open")
+                break
+            except RestError:
+                time.sleep(0.3)
+        yield client
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        log.close()
+
+
+def ask(server, path, *, token=None, cookie=None, method="GET"):
+    """Status, headers and text of an answer."""
+    headers = {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if cookie:
+        headers["Cookie"] = f"_token={cookie}"
+    request = urllib.request.Request(server.base_url + path, headers=headers, method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=30) as answer:
+            return answer.status, answer.headers, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def token_of(server, user, password):
+    client = Client(server.base_url)
+    client.log_in(user, password)
+    return client._token
+
+
+def test_the_plugin_loads_without_an_error():
+    plugins_manager._get_plugins.cache_clear()
+    plugins, errors = plugins_manager._get_plugins()
+    assert errors == {}
+    assert "waybill" in [plugin.name for plugin in plugins]
+    assert "operators" not in sys.modules, "a module of the package was executed on its own"
+
+
+def routes():
+    return [route.path for route in make_app().routes]
+
+
+def test_nothing_describes_the_application():
+    assert routes() == ["/gate/{dag_id}/{batch}"]
+
+
+@pytest.mark.parametrize("route", routes())
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+def test_nobody_gets_in_without_a_login(server, route, method):
+    path = "/waybill" + route.replace("{dag_id}", "shop").replace("{batch}", "b-1")
+    status, headers, text = ask(server, path, method=method)
+    assert status == (401 if method == "GET" else 405)
+    assert "All is well" not in text
+    assert headers["X-Frame-Options"] == "SAMEORIGIN"
+    assert ask(server, path, token="made up")[0] in (401, 403)
+
+
+@pytest.mark.parametrize("path", ["/waybill/openapi.json", "/waybill/docs", "/waybill/"])
+def test_there_is_nothing_else(server, path):
+    assert ask(server, path)[0] == 404
+
+
+@pytest.mark.parametrize(("user", "password"), [("admin", "open"), ("viewer", "look")])
+def test_who_may_see_the_runs_may_see_the_report(server, user, password):
+    token = token_of(server, user, password)
+    for given in ({"token": token}, {"cookie": token}):
+        status, headers, text = ask(server, "/waybill/gate/shop/b-1", **given)
+        assert (status, text) == (200, PAGE)
+        assert headers["Content-Type"].startswith("text/html")
+        for name, value in HEADERS.items():
+            assert headers[name] == value
+    assert "script-src" not in HEADERS["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/gate/shop/b-2",
+        "/gate/nobody/b-1",
+        "/gate/~/b-1",
+        "/gate/shop/..",
+        "/gate/shop/%2e%2e",
+        "/gate/shop/..%2f..%2f..%2fmigrations%2fsecret.txt",
+        "/gate/..%2f..%2fetc/passwd",
+        "/gate/shop/b-1%00",
+        "/gate/shop/b-1%0a",
+        "/gate/shop/" + "b" * 100,
+        "/gate/Shop/b-1",
+        "/../waybill/gate/shop/b-2",
+    ],
+)
+def test_no_name_leads_out_of_the_lake(server, path):
+    token = token_of(server, "admin", "open")
+    status, _, text = ask(server, "/waybill" + path, token=token)
+    assert status in (404, 422)
+    assert "All is well" not in text
+    assert "not for anybody" not in text
+
+
+def test_a_missing_report_is_said_in_words(server):
+    token = token_of(server, "admin", "open")
+    _, headers, text = ask(server, "/waybill/gate/shop/b-2", token=token)
+    assert "no gate report" in text.lower()
+    assert headers["Content-Security-Policy"]
+
+
+def test_airflow_shows_the_plugin(server):
+    plugins = server.get("plugins")["plugins"]
+    (waybill,) = [plugin for plugin in plugins if plugin["name"] == "waybill"]
+    assert [app["url_prefix"] for app in waybill["fastapi_apps"]] == ["/waybill"]
+    assert server.get("plugins", "importErrors")["import_errors"] == []
