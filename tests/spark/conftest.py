@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from waybill.envelopes import registry
 from waybill.lake import Lake
 from waybill.lake.session import start_session
 from waybill.spec import Migration
@@ -19,9 +21,19 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session; a test that needs other settings makes `spark.newSession()`."""
+    # The workers import the envelope of the tests by its name.
+    root = str(Path(__file__).parents[2])
+    os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     session = start_session(None, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Registers the envelope of the tests; its name."""
+    monkeypatch.setitem(registry.MODULES, "tiny", "tests.spark.tiny_envelope")
+    return "tiny"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
-from waybill.errors import Refusal
+from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
 
@@ -61,6 +61,13 @@ def decode_message(decoder: Decoder, message: Message) -> list[Change]:
         return decoder.decode(message)
     except Refusal as refusal:
         return [refused(message, refusal)]
+    except Exception as error:
+        place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
+        text = (
+            f"reading the message at {place} failed with {type(error).__name__}: {error}; this is "
+            "a fault of the envelope's code, not of the message: please report it"
+        )
+        raise WaybillError(text) from error
 
 
 class ChangeBatches:
@@ -70,12 +77,18 @@ class ChangeBatches:
         decoder: the source envelope's decoder.
         batch_id: the batch that brings the messages.
         joiner: joins the halves of updates, None where the envelope has none.
+
+    Attributes:
+        messages: messages decoded so far.
+        decoded: changes that they held.
     """
 
     def __init__(self, decoder: Decoder, batch_id: str, joiner: PairJoiner | None = None) -> None:
         self.decoder = decoder
         self.batch_id = batch_id
         self.joiner = joiner
+        self.messages = 0
+        self.decoded = 0
         self._told: set[TableSchema] = {NO_TABLE}
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -92,6 +105,8 @@ class ChangeBatches:
         decoder, joiner = self.decoder, self.joiner
         for message in messages:
             changes = decode_message(decoder, message)
+            self.messages += 1
+            self.decoded += len(changes)
             if joiner is None:
                 yield from changes
                 continue

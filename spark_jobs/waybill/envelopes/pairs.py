@@ -26,6 +26,8 @@ class PairJoiner:
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
+        self.joined = 0
+        """Before images that were joined to their after image."""
         self._held: dict[tuple[object, ...], Change] = {}
 
     def push(self, half: Change) -> list[Change]:
@@ -34,7 +36,10 @@ class PairJoiner:
         identity = (schema.database, schema.schema, schema.table, half.sequence)
         if half.half == "after":
             before = self._held.pop(identity, None)
-            return [half if before is None else join(before, half)]
+            if before is None:
+                return [half]
+            self.joined += 1
+            return [join(before, half)]
         settled = []
         earlier = self._held.pop(identity, None)
         if earlier is not None:

@@ -294,13 +294,19 @@ def _doomed(metadata: Metadata, name: str) -> bool:
     return branch_base(metadata, name) != metadata.refs.get("main")
 
 
-def increment(catalog: Catalog, table: str, after: int | None, upto: int | None) -> DataFrame:
+def increment(
+    catalog: Catalog,
+    table: str,
+    after: int | None,
+    upto: int | None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
     """The rows appended after one snapshot and up to another."""
-    reader = catalog.spark.read
     name = quoted(CATALOG, *split(table))
     if upto is None or after == upto:
         return catalog.spark.table(name).limit(0)
+    reader = catalog.spark.read.options(**(options or {}))
     if after is None:
         return reader.option("versionAsOf", str(upto)).table(name)
-    options = {"start-snapshot-id": str(after), "end-snapshot-id": str(upto)}
-    return reader.options(**options).table(name)
+    between = {"start-snapshot-id": str(after), "end-snapshot-id": str(upto)}
+    return reader.options(**between).table(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from waybill.errors import ConflictError
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ def land(branch: Branch, report: StageReport, name: str, started: float) -> None
     # The cursor stands in the commit once, beside the report.
     stamp["cursor"] = {}
     branch.commit(report.cursor, stamp, report.batch, report.stage)
-    branch.fast_forward()
+    try:
+        branch.fast_forward()
+    except ConflictError:
+        branch.drop()
+        raise
     report.snapshots[name] = branch.head
 
 

@@ -38,6 +38,13 @@ TABLE_PROPERTIES = {
 """Iceberg properties of every table."""
 
 
+LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(16 << 20)}
+"""Beside these for tables of messages: row groups so small that every core gets some of a file."""
+
+SMALLEST_SPLIT, LARGEST_SPLIT = 1 << 20, 64 << 20
+"""Bytes of a file that one task reads, at least and at most."""
+
+
 class BranchInfo(NamedTuple):
     """A branch that is waiting: written, not visible."""
 
@@ -230,30 +237,52 @@ class Lake:
             return self.spark.table(name)
         return self.spark.read.option("versionAsOf", str(snapshot)).table(name)
 
-    def increment(self, table: str, after: int | None, upto: int | None) -> DataFrame:
+    def increment(
+        self, table: str, after: int | None, upto: int | None, parallel: bool = False
+    ) -> DataFrame:
         """The rows appended after one snapshot (all rows if None) and up to another.
 
         Rows that were appended and deleted again in between are among them.
+
+        Args:
+            table: full name.
+            after: snapshot that is excluded, None to read from the beginning.
+            upto: newest snapshot.
+            parallel: cut the files so that every core gets some, for work that costs more than
+                reading.
         """
-        return commits.increment(self._catalog, table, after, upto)
+        options = self._small_splits(table, after, upto) if parallel else {}
+        return commits.increment(self._catalog, table, after, upto, options)
+
+    def _small_splits(self, table: str, after: int | None, upto: int | None) -> dict[str, str]:
+        size = self._added(table, after, upto, "added-files-size", "total-files-size")
+        cores = self.spark.sparkContext.defaultParallelism
+        split = max(SMALLEST_SPLIT, min(LARGEST_SPLIT, size // (2 * cores)))
+        return {"split-size": str(split), "file-open-cost": str(split // 8)}
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
         """How many rows `increment` has, from the metadata alone.
 
         Rows that were deleted again count too, as they do there; not so where `after` is None.
         """
+        return self._added(table, after, upto, "added-records", "total-records")
+
+    def _added(
+        self, table: str, after: int | None, upto: int | None, counter: str, total: str
+    ) -> int:
+        """Sum of a counter of the appends between two snapshots, or the total at the newer one."""
         if upto is None or after == upto:
             return 0
         metadata = self._catalog.metadata(*commits.split(table))
         if after is None:
-            return int(metadata.snapshots[upto].summary.get("total-records", 0))
-        total = 0
+            return int(metadata.snapshots[upto].summary.get(total, 0))
+        counted = 0
         for snapshot in metadata.ancestors(upto):
             if snapshot.id == after:
                 break
-            if snapshot.summary.get("operation", "append") == "append":
-                total += int(snapshot.summary.get("added-records", 0))
-        return total
+            if snapshot.summary.get("operation") == "append":
+                counted += int(snapshot.summary.get(counter, 0))
+        return counted
 
     def mark_read(self, table: str, consumer: str, snapshot: int | None) -> None:
         """Note that a consumer has read up to a snapshot; what follows is kept from expiry."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
+from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
 from waybill.layout import ARCHIVE
 from waybill.report import StageReport
@@ -38,7 +39,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     """
     started = time.monotonic()
     lake, batch = context.lake, context.batch
-    archive = lake.ensure(lake.log("archive"), ARCHIVE)
+    archive = lake.ensure(lake.log("archive"), ARCHIVE, properties=LOG_PROPERTIES)
     done = lake.find(archive, STAGE, batch)
     if done is not None:
         context.progress("snapshot: batch %s was done before", batch)

@@ -1,0 +1,1 @@
+"""The stage `convert`: messages to changes, changes to the messages of each target."""

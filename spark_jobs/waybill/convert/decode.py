@@ -1,0 +1,195 @@
+"""Archive to `changes`: decoded in tasks, halves joined, counted on what was written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.convert.halves import SPENT, columns_by_id, settle
+from waybill.envelopes.batch import ChangeBatches
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import ReconciliationError
+from waybill.layout import CHANGES
+from waybill.records import TableSchema
+from waybill.tally import Tally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from waybill.context import StageContext
+    from waybill.convert.plan import Reading
+    from waybill.lake import Branch
+    from waybill.report import StageReport
+
+FURTHER_ROWS = "further rows of a message"
+CARRIED = "halves of earlier batches"
+SHOWN_TABLES = 200
+"""How many tables a report names."""
+
+
+class Decoding:
+    """One batch's way from the archive to a branch of `changes`."""
+
+    def __init__(self, context: StageContext, reading: Reading, branch: Branch) -> None:
+        self.context = context
+        self.reading = reading
+        self.branch = branch
+
+    def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
+        """Write what the archive brought between two snapshots, and fill the report.
+
+        Raises:
+            ReconciliationError: the tasks did not see every message of the archive.
+        """
+        archive = self.context.lake.log("archive")
+        report.rows_in = self.context.lake.added_rows(archive, after, upto)
+        self.context.progress("convert: %d messages to decode", report.rows_in)
+        if report.rows_in:
+            tally = Tally(self.context.spark.sparkContext)
+            messages = self.context.lake.increment(archive, after, upto, parallel=True)
+            self.branch.append(self._decoded(messages, tally))
+            self._count_tasks(tally, report)
+            self._count_rows(report)
+        if self.reading.envelope.pairs:
+            self._settle_halves(report)
+
+    def _decoded(self, messages: DataFrame, tally: Tally) -> DataFrame:
+        reading, batch_id = self.reading, self.context.batch
+
+        def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            joiner = PairJoiner() if reading.envelope.pairs else None
+            work = ChangeBatches(reading.decoder(), batch_id, joiner)
+            yield from work.convert(iter(batches))
+            joined = 0 if joiner is None else joiner.joined
+            tally.add({"messages": work.messages, "changes": work.decoded, "joined": joined})
+
+        read = messages.select(
+            "topic", "partition", "offset", "timestamp", "key", "value", "headers"
+        )
+        return read.mapInArrow(decode, from_arrow_schema(CHANGES))
+
+    def _count_tasks(self, tally: Tally, report: StageReport) -> None:
+        counts = tally.counts
+        messages = counts.get("messages", 0)
+        if messages != report.rows_in:
+            message = (
+                f"the archive has {report.rows_in} messages for batch {report.batch} and "
+                f"{messages} were decoded; nothing was committed: run the batch again"
+            )
+            raise ReconciliationError(message)
+        further = counts["changes"] - messages
+        if further:
+            report.extra_in[FURTHER_ROWS] = further
+        report.superseded = counts["joined"]
+
+    def _count_rows(self, report: StageReport) -> None:
+        counted = (
+            self.branch.added()
+            .where("outcome <> 'schema'")
+            .groupBy("outcome", "reason_kind", "operation", "database", "schema", "table")
+            .count()
+        )
+        tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for row in counted.collect():
+            rows = row["count"]
+            if row.outcome == "ok":
+                report.rows_out += rows
+                name = ".".join(part for part in (row.database, row.schema, row.table) if part)
+                tables[name][row.operation] += rows
+            elif row.outcome == "refused":
+                add(report.refused, row.reason_kind, rows)
+            elif row.outcome == "skipped":
+                add(report.skipped, row.reason_kind or row.operation, rows)
+            else:
+                report.waiting += rows
+        shown = sorted(tables)[:SHOWN_TABLES]
+        report.details["tables"] = {name: dict(tables[name]) for name in shown}
+
+    def _settle_halves(self, report: StageReport) -> None:
+        """Join halves that met in no task, with those of earlier batches."""
+        lake = self.context.lake
+        here = lake.read(self.branch.table, self.branch.head).where("outcome = 'waiting'")
+        found = (
+            here.groupBy("half", (F.col("batch") == report.batch).alias("new")).count().collect()
+        )
+        if not found:
+            return
+        carried = sum(row["count"] for row in found if not row.new)
+        if carried:
+            report.extra_in[CARRIED] = carried
+            report.waiting += carried
+        if report.rows_in == 0:
+            return
+        settled = self._settled(here).persist()
+        try:
+            self._write_settled(settled, report)
+        finally:
+            settled.unpersist()
+        if carried and report.waiting:
+            report.warnings.append(
+                f"{report.waiting} before images wait for their after image, some of them of "
+                "earlier batches"
+            )
+
+    def _settled(self, waiting: DataFrame) -> DataFrame:
+        ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
+        columns_of = columns_by_id(self._schemas(ids))
+        batch_id = self.context.batch
+
+        def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return settle(batches, batch_id, columns_of)
+
+        group = ["database", "schema", "table", "sequence"]
+        return (
+            waiting.withColumn("sequence", F.expr("split_part(order_key, '/', 2)"))
+            .repartition(*group)
+            .sortWithinPartitions(*group, "order_key")
+            .drop("sequence")
+            .mapInArrow(join, from_arrow_schema(CHANGES))
+        )
+
+    def _schemas(self, ids: list[str]) -> dict[str, TableSchema]:
+        lake = self.context.lake
+        rows = lake.read(self.branch.table, self.branch.head).where("outcome = 'schema'")
+        return schemas_in(rows.where(F.col("schema_id").isin(ids)))
+
+    def _write_settled(self, settled: DataFrame, report: StageReport) -> None:
+        counted = settled.groupBy("outcome", "reason_kind").count().collect()
+        counts = {row.outcome: 0 for row in counted}
+        for row in counted:
+            counts[row.outcome] += row["count"]
+        still = counts.get("waiting", 0)
+        if still == sum(counts.values()):
+            return
+        done = settled.where(F.col("outcome").isin("ok", "skipped"))
+        written = self.branch.append(done)
+        if still:
+            rest = settled.where("outcome = 'waiting'")
+            self.branch.overwrite(rest, F.col("outcome") == "waiting")
+        else:
+            self.branch.delete_partition("outcome", "waiting")
+        report.waiting = still
+        report.superseded += counts.get(SPENT, 0)
+        skipped = counts.get("skipped", 0)
+        for row in counted:
+            if row.outcome == "skipped":
+                add(report.skipped, row.reason_kind, row["count"])
+        report.rows_out += written - skipped
+        report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
+
+
+def schemas_in(rows: DataFrame) -> dict[str, TableSchema]:
+    """The schemas that `schema` rows of `changes` hold, by their id."""
+    kept = rows.groupBy("schema_id").agg(F.first("extra").alias("schema"))
+    return {row.schema_id: TableSchema.from_json(row.schema.encode()) for row in kept.collect()}
+
+
+def add(counts: dict[str, Any], name: str | None, rows: int) -> None:
+    """Add to a count by name."""
+    key = name or "no reason given"
+    counts[key] = counts.get(key, 0) + rows

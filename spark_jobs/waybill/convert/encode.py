@@ -1,0 +1,134 @@
+"""`changes` to `outbox`: every accepted change in the envelope of each target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.convert.decode import add, schemas_in
+from waybill.envelopes.batch import MessageBatches
+from waybill.layout import OUTBOX
+from waybill.report import StageReport
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Row
+
+    from waybill.context import StageContext
+    from waybill.convert.plan import Writing
+    from waybill.lake import Branch
+    from waybill.records import TableSchema
+
+FURTHER_MESSAGES = "further messages of a change"
+NO_WORD = "the target has no word for it"
+
+COLUMNS = (
+    *("topic", "partition", "offset", "index", "operation", "old_key", "before", "after"),
+    *("order_key", "transaction", "ddl_text", "schema_id", "extra", "source_time"),
+)
+"""What the encoders read of a change."""
+
+
+class Encoding:
+    """One batch's way from `changes` to a branch of `outbox`."""
+
+    def __init__(
+        self, context: StageContext, writings: tuple[Writing, ...], branch: Branch
+    ) -> None:
+        self.context = context
+        self.writings = writings
+        self.branch = branch
+
+    def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
+        """Write what `changes` brought between two snapshots, for every target.
+
+        Args:
+            after: snapshot up to which the outbox has everything.
+            upto: newest snapshot to take.
+            changes: how many accepted changes there are between the two.
+            report: gets the counts of every target.
+
+        Raises:
+            ReconciliationError: the messages of a target do not account for every change.
+        """
+        targets = report.details["targets"] = {}
+        if not self.writings or not changes:
+            return
+        lake = self.context.lake
+        self.context.progress(
+            "convert: %d changes to encode for %s",
+            changes,
+            ", ".join(writing.label for writing in self.writings),
+        )
+        rows = lake.increment(lake.log("changes"), after, upto, parallel=True)
+        schemas = schemas_in(rows.where("outcome = 'schema'"))
+        accepted = rows.where("outcome = 'ok'").select(*COLUMNS)
+        self.branch.append(self._encoded(accepted, schemas))
+        counted = self._counted()
+        for writing in self.writings:
+            label = writing.label
+            account, losses = _account(report, label, changes, counted.get(label, []))
+            targets[label] = account
+            if losses:
+                report.losses[label] = losses
+            refused = sum(account["refused"].values())
+            if refused:
+                # The change was accepted, and so stands among the rows that came out.
+                report.extra_in[f"refused by target {label}"] = refused
+                for kind, count in account["refused"].items():
+                    add(report.refused, kind, count)
+
+    def _encoded(self, changes: DataFrame, schemas: dict[str, TableSchema]) -> DataFrame:
+        writings, batch_id = self.writings, self.context.batch
+
+        def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            works = [
+                MessageBatches(writing.encoder(), writing.label, batch_id, schemas)
+                for writing in writings
+            ]
+            for batch in batches:
+                for work in works:
+                    yield from work.convert(iter([batch]))
+
+        return changes.mapInArrow(encode, from_arrow_schema(OUTBOX))
+
+    def _counted(self) -> dict[str, list[Row]]:
+        grouped = self.branch.added().groupBy("target", "outcome", "reason_kind", "losses")
+        counted = grouped.agg(
+            F.count("*").alias("rows"), F.count_if(F.col("message") > 0).alias("further")
+        )
+        by_target: dict[str, list[Row]] = {}
+        for row in counted.collect():
+            by_target.setdefault(row.target, []).append(row)
+        return by_target
+
+
+def _account(
+    report: StageReport, label: str, changes: int, rows: list[Row]
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """What became of the changes at one target, as plain data, and what it could not carry."""
+    account = StageReport(f"{report.stage} for {label}", report.batch, rows_in=changes)
+    losses: dict[str, int] = {}
+    for row in rows:
+        if row.outcome == "ok":
+            account.rows_out += row.rows
+        elif row.outcome == "refused":
+            add(account.refused, row.reason_kind, row.rows)
+        else:
+            add(account.skipped, NO_WORD, row.rows)
+        if row.further:
+            add(account.extra_in, FURTHER_MESSAGES, row.further)
+        for name in row.losses or ():
+            add(losses, name, row.rows)
+    account.reconcile()
+    data = {
+        "changes": changes,
+        "messages": account.rows_out,
+        "extra_in": account.extra_in,
+        "refused": account.refused,
+        "skipped": account.skipped,
+    }
+    return data, losses

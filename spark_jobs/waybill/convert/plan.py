@@ -1,0 +1,135 @@
+"""What a migration converts from and to, checked before anything moves."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from waybill.envelopes import registry
+from waybill.errors import ConfigurationError, LossError
+from waybill.nearest import did_you_mean
+from waybill.storage import open_storage
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Decoder, Encoder, Envelope, Settings
+    from waybill.spec import Migration
+    from waybill.tables import TableRules
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How messages are decoded; plain data, so that it crosses to the workers."""
+
+    envelope: Envelope
+    settings: Settings
+    rules: TableRules
+
+    def decoder(self) -> Decoder:
+        """A decoder for one task."""
+        if self.envelope.decoder is None:
+            message = f"{self.envelope.name!r} cannot be read; `waybill formats` shows what can"
+            raise ConfigurationError(message)
+        return self.envelope.decoder(self.settings, self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How changes are encoded for one target; plain data, so that it crosses to the workers."""
+
+    label: str
+    envelope: Envelope
+    settings: Settings
+
+    def encoder(self) -> Encoder:
+        """An encoder for one task."""
+        if self.envelope.encoder is None:
+            message = f"{self.envelope.name!r} cannot be written; `waybill formats` shows what can"
+            raise ConfigurationError(message)
+        return self.envelope.encoder(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertPlan:
+    """What a migration converts from and to."""
+
+    reading: Reading
+    writings: tuple[Writing, ...]
+
+
+def make_plan(spec: Migration) -> ConvertPlan:
+    """The plan of a migration.
+
+    Raises:
+        ConfigurationError: an envelope is not known, not read or not written, or a setting is
+            wrong.
+        LossError: a target cannot carry what the source holds, and `on_loss: fail` is set.
+    """
+    source = registry.get(spec.source.envelope)
+    given = dict(spec.source.settings)
+    if spec.source.schemas is not None and spec.source.schemas.file is not None:
+        given["schemas"] = _schemas(spec.source.schemas.file, source)
+    reading = Reading(
+        source, settings_of(source.decode_settings, given, source, "source.settings"), spec.rules
+    )
+    reading.decoder()
+    writings = []
+    for number, target in enumerate(spec.publish):
+        envelope = registry.get(target.envelope)
+        if spec.on_loss == "fail":
+            _refuse_losses(source, envelope)
+        place = f"publish[{number}].settings"
+        settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
+        writings.append(Writing(target.label, envelope, settings))
+        writings[-1].encoder()
+    return ConvertPlan(reading, tuple(writings))
+
+
+def settings_of(
+    model: type[Settings], given: dict[str, Any], envelope: Envelope, place: str
+) -> Settings:
+    """An envelope's settings from plain data.
+
+    Raises:
+        ConfigurationError: names every setting that is wrong.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        wrong = []
+        for item in error.errors(include_url=False, include_input=False, include_context=False):
+            name = ".".join(str(part) for part in item["loc"])
+            if item["type"] == "extra_forbidden":
+                hint = did_you_mean(name, model.model_fields)
+                wrong.append(f"{place}.{name} is no setting of {envelope.name}{hint}")
+            else:
+                wrong.append(f"{place}.{name}: {item['msg']}")
+        raise ConfigurationError("; ".join(wrong)) from error
+
+
+def _schemas(path: str, envelope: Envelope) -> Any:
+    if "schemas" not in envelope.decode_settings.model_fields:
+        message = (
+            f"{envelope.name} takes no schemas, its messages say all: leave source.schemas out"
+        )
+        raise ConfigurationError(message)
+    fs, name = open_storage(path)
+    try:
+        with fs.open(name, "rb") as file:
+            return json.load(file)
+    except (OSError, ValueError) as error:
+        message = f"{path} cannot be read as JSON ({error}); name a file in source.schemas.file"
+        raise ConfigurationError(message) from error
+
+
+def _refuse_losses(source: Envelope, target: Envelope) -> None:
+    losses = source.losses_to(target)
+    if losses:
+        told = "; ".join(losses.values())
+        message = (
+            f"{source.name} to {target.name} would lose something, and on_loss: fail forbids it "
+            f"({told}): publish another envelope, or set on_loss: report"
+        )
+        raise LossError(message)

@@ -1,0 +1,106 @@
+"""Stage `convert`: what is new in the archive into `changes`, and from there into `outbox`.
+
+Two tables, two commits. Each consumes its upstream from snapshot to snapshot, so a run that was
+stopped between the two does the second one only, whatever batch it belongs to.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from waybill.convert.decode import Decoding
+from waybill.convert.encode import Encoding
+from waybill.convert.plan import ConvertPlan, make_plan
+from waybill.lake import LOG_PROPERTIES
+from waybill.lake.landing import land, repeated
+from waybill.layout import CHANGES, OUTBOX
+from waybill.report import StageReport
+
+if TYPE_CHECKING:
+    from waybill.context import StageContext
+    from waybill.lake import Commit
+    from waybill.spec import Migration
+
+STAGE = "convert"
+
+
+def run_convert(spec: Migration, context: StageContext) -> StageReport:
+    """Decode what the snapshots brought and encode it for every target.
+
+    Raises:
+        ConfigurationError: an envelope or its settings are wrong.
+        LossError: a target cannot carry what the source holds, and `on_loss: fail` is set.
+        ConflictError: another run moved a table first.
+        ReconciliationError: the counts do not add up; nothing was committed.
+    """
+    started = time.monotonic()
+    plan = make_plan(spec)
+    lake, batch = context.lake, context.batch
+    changes = lake.ensure(lake.log("changes"), CHANGES, ("outcome",), LOG_PROPERTIES)
+    outbox = lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"), LOG_PROPERTIES)
+    done = lake.find(outbox, STAGE, batch)
+    if done is not None:
+        context.progress("convert: batch %s was done before", batch)
+        return repeated(done, "outbox")
+    decoded = lake.find(changes, STAGE, batch)
+    if decoded is None:
+        report = _decode(context, plan, changes, started)
+    else:
+        context.progress("convert: batch %s was decoded before", batch)
+        report = repeated(decoded, "changes")
+        report.repeated = False
+    _encode(context, plan, (changes, outbox), report, started)
+    context.progress(
+        "convert: %d changes, %d refused, for %d targets",
+        report.rows_out,
+        sum(report.refused.values()),
+        len(plan.writings),
+    )
+    return report
+
+
+def _decode(context: StageContext, plan: ConvertPlan, changes: str, started: float) -> StageReport:
+    lake = context.lake
+    archive = lake.log("archive")
+    report = StageReport(STAGE, context.batch)
+    branch = lake.branch(changes, STAGE, context.batch)
+    after = _upto(lake.last(changes, STAGE), "archive")
+    upto = lake.head(archive)
+    Decoding(context, plan.reading, branch).run(after, upto, report)
+    report.cursor = {"archive": {"after": after, "upto": upto}}
+    land(branch, report, "changes", started)
+    lake.mark_read(archive, STAGE, upto)
+    return report
+
+
+def _encode(
+    context: StageContext,
+    plan: ConvertPlan,
+    tables: tuple[str, str],
+    report: StageReport,
+    started: float,
+) -> None:
+    lake = context.lake
+    changes, outbox = tables
+    branch = lake.branch(outbox, STAGE, context.batch)
+    after = _upto(lake.last(outbox, STAGE), "changes")
+    upto = lake.head(changes)
+    accepted = 0
+    for commit in lake.commits(changes):
+        if commit.snapshot == after:
+            break
+        if commit.stage == STAGE:
+            accepted += commit.report["rows_out"]
+    Encoding(context, plan.writings, branch).run(after, upto, accepted, report)
+    report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
+    land(branch, report, "outbox", started)
+    lake.mark_read(changes, "outbox", upto)
+
+
+def _upto(commit: Commit | None, table: str) -> int | None:
+    """Up to where the last batch read a table."""
+    if commit is None:
+        return None
+    upto: int | None = commit.cursor[table]["upto"]
+    return upto

@@ -1,0 +1,278 @@
+"""The stage convert in Spark: changes, refused rows, halves, the outbox, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from waybill.context import Options, StageContext
+from waybill.convert.stage import run_convert
+from waybill.errors import ConfigurationError, LossError, WaybillError
+from waybill.lake import Lake
+from waybill.sources.snapshot import run_snapshot
+
+pytestmark = pytest.mark.spark
+
+
+class Line:
+    """A migration of the tiny envelope, fed message by message."""
+
+    def __init__(self, spark, spec, folder: Path) -> None:
+        self.spec, self.folder = spec, folder
+        self.lake = Lake.open(spark, spec)
+
+    def context(self, batch: str) -> StageContext:
+        return StageContext(self.lake.spark, self.lake, self.spec, batch, Options())
+
+    def feed(self, batch: str, *files: list[object]):
+        for n, messages in enumerate(files):
+            texts = [m if isinstance(m, bytes) else json.dumps(m).encode() for m in messages]
+            (self.folder / f"{batch}-{n}.jsonl").write_bytes(b"\n".join(texts))
+        run_snapshot(self.spec, self.context(batch))
+
+    def batch(self, batch: str, *files: list[object]):
+        self.feed(batch, *files)
+        return run_convert(self.spec, self.context(batch))
+
+    def changes(self, where: str = "outcome = 'ok'"):
+        rows = self.lake.read(self.lake.log("changes")).where(where)
+        return sorted(rows.collect(), key=lambda r: (r.partition, r.offset, r["index"], r.outcome))
+
+    def outbox(self, where: str = "true"):
+        rows = self.lake.read(self.lake.log("outbox")).where(where)
+        return sorted(rows.collect(), key=lambda r: (r.target, r.partition, r.offset, r["index"]))
+
+
+@pytest.fixture
+def line(spark, migration, tiny, tmp_path: Path):
+    def make(**fields) -> Line:
+        spec = migration(envelope=tiny, **fields)
+        return Line(spark, spec, tmp_path / "in")
+
+    return make
+
+
+def out(tmp_path: Path, *names: str) -> list[dict]:
+    return [
+        {"envelope": "tiny", "name": name, "files": {"path": str(tmp_path / name)}}
+        for name in names
+    ]
+
+
+def insert(key: str, seq: int, **columns: str | None) -> dict:
+    return {"op": "insert", "seq": seq, "row": {"id": key, **columns}}
+
+
+def half(which: str, key: str, seq: int, **columns: str | None) -> dict:
+    return {"op": "update", "half": which, "seq": seq, "row": {"id": key, **columns}}
+
+
+def test_good_and_bad_rows_side_by_side(line, tmp_path: Path) -> None:
+    bad = b'\xff\x00 {"broken \xe2\x80\xa8'
+    work = line(publish=out(tmp_path, "one", "two"))
+    report = work.batch(
+        "b1",
+        [
+            insert("1", 1, v="ü😀\u2028"),
+            bad,
+            {"op": "noise"},
+            {"op": "insert", "seq": 2, "rows": [{"id": "2"}, None, {"id": "3", "v": "twice"}]},
+            {"op": "delete", "seq": 3, "row": {"id": "1"}},
+            {"op": "update", "seq": 4, "old": {"id": "2"}, "row": {"id": "9"}},
+            insert("4", 5, v="unwritable"),
+        ],
+    )
+    assert (report.rows_in, report.rows_out) == (7, 6)
+    assert report.refused == {"json": 1, "shape": 1, "encoding": 2}
+    assert report.skipped == {"noise": 1}
+    assert report.extra_in["further rows of a message"] == 2
+    assert report.losses == {
+        "one": {"delete": 1, "before_image": 1},
+        "two": {"delete": 1, "before_image": 1},
+    }
+    assert report.details["targets"]["two"] == {
+        "changes": 6,
+        "messages": 5,
+        "extra_in": {"further messages of a change": 1},
+        "refused": {"encoding": 1},
+        "skipped": {"the target has no word for it": 1},
+    }
+    assert report.details["tables"] == {"shop.t": {"insert": 4, "delete": 1, "update": 1}}
+    first, *_, moved, _last = work.changes()
+    assert json.loads(first.after) == {"id": "1", "v": "ü😀\u2028"}
+    assert (moved.key, moved.old_key) == ('{"id":"9"}', '{"id":"2"}')
+    refused = work.changes("outcome = 'refused'")
+    assert [(r.offset, r["index"], r.reason_kind) for r in refused] == [
+        (1, 0, "json"),
+        (3, 1, "shape"),
+    ]
+    assert bytes(refused[0].raw) == bad
+    schemas = work.changes("outcome = 'schema'")
+    assert {r.schema_id for r in schemas} == {r.schema_id for r in work.changes()}
+    assert len(work.outbox("target = 'one' and outcome = 'ok'")) == 5
+    twice = work.outbox("target = 'two' and message = 1")
+    assert [bytes(r.key) for r in twice] == [b"second"]
+
+
+def test_a_batch_takes_what_is_new_and_is_done_once(line, tmp_path: Path) -> None:
+    work = line(publish=out(tmp_path, "one"))
+    first = work.batch("b1", [insert("1", 1)])
+    second = work.batch("b2", [insert("2", 2), insert("3", 3)])
+    empty = run_convert(work.spec, work.context("b3"))
+    assert [r.rows_in for r in (first, second, empty)] == [1, 2, 0]
+    assert [r.batch for r in work.changes()] == ["b1", "b2", "b2"]
+    assert [r.batch for r in work.outbox()] == ["b1", "b2", "b2"]
+    again = run_convert(work.spec, work.context("b2"))
+    assert again.repeated
+    again.repeated = False
+    assert again == second
+    assert len(work.changes()) == 3
+
+
+def test_a_convert_catches_up_on_several_snapshots(line) -> None:
+    work = line()
+    work.feed("b1", [insert("1", 1)])
+    work.feed("b2", [insert("2", 2)])
+    report = run_convert(work.spec, work.context("b2"))
+    assert (report.rows_in, report.rows_out) == (2, 2)
+
+
+@pytest.mark.parametrize("next_batch", ["b1", "b2"])
+def test_a_run_stopped_between_the_two_tables(
+    line, tmp_path: Path, monkeypatch, next_batch: str
+) -> None:
+    work = line(publish=out(tmp_path, "one"))
+    work.feed("b1", [insert("1", 1), b"bad"])
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("waybill.convert.stage._encode", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_convert(work.spec, work.context("b1"))
+    assert len(work.changes()) == 1
+    if next_batch == "b2":
+        work.feed("b2", [insert("2", 2)])
+    report = run_convert(work.spec, work.context(next_batch))
+    assert report.details["targets"]["one"]["changes"] == len(work.changes())
+    assert len(work.outbox()) == len(work.changes())
+    assert not report.repeated
+    if next_batch == "b2":
+        late = run_convert(work.spec, work.context("b1"))
+        assert late.details["targets"] == {}
+        assert len(work.outbox()) == 2
+
+
+def test_halves_in_one_task(line) -> None:
+    work = line()
+    report = work.batch(
+        "b1",
+        [
+            half("before", "1", 7, v="old"),
+            insert("5", 8),
+            half("before", "2", 9, v="old"),
+            half("after", "1", 7, v="new"),
+            half("after", "3", 9, v="new"),
+        ],
+    )
+    assert (report.rows_out, report.superseded, report.waiting) == (3, 2, 0)
+    assert "halves_joined_across_tasks" not in report.details
+    rows = {r.key: (r.operation, r.before, r.after, r.old_key) for r in work.changes()}
+    assert rows['{"id":"1"}'] == (
+        "update",
+        '{"id":"1","v":"old"}',
+        '{"id":"1","v":"new"}',
+        None,
+    )
+    assert rows['{"id":"3"}'][3] == '{"id":"2"}'
+
+
+def test_halves_in_two_tasks_and_over_a_batch_boundary(line, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("waybill.sources.files.BYTES_PER_TASK", 1)
+    monkeypatch.setattr("waybill.lake.tables.SMALLEST_SPLIT", 1)
+    monkeypatch.setattr("waybill.lake.tables.LARGEST_SPLIT", 1)
+    work = line(publish=out(tmp_path, "one"))
+    first = work.batch(
+        "b1",
+        [half("after", "1", 7, v="new"), half("before", "5", 20, v="left over"), insert("9", 30)],
+        [half("before", "1", 7, v="old"), half("before", "2", 8, v="old")],
+        [insert("8", 31)],
+        [half("after", "6", 40, v="nothing before")],
+    )
+    assert (first.rows_in, first.rows_out) == (7, 4)
+    assert (first.superseded, first.waiting) == (1, 2)
+    rows = {r.key: r for r in work.changes()}
+    assert rows['{"id":"1"}'].before == '{"id":"1","v":"old"}'
+    assert rows['{"id":"6"}'].before is None
+    assert rows['{"id":"6"}'].raw is None
+    assert len(work.outbox()) == 4
+    # The after half knows one column less: the before image follows it. A key has changed, too.
+    second = work.batch("b2", [half("after", "3", 8), insert("1", 50)])
+    assert second.extra_in == {"halves of earlier batches": 2}
+    assert (second.rows_out, second.superseded, second.waiting) == (2, 1, 1)
+    assert second.warnings
+    (joined,) = [r for r in work.changes() if r.key == '{"id":"3"}']
+    assert (joined.batch, joined.before, joined.old_key) == ("b2", '{"id":"2"}', '{"id":"2"}')
+    assert (joined.partition, joined.offset) == (4, 0)
+    assert [r.key for r in work.changes("outcome = 'waiting'")] == ['{"id":"5"}']
+    assert len(work.outbox()) == 6
+    third = work.batch("b3", [half("after", "5", 20, v="at last")])
+    assert (third.rows_out, third.superseded, third.waiting) == (1, 1, 0)
+    assert work.changes("outcome = 'waiting'") == []
+    assert len({(r.partition, r.offset, r["index"]) for r in work.outbox()}) == 7
+
+
+def test_halves_that_come_twice(line, monkeypatch) -> None:
+    monkeypatch.setattr("waybill.sources.files.BYTES_PER_TASK", 1)
+    monkeypatch.setattr("waybill.lake.tables.SMALLEST_SPLIT", 1)
+    monkeypatch.setattr("waybill.lake.tables.LARGEST_SPLIT", 1)
+    work = line()
+    before, after = half("before", "1", 7, v="old"), half("after", "1", 7, v="new")
+    report = work.batch("b1", [before], [before], [after], [after])
+    assert (report.rows_out, report.superseded, report.waiting) == (2, 1, 0)
+    assert report.skipped == {"duplicate half": 1}
+    assert [r.before for r in work.changes()] == ['{"id":"1","v":"old"}'] * 2
+
+
+def test_a_fault_of_the_decoder_names_the_message(line) -> None:
+    work = line()
+    work.feed("b1", [insert("1", 1), {"op": "crash"}])
+    with pytest.raises(WaybillError, match=r"shop, partition 0, offset 1 failed with RuntimeError"):
+        run_convert(work.spec, work.context("b1"))
+    assert work.lake.head(work.lake.log("changes")) is None
+
+
+def test_what_is_wrong_is_said_before_anything_moves(line, tmp_path: Path) -> None:
+    wrong = line(settings={"databse": "x"})
+    with pytest.raises(
+        ConfigurationError, match=r"source\.settings\.databse is no setting of tiny"
+    ):
+        run_convert(wrong.spec, wrong.context("b1"))
+    strict = line(publish=out(tmp_path, "one"), on_loss="fail")
+    strict.feed("b1", [insert("1", 1)])
+    run_convert(strict.spec, strict.context("b1"))
+
+
+def test_a_loss_is_refused_where_the_migration_says_so(line, tmp_path: Path, monkeypatch) -> None:
+    import msgspec
+
+    from tests.spark import tiny_envelope
+    from waybill.envelopes import registry
+
+    rich = msgspec.structs.replace(
+        tiny_envelope.ENVELOPE, carries=tiny_envelope.ENVELOPE.carries | {"delete"}
+    )
+    known = registry.get
+    work = line(
+        publish=[{"envelope": "canal", "files": {"path": str(tmp_path / "o")}}], on_loss="fail"
+    )
+    monkeypatch.setattr(
+        "waybill.convert.plan.registry.get",
+        lambda name: rich if name == "tiny" else known("tiny"),
+    )
+    with pytest.raises(LossError, match="a row was deleted"):
+        run_convert(work.spec, work.context("b1"))
+    assert not work.lake.exists(work.lake.log("changes"))
