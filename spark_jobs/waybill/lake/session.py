@@ -34,11 +34,11 @@ def start_session(spec: Migration | None = None, name: str = "waybill") -> Spark
 
     Under spark-submit the submission's settings go before ours.
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
     _prepare_environment()
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -100,8 +100,9 @@ def _new_session(
     _supply_library(spark)
     session = spark.newSession()
     conf = session.conf
-    partitions = 2 * spark.sparkContext.defaultParallelism
-    conf.set("spark.sql.shuffle.partitions", str(max(4, partitions)))
+    if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
+        partitions = 2 * spark.sparkContext.defaultParallelism
+        conf.set("spark.sql.shuffle.partitions", str(max(4, partitions)))
     for key, value in {**SESSION_SETTINGS, **own}.items():
         if conf.isModifiable(key):
             conf.set(key, value)
@@ -130,7 +131,8 @@ def _supply_library(spark: SparkSession) -> None:
     if application in _supplied:
         return
     _supplied.add(application)
-    if str(_library_folder()) in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(_library_folder()) in paths and str(context.master).startswith("local"):
         return
     if context.parallelize(["waybill"], 1).map(importlib.util.find_spec).map(bool).collect()[0]:
         return

@@ -1,0 +1,299 @@
+"""Runs stages: what the command line, the entry scripts of Spark and notebooks call.
+
+The only module that knows every stage; each is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.context import Options, StageContext
+from waybill.errors import ConfigurationError, WaybillError
+from waybill.lake import Lake
+from waybill.lake.session import start_session
+from waybill.report import STAGES, StageReport, Waybill
+from waybill.spec import Migration
+from waybill.spec_file import load_migration
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+STAGE_FUNCTIONS = {
+    "snapshot": "waybill.sources.snapshot",
+    "convert": "waybill.convert.stage",
+    "merge": "waybill.merge.stage",
+    "validate": "waybill.validate.stage",
+    "publish": "waybill.publish.stage",
+}
+"""Where `run_<stage>` is, in the order of the data."""
+
+BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""What a batch id may look like: it names branches, folders and files."""
+
+_log = logging.getLogger("waybill")
+
+Specification = Migration | str | os.PathLike[str]
+
+
+def run_stage(
+    stage: str,
+    spec: Specification,
+    batch: str,
+    spark: SparkSession | None = None,
+    options: Options | None = None,
+) -> StageReport:
+    """Run one stage of one batch.
+
+    Args:
+        stage: its name.
+        spec: the migration, or the path of its file.
+        batch: id of the batch; a batch that was done before is not done again.
+        spark: a session to use; without one the session that is running, or one of our own.
+        options: how the run differs from the ordinary one.
+
+    Returns:
+        The account of the stage; `repeated` says that it had been done before.
+
+    Raises:
+        WaybillError: see the stage.
+    """
+    if stage not in STAGE_FUNCTIONS:
+        raise ConfigurationError(_unknown("stage", stage, STAGE_FUNCTIONS))
+    if not BATCH.fullmatch(batch):
+        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
+        raise ConfigurationError(message)
+    migration = loaded(spec)
+    with _session(spark, migration) as session:
+        lake = Lake.open(session, migration)
+        context = StageContext(
+            lake.spark, lake, migration, batch, options or Options(), _progress(stage)
+        )
+        run: Callable[[Migration, StageContext], StageReport] = getattr(
+            import_module(STAGE_FUNCTIONS[stage]), f"run_{stage}"
+        )
+        started = time.monotonic()
+        report = run(migration, context)
+        _log.info(
+            "%s: %s in %.1f s",
+            stage,
+            "was done before, found" if report.repeated else "done",
+            time.monotonic() - started,
+        )
+        return report
+
+
+def run_migration(
+    spec: Specification,
+    *,
+    until: str | None = None,
+    batch: str | None = None,
+    spark: SparkSession | None = None,
+    mode: str = "incremental",
+    on_stage: Callable[[StageReport], None] | None = None,
+) -> Waybill:
+    """Run a batch through all stages.
+
+    Args:
+        spec: the migration, or the path of its file.
+        until: the last stage to run; all where left out.
+        batch: id of the batch; a new one where left out (`new_batch_id`).
+        spark: a session to use, which is left running; without one the session that is running,
+            or one of our own, which is ended.
+        mode: `incremental`, or `full` to read the source from its beginning.
+        on_stage: is given each stage's account as soon as it is there.
+
+    Raises:
+        GateError: the gate said no; the stages before it are done.
+        WaybillError: see the stages.
+    """
+    migration = loaded(spec)
+    if until is not None and until not in STAGES:
+        raise ConfigurationError(_unknown("stage", until, STAGES))
+    waybill = Waybill(migration.name, batch or new_batch_id())
+    options = Options(mode=mode)
+    with _session(spark, migration) as session:
+        for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
+            report = run_stage(stage, migration, waybill.batch, session, options)
+            waybill.stages.append(report)
+            if on_stage is not None:
+                on_stage(report)
+    return waybill
+
+
+def read_table(
+    spec: Specification, table: str | None = None, *, spark: SparkSession | None = None
+) -> Iterator[dict[str, str | None]]:
+    """The rows of a merged table as text images, sorted by key.
+
+    Key values that are integers sort as numbers, others as text.
+
+    Args:
+        spec: the migration, or the path of its file.
+        table: the source table's name (`shop.orders`); may be left out where there is only one.
+        spark: a session to use, which is left running.
+
+    Raises:
+        ConfigurationError: there is no such table, or there are several and none is named.
+    """
+    migration = loaded(spec)
+    with _session(spark, migration) as session:
+        lake = Lake.open(session, migration)
+        tables = lake.merged_tables()
+        rows = lake.read(tables[_chosen(table, list(tables))])
+        live = rows.where("NOT _waybill_deleted")
+        ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
+        for row in ordered.toLocalIterator(prefetchPartitions=True):
+            yield json.loads(row[0])
+
+
+def _chosen(table: str | None, known: list[str]) -> str:
+    if table is None:
+        if len(known) == 1:
+            return known[0]
+        told = f"name one of {', '.join(known)}" if known else "there is none yet: run it first"
+        message = f"the migration has {len(known)} tables: {told}"
+        raise ConfigurationError(message)
+    if table not in known:
+        raise ConfigurationError(_unknown("table", table, known))
+    return table
+
+
+def _by_key(rows: DataFrame) -> list[Column]:
+    """Columns to sort by: each key column as a number where it is one, then as text."""
+    from pyspark.sql import functions as F
+
+    first = rows.select("_waybill_key").where("_waybill_key IS NOT NULL").head()
+    names: Sequence[str] = [] if first is None else list(json.loads(first[0]))
+    values = F.from_json("_waybill_key", "map<string,string>")
+    columns: list[Column] = []
+    for name in names:
+        value = values[F.lit(name)]
+        columns += [value.try_cast("decimal(38,0)"), value]
+    return [*columns, F.col("_waybill_key")]
+
+
+def loaded(spec: Specification) -> Migration:
+    """The migration that is meant, read from its file if it is a path."""
+    return spec if isinstance(spec, Migration) else load_migration(spec)
+
+
+def new_batch_id() -> str:
+    """An id for a new batch: the time in UTC, so that ids sort, and a mark against collisions."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+
+
+def _unknown(what: str, name: str, known: Any) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no {what} {name!r}{hint} Known: {', '.join(known) or 'none yet'}"
+
+
+def _progress(stage: str) -> Callable[..., None]:
+    """Says a line of a stage, with its name in front."""
+
+    def say(message: str, *args: object) -> None:
+        named = message if message.startswith(f"{stage}:") else f"{stage}: {message}"
+        _log.info(named, *args)
+
+    return say
+
+
+@contextmanager
+def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSession]:
+    """The session handed in, the one that is running, or one of our own that is ended."""
+    from pyspark import SparkContext
+
+    if spark is not None:
+        yield spark
+        return
+    running = SparkContext._active_spark_context is not None
+    session = start_session(spec, f"waybill {spec.name}")
+    try:
+        yield session
+    finally:
+        if not running:
+            session.stop()
+
+
+def main(stage: str, argv: Sequence[str] | None = None) -> int:
+    """Run a stage as Spark's entry scripts do.
+
+    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "message",
+    "transient", "exit_code"}}`.
+
+    Returns:
+        The exit status: 0, or the error's.
+    """
+    parser = argparse.ArgumentParser(prog=stage, description=f"Run the stage {stage} of a batch.")
+    parser.add_argument("--migration", required=True, help="the migration's file")
+    parser.add_argument("--batch", required=True, help="id of the batch")
+    parser.add_argument("--mode", default="incremental", choices=("incremental", "full"))
+    parser.add_argument("--result", type=Path, help="file for the result as JSON")
+    given = parser.parse_args(argv)
+    logging.basicConfig(
+        format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
+    )
+    _log.setLevel(logging.INFO)
+    result: dict[str, Any]
+    try:
+        options = Options(mode=given.mode)
+        report = run_stage(stage, given.migration, given.batch, options=options)
+        result, status = {"report": report.to_dict()}, 0
+    except BaseException as error:
+        result = {"error": described(error)}
+        status = result["error"]["exit_code"]
+        _say(stage, error, result["error"]["message"])
+        if not isinstance(error, Exception):
+            _write(given.result, result)
+            raise
+    _write(given.result, result)
+    return status
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """An error as plain data: what it is, and whether running again may help."""
+    if isinstance(error, WaybillError):
+        transient, status = error.transient, error.exit_code
+    else:
+        # A wrong program stays wrong; files, networks and processes may come back.
+        wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
+        transient, status = not isinstance(error, wrong), 1
+    message = str(error).strip() or type(error).__name__
+    if not isinstance(error, WaybillError):
+        message = message.splitlines()[0]
+    return {
+        "kind": type(error).__name__,
+        "message": message,
+        "transient": transient,
+        "exit_code": status,
+    }
+
+
+def _say(stage: str, error: BaseException, message: str) -> None:
+    if isinstance(error, WaybillError) and "WAYBILL_DEBUG" not in os.environ:
+        _log.error("%s: %s", stage, message)
+    else:
+        _log.error("%s: %s: %s", stage, type(error).__name__, message, exc_info=error)
+
+
+def _write(path: Path | None, result: dict[str, Any]) -> None:
+    """Put the result into its file, whole or not at all."""
+    if path is None:
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+    beside.replace(path)
