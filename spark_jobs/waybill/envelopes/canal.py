@@ -18,11 +18,10 @@ from pydantic import Field, field_validator
 
 from waybill.envelopes.canal_tables import CanalTable, Shape, extra_json
 from waybill.envelopes.canal_write import CanalEncoder, CanalWriteSettings
-from waybill.envelopes.generated import Incomplete
 from waybill.envelopes.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.protocol import Envelope, Settings
 from waybill.envelopes.temporal import zone_named
-from waybill.envelopes.values import JSON_ERRORS, check_json, json_refusal, quotes_of
+from waybill.envelopes.values import JSON_ERRORS, check_json, json_refusal
 from waybill.errors import ConfigurationError, Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 
@@ -53,7 +52,9 @@ Millis = Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)]
 """Milliseconds since 1970 that a timestamp can hold."""
 
 _NULL = Raw(b"null")
-_TABLE = b'"table":"'
+_DATABASE, _TABLE = b'"database":"', b'"table":"'
+_TAIL = 150
+"""Canal's own messages name the table within so many bytes of the end."""
 _MAX_TABLES = 10_000
 
 
@@ -90,11 +91,12 @@ class _Flat(msgspec.Struct, gc=False):
     sql: str | None = None
     data: list[Raw] | None = None
     old: list[Raw] | None = None
-    mysqlType: Raw = Raw(b"null")
-    sqlType: Raw = Raw(b"null")
-    pkNames: Raw = Raw(b"null")
+    mysqlType: Raw = _NULL
+    sqlType: Raw = _NULL
+    pkNames: Raw = _NULL
 
 
+_json = msgspec.json.Encoder().encode
 _decode_flat = msgspec.json.Decoder(_Flat).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -111,8 +113,8 @@ class CanalDecoder:
         self.zone = zone_named(settings.timezone)
         self.rules = rules
         self._shapes: dict[Shape, CanalTable] = {}
-        self._latest: dict[tuple[str | None, str], CanalTable] = {}
-        self._hints: dict[bytes, CanalTable] = {}
+        self._hints: dict[tuple[bytes, bytes], CanalTable] = {}
+        self._last: CanalTable | None = None
 
     def decode(self, message: Message) -> list[Change]:
         """The changes of one FlatMessage, one per row.
@@ -123,33 +125,30 @@ class CanalDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        # A quote inside a string is escaped, so this is a name; which object it belongs to is
-        # checked after decoding.
-        at = value.rfind(_TABLE) + len(_TABLE)
-        table = self._hints.get(value[at : value.find(b'"', at)])
+        table = self._last
+        if len(self._hints) > 1 and (table is None or table.needle not in value[-_TAIL:]):
+            table = self._hinted(value)
         if table is not None:
-            changes = self._fast(message, value, table)
-            if changes is not None:
-                return changes
+            try:
+                changes = table.read(message, value)
+                if changes is not None:
+                    return changes
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
         return self._slow(message, value)
 
-    def _fast(self, message: Message, value: bytes, table: CanalTable) -> list[Change] | None:
-        """The changes of a row message of a known table; None if it is anything else."""
-        try:
-            flat = table.decode(value)
-            if flat.database != table.schema.database:
-                other = self._latest.get((flat.database or None, flat.table))
-                if other is None:
-                    return None
-                table, flat = other, other.decode(value)
-            if not table.describes(flat):
-                return None
-            changes, quotes = table.changes(message, flat)
-        except (*JSON_ERRORS, Refusal, Incomplete, KeyError):
-            return None
-        if value.count(b'"') != quotes and quotes_of(value) != quotes:
-            return None
-        return changes
+    def _hinted(self, value: bytes) -> CanalTable | None:
+        """The table that a message is probably about.
+
+        A quote inside a string is escaped, so what is found are names; which object they belong
+        to is seen when the message is decoded.
+        """
+        names = []
+        for name in (_DATABASE, _TABLE):
+            at = value.rfind(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        self._last = table = self._hints.get((names[0], names[1]))
+        return table
 
     def _slow(self, message: Message, value: bytes) -> list[Change]:
         check_json(value)
@@ -197,25 +196,24 @@ class CanalDecoder:
         for row in (*(flat.data or ()), *old):
             names.update(dict.fromkeys(_names_of(row)))
         shape = Shape(
-            flat.database or None,
+            flat.database,
             flat.table or "",
+            tuple(fields),
             tuple(names),
             tuple(types.get(name) for name in names),
             tuple(key or ()),
-            frozenset(fields),
-            bytes(flat.mysqlType),
-            bytes(flat.pkNames),
+            bytes(flat.mysqlType) if "mysqlType" in fields else None,
+            bytes(flat.pkNames) if "pkNames" in fields else None,
         )
         table = self._shapes.get(shape)
         if table is None:
             if len(self._shapes) >= _MAX_TABLES:
                 self._shapes.clear()
-                self._latest.clear()
                 self._hints.clear()
             table = self._shapes[shape] = CanalTable(shape, self.rules, self.zone)
         if table.fast:
-            self._latest[table.schema.database, shape.table] = table
-            self._hints[msgspec.json.encode(shape.table)[1:-1]] = table
+            hint = _json(flat.database or "")[1:-1], _json(shape.table)[1:-1]
+            self._hints[hint] = self._last = table
         return table
 
 

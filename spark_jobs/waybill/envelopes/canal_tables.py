@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw
 
 from waybill.envelopes.canal_columns import text_reader
-from waybill.envelopes.generated import converter, overlay, reader
+from waybill.envelopes.generated import converter, counter, overlay
 from waybill.envelopes.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.mysql_types import jdbc_type, logical_type, raised_jdbc_type
 from waybill.envelopes.values import JSON_ERRORS, quotes_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 _MAX_SQL_TYPES = 1_000
+_BLOB = 2004
 _NULL = Raw(b"null")
 _json = msgspec.json.Encoder().encode
 
@@ -32,28 +33,27 @@ class Shape(NamedTuple):
     """Everything of a message that the way to read its rows depends on.
 
     Attributes:
-        database: name, None where it is empty.
+        database: name as it stands there.
         table: name.
+        fields: names at the top of the message, in order.
         names: columns in the order of `mysqlType`, then those that only rows have.
         types: texts of `mysqlType` to them.
         key: `pkNames`.
-        fields: names at the top of the message.
-        mysql: `mysqlType` as it stands there.
-        pk: `pkNames` as it stands there.
+        mysql: `mysqlType` as it stands there, None where it does not.
+        pk: `pkNames`, likewise.
     """
 
     database: str | None
     table: str
+    fields: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[str | None, ...]
     key: tuple[str, ...]
-    fields: frozenset[str]
-    mysql: bytes
-    pk: bytes
+    mysql: bytes | None
+    pk: bytes | None
 
 
 _FIELDS: dict[str, Any] = {
-    "database": str | None,
     "es": Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)] | None,
     "gtid": str | None,
     "id": int | None,
@@ -62,12 +62,11 @@ _FIELDS: dict[str, Any] = {
     "pkNames": Raw,
     "sql": str | None,
     "sqlType": Raw,
-    "table": str,
     "ts": int | None,
-    "type": str,
 }
-_ABSENT: dict[str, Any] = {"mysqlType": Raw(b"null"), "pkNames": Raw(b"null"), "sqlType": Raw(b"")}
+_ABSENT = {"database": None, "old": None, **dict.fromkeys(_FIELDS)}
 _REQUIRED = {"data", "table", "type"}
+_RAW = ("mysqlType", "pkNames", "sqlType")
 
 
 class CanalTable:
@@ -80,13 +79,13 @@ class CanalTable:
     """
 
     def __init__(self, shape: Shape, rules: TableRules, zone: ZoneInfo) -> None:
-        rule = rules.find(shape.database, None, shape.table)
+        rule = rules.find(shape.database or None, None, shape.table)
         columns = tuple(
             Column(name, rule.columns.get(name) or logical_type(text), text)
             for name, text in zip(shape.names, shape.types, strict=True)
         )
         self.schema = intern_schema(
-            shape.database,
+            shape.database or None,
             None,
             shape.table,
             columns,
@@ -98,82 +97,79 @@ class CanalTable:
             read = text_reader(column.type, column.source_type, zone)
             if read is not None:
                 readers[i] = read
-        size = len(columns)
-        self.size = size
+        self.needle = b'"table":%b' % _json(shape.table)
         self.image: type[Any] = self.schema.Image
-        self.read: Callable[[Any], int] = reader(size, readers)
-        self.overlay: Callable[[Any, Any], int] = overlay(size, readers)
         self.convert = converter(readers)
-        self.mysql = Raw(shape.mysql)
-        self.pk = Raw(shape.pk)
-        self.sql = Raw(b"?")
-        self.sql_known: tuple[int, bytes] = (0, b"")
-        self.sql_types: dict[bytes, tuple[int, bytes]] = {}
-        known = shape.fields <= _FIELDS.keys() | {"data", "old"}
-        self.fast = known and shape.fields >= _REQUIRED
-        self.quotes = 2 * len(shape.fields) + quotes_of(shape.mysql) + quotes_of(shape.pk)
+        self.overlay = overlay(len(columns), readers)
+        self.count = counter(len(columns))
+        self.types = SqlTypes(self.schema)
+        self.mysql = None if shape.mysql is None else Raw(shape.mysql)
+        self.pk = None if shape.pk is None else Raw(shape.pk)
+        self.sql: Raw | None = Raw(b"?")
+        self.stated = b""
+        self.known: dict[bytes, bytes] = {}
+        fields = set(shape.fields)
+        self.fast = fields >= _REQUIRED and fields <= {"data", "table", "type", *_FIELDS, *_ABSENT}
         if self.fast:
-            self.decode = self._typed_decoder(shape.fields)
+            self.decode = self._typed_decoder(shape)
 
-    def _typed_decoder(self, fields: frozenset[str]) -> Callable[[bytes], Any]:
-        """A decoder of whole messages; fields of the shape are required, no other is allowed."""
-        made: list[Any] = [("data", list[self.image])]  # type: ignore[name-defined]
-        images = list[self.image] | None  # type: ignore[name-defined]
-        made.append(("old", images) if "old" in fields else ("old", images, None))
-        for name, kind in _FIELDS.items():
-            made.append((name, kind) if name in fields else (name, kind, _ABSENT.get(name)))
-        flat = msgspec.defstruct("Flat", made, kw_only=True, forbid_unknown_fields=True, gc=False)
-        return msgspec.json.Decoder(flat).decode
-
-    def describes(self, flat: Any) -> bool:
-        """Whether a message is about this table as it is known here."""
-        return bool(
-            flat.table == self.schema.table
-            and (flat.database or None) == self.schema.database
-            and flat.mysqlType == self.mysql
-            and flat.pkNames == self.pk
-            and not flat.isDdl
+    def _typed_decoder(self, shape: Shape) -> Callable[[bytes], Any]:
+        """A decoder of whole messages; the shape's fields are required, no other is allowed."""
+        images = list[self.image]  # type: ignore[name-defined]
+        kinds = {
+            **_FIELDS,
+            "data": images,
+            "old": images | None,
+            "table": Literal[shape.table],
+            "database": None if shape.database is None else Literal[shape.database],
+            "type": Literal["INSERT", "UPDATE", "DELETE"],
+        }
+        # In the order of the message, so that encoding gives the same bytes again.
+        made = msgspec.defstruct(
+            "Flat",
+            [(name, kinds[name]) for name in shape.fields],
+            namespace={n: v for n, v in _ABSENT.items() if n not in shape.fields},
+            forbid_unknown_fields=True,
+            gc=False,
         )
+        return msgspec.json.Decoder(made).decode
 
-    def changes(self, message: Message, flat: Any) -> tuple[list[Change], int]:
-        """The changes of a typed message, and how many quotes a faithful text of it has.
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The changes of a message of this table; None if it needs a closer look.
 
         Raises:
-            Refusal: a value is bad.
-            Incomplete: a row lacks a column.
-            KeyError: not a type with rows, or `sqlType` was never seen.
+            Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
         """
+        flat = self.decode(value)
+        if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl:
+            return None
+        if flat.sqlType != self.sql and not self._recall(flat.sqlType):
+            return None
+        # What gives the same bytes again was understood in full: no name twice, nothing unknown.
+        if _json(flat) != value and quotes_of(value) != self.quotes(flat):
+            return None
         operation = _OPERATIONS[flat.type]
-        if flat.sqlType == self.sql:
-            quotes, stated = self.sql_known
+        rows, old = flat.data, flat.old
+        if old is not None and (operation != "update" or len(old) != len(rows)):
+            return None
+        if flat.id is None or flat.ts is None or self.stated:
+            stated = Raw(self.stated) if self.stated else None
+            extra = extra_json(flat.id, flat.ts, sqlType=stated)
         else:
-            raw = bytes(flat.sqlType)
-            quotes, stated = self.sql_known = self.sql_types[raw]
-            self.sql = Raw(raw)
-        strings = 2 + (flat.database is not None) + (flat.gtid is not None) + (flat.sql is not None)
-        extra: bytes | None
-        if flat.id is not None and flat.ts is not None and not stated:
             extra = b'{"canal":{"id":%d,"ts":%d}}' % (flat.id, flat.ts)
-        else:
-            extra = extra_json(flat.id, flat.ts, sqlType=Raw(stated) if stated else None)
-        es = flat.es
-        time = None if es is None else es * 1000
+        time = None if flat.es is None else flat.es * 1000
         gtid = flat.gtid or None
-        schema, read, size = self.schema, self.read, self.size
+        schema, convert = self.schema, self.convert
         changes = []
-        old = flat.old if operation == "update" else None
-        if operation != "update" and flat.old:
-            raise KeyError(flat.type)
-        if old is not None and len(old) != len(flat.data):
-            raise KeyError(flat.type)
-        for index, row in enumerate(flat.data):
-            strings += size + read(row)
-            before, after = None, row
+        for index, after in enumerate(rows):
+            if convert is not None:
+                convert(after)
+            before = None
             if old is not None:
                 before = old[index]
-                strings += self.overlay(before, row)
+                self.overlay(before, after)
             elif operation == "delete":
-                before, after = row, None
+                before, after = after, None
             changes.append(
                 Change(
                     operation,
@@ -193,7 +189,30 @@ class CanalTable:
                     extra,
                 )
             )
-        return changes, self.quotes + quotes + 2 * strings
+        return changes
+
+    def quotes(self, flat: Any) -> int:
+        """How many quotes a text of a message has that says nothing but what was understood."""
+        strings = 0
+        for row in flat.data:
+            strings += self.count(row)
+        for row in flat.old or ():
+            strings += self.count(row)
+        raw = 0
+        for name in flat.__struct_fields__:
+            part = getattr(flat, name)
+            strings += 1 + (part.__class__ is str)
+            raw += quotes_of(bytes(part)) if name in _RAW else 0
+        return 2 * strings + raw
+
+    def _recall(self, sql: Raw | None) -> bool:
+        """Take over what is known about a `sqlType`; false where nothing is."""
+        stated = self.known.get(b"null" if sql is None else bytes(sql))
+        if stated is None:
+            return False
+        self.sql = None if sql is None else sql.copy()
+        self.stated = stated
+        return True
 
     def change(self, message: Message, flat: Any, index: int, row: Raw, old: Raw) -> Change:
         """One row of a message on the slow way.
@@ -233,14 +252,13 @@ class CanalTable:
 
     def _carried(self, flat: Any, image: Any) -> Raw | None:
         """`sqlType` if it does not follow from `mysqlType` and the row."""
-        raw = bytes(flat.sqlType)
-        if raw in (b"", b"null"):
+        if flat.sqlType == _NULL:
             return None
         try:
-            stated = msgspec.json.decode(raw, type=dict[str, int | None])
+            stated = msgspec.json.decode(flat.sqlType, type=dict[str, int | None])
         except JSON_ERRORS as error:
             raise Refusal("shape", f"sqlType has the wrong shape: {error}") from None
-        return None if stated == sql_types(self.schema, image) else Raw(_json(stated))
+        return None if stated == self.types.of(image) else Raw(_json(stated))
 
     def learn(self, flat: Any, changes: list[Change]) -> None:
         """Remember the `sqlType` of a message whose rows were all good.
@@ -249,34 +267,61 @@ class CanalTable:
         """
         if not changes or any(change.outcome != "ok" for change in changes):
             return
-        raw = bytes(flat.sqlType)
         last = changes[-1]
         carried = self._carried(flat, last.before if last.after is None else last.after)
-        if len(self.sql_types) >= _MAX_SQL_TYPES:
-            self.sql_types.clear()
-        absent = b"" if raw == b"null" else raw
-        known = (quotes_of(raw), b"" if carried is None else bytes(carried))
-        self.sql_types[raw] = self.sql_types[absent] = known
+        if len(self.known) >= _MAX_SQL_TYPES:
+            self.known.clear()
+        self.known[bytes(flat.sqlType)] = b"" if carried is None else bytes(carried)
 
 
-def sql_types(schema: TableSchema, image: Any) -> dict[str, int]:
-    """`sqlType` as Canal would state it for a row.
+class SqlTypes:
+    """`sqlType` as Canal would state it.
 
     An unsigned integer that its signed type does not hold gets the next larger type, and a SET
     that is null the number of a BLOB.
+
+    Args:
+        schema: a schema whose source types are MySQL's.
     """
-    stated = {}
-    for i, column in enumerate(schema.columns):
-        text = column.source_type or ""
-        number = jdbc_type(text)
-        raised = raised_jdbc_type(text)
-        value = getattr(image, f"f{i}")
-        if raised is not None and value.__class__ is str and value.isdecimal():
-            number = raised[0] if len(value) < 21 and int(value) >= raised[1] else number
-        elif value is None and number == -7 and text.lower().startswith("set"):
-            number = 2004
-        stated[column.name] = number
-    return stated
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.usual = {c.name: jdbc_type(c.source_type or "") for c in schema.columns}
+        self.raised: list[tuple[str, str, int, int]] = []
+        self.sets: list[tuple[str, str]] = []
+        for i, column in enumerate(schema.columns):
+            text = column.source_type or ""
+            raised = raised_jdbc_type(text)
+            if raised is not None:
+                self.raised.append((f"f{i}", column.name, *raised))
+            elif text.lower().startswith("set"):
+                self.sets.append((f"f{i}", column.name))
+        self._json = {frozenset[tuple[str, int]](): _json(self.usual)}
+
+    def of(self, image: Any) -> dict[str, int]:
+        """The numbers for a row."""
+        return {**self.usual, **dict(self._unusual(image))}
+
+    def json(self, image: Any) -> bytes:
+        """The same as JSON."""
+        unusual = frozenset(self._unusual(image))
+        text = self._json.get(unusual)
+        if text is None:
+            text = _json({**self.usual, **dict(unusual)})
+            if len(self._json) < _MAX_SQL_TYPES:
+                self._json[unusual] = text
+        return text
+
+    def _unusual(self, image: Any) -> list[tuple[str, int]]:
+        found = []
+        for field, name, number, limit in self.raised:
+            value = getattr(image, field)
+            digits = value.__class__ is str and len(value) < 21 and value.isdecimal()
+            if digits and int(value) >= limit:
+                found.append((name, number))
+        for field, name in self.sets:
+            if getattr(image, field) is None:
+                found.append((name, _BLOB))
+        return found
 
 
 def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:

@@ -14,9 +14,9 @@ from msgspec import UNSET
 from pydantic import Field, field_validator
 
 from waybill.envelopes.canal_columns import text_writer
-from waybill.envelopes.canal_tables import sql_types
-from waybill.envelopes.generated import converter, difference, fill, gaps
-from waybill.envelopes.mysql_types import jdbc_type, name_of, raised_jdbc_type
+from waybill.envelopes.canal_tables import SqlTypes
+from waybill.envelopes.generated import converter, difference, fill, gaps, picker
+from waybill.envelopes.mysql_types import name_of
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.envelopes.temporal import zone_named
 from waybill.errors import ConfigurationError, Refusal
@@ -134,13 +134,14 @@ class CanalEncoder:
             losses.append("other")
             return []
         count_losses(change, carried, losses)
-        es, ts, identity = times(change, carried)
+        time = change.source_time
+        es = (change.message.timestamp or 0) if time is None else time // 1000
         value = {
             "data": None,
             "database": schema.database or "",
             "es": es,
             "gtid": gtid_of(change, carried),
-            "id": identity,
+            "id": change.message.offset if carried.id is None else carried.id,
             "isDdl": operation in ("ddl", "truncate"),
             "mysqlType": None,
             "old": None,
@@ -148,7 +149,7 @@ class CanalEncoder:
             "sql": sql,
             "sqlType": None,
             "table": schema.table or "",
-            "ts": ts,
+            "ts": es if carried.ts is None else carried.ts,
             "type": kind,
         }
         return [Encoded(None, _json(value))]
@@ -177,13 +178,10 @@ class _Table:
             schema.key,
             "mysql",
         )
-        self.named = named
-        self.usual = {c.name: jdbc_type(t) for c, t in zip(schema.columns, texts, strict=True)}
-        self.usual_json = _json(self.usual)
-        # Canal's number for these types depends on the value.
-        self.varying = any(
-            raised_jdbc_type(text) is not None or text.lower().startswith("set") for text in texts
-        )
+        self.types = SqlTypes(named)
+        self.usual = _json(self.types.usual)
+        # Canal's number for some types depends on the value.
+        self.varying = bool(self.types.raised or self.types.sets)
         mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
         self.template = (
             b'{"data":[%%b],"database":%b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
@@ -199,21 +197,21 @@ class _Table:
             )
         )
         # Without key only one partition keeps the order.
-        self.no_key = schema.qualified_name.encode()
+        self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_fields = schema.key_fields if schema.key else ()
+        self.key_of = picker(self.key_fields)
+        self.loses_schema = schema.schema is not None
 
     def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
+        """The message of a row."""
         carried = _NOTHING if change.extra is None else carried_by(change)
         after = change.before if kind == b"DELETE" else change.after
         if after is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         row = after
         if self.gaps(after):
-            row = after.__copy__()
-            before = change.before if kind == b"UPDATE" else None
-            if not fill(row, before):
-                losses.append("before_image" if kind == b"DELETE" else "unchanged_columns")
-        key = self._key(row)
+            row = self._completed(change, after, losses)
+        key = self.no_key or _json(self.key_of(row))
         old = b"null"
         if kind == b"UPDATE":
             old = self._old(change, row, losses)
@@ -221,25 +219,36 @@ class _Table:
             if row is after:
                 row = after.__copy__()
             self.convert(row)
-        es, ts, identity = times(change, carried)
-        count_losses(change, carried, losses)
-        types = self.usual_json
+        time = change.source_time
+        if (
+            change.sequence is not None
+            or change.transaction is not None
+            or self.loses_schema
+            or kind == b"INSERT"
+            or (time is not None and time % 1000)
+        ):
+            count_losses(change, carried, losses)
+        es = (change.message.timestamp or 0) if time is None else time // 1000
+        ts = es if carried.ts is None else carried.ts
+        identity = change.message.offset if carried.id is None else carried.id
+        types = self.usual
         if carried.sqlType is not None:
             types = bytes(carried.sqlType)
         elif self.varying:
-            types = self._types(row)
+            types = self.types.json(row)
         gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
         value = self.template % (_json(row), es, gtid, identity, old, types, ts, kind)
         return Encoded(key, value)
 
-    def _key(self, row: Any) -> bytes:
-        fields = self.key_fields
-        if not fields:
-            return self.no_key
-        values = [getattr(row, field) for field in fields]
-        if UNSET in values:
+    def _completed(self, change: Change, after: Any, losses: list[str]) -> Any:
+        """A copy of an image that lacks columns, filled up as far as the change knows them."""
+        row = after.__copy__()
+        before = change.before if change.operation == "update" else None
+        if not fill(row, before):
+            losses.append("before_image" if change.operation == "delete" else "unchanged_columns")
+        if UNSET in self.key_of(row):
             raise Refusal("key", "a key column is not in the row")
-        return _json(values)
+        return row
 
     def _old(self, change: Change, row: Any, losses: list[str]) -> bytes:
         """`old`: the columns that the update changed, as they were."""
@@ -258,24 +267,12 @@ class _Table:
             self.difference(key, row, old)
         return b"[%b]" % _json(old)
 
-    def _types(self, row: Any) -> bytes:
-        stated = sql_types(self.named, row)
-        return self.usual_json if stated == self.usual else _json(stated)
-
 
 def carried_by(change: Change) -> _Carried:
     """What a message from Canal brought along; nothing for changes from elsewhere."""
     if change.extra is None:
         return _NOTHING
     return _decode_extra(change.extra).canal or _NOTHING
-
-
-def times(change: Change, carried: _Carried) -> tuple[int, int, int]:
-    """`es`, `ts` and `id` of a message, the same at every run."""
-    time, message = change.source_time, change.message
-    es = (message.timestamp or 0) if time is None else time // 1000
-    ts = es if carried.ts is None else carried.ts
-    return es, ts, message.offset if carried.id is None else carried.id
 
 
 def gtid_of(change: Change, carried: _Carried) -> str:

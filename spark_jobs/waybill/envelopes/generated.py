@@ -15,10 +15,6 @@ Fields = Mapping[int, Callable[[str], str]]
 """Converters by column number; columns without one are copied."""
 
 
-class Incomplete(Exception):
-    """A row lacks a column that its schema has."""
-
-
 def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callable[..., Any]:
     """The function `header` with `lines` as its body.
 
@@ -28,7 +24,7 @@ def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callabl
         names: what the body may call.
     """
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
-    scope: dict[str, Any] = {"UNSET": UNSET, "Incomplete": Incomplete, **names}
+    scope: dict[str, Any] = {"UNSET": UNSET, **names}
     exec(f"def {header}:\n{body}\n", scope)
     made: Callable[..., Any] = scope[header.partition("(")[0]]
     return made
@@ -39,51 +35,39 @@ def converters(fields: Fields) -> dict[str, Callable[[str], str]]:
     return {f"c{i}": convert for i, convert in fields.items()}
 
 
-def reader(columns: int, fields: Fields) -> Callable[[Any], int]:
-    """A function that converts the texts of a complete image in place.
-
-    It returns how many values are not null, and raises `Incomplete` if one is absent.
-    """
+def counter(columns: int) -> Callable[[Any], int]:
+    """A function that tells how many names and strings an image holds."""
     lines = ["n = 0"]
     for i in range(columns):
-        convert = [f"    image.f{i} = c{i}(v)"] if i in fields else []
         lines += [
             f"v = image.f{i}",
-            "if v is UNSET: raise Incomplete",
-            "if v is not None:",
-            "    n += 1",
-            *convert,
+            "if v is None: n += 1",
+            "elif v is not UNSET: n += 2",
         ]
-    return function("read(image)", [*lines, "return n"], converters(fields))
+    return function("count(image)", [*lines, "return n"], {})
 
 
 def converter(fields: Fields) -> Callable[[Any], None] | None:
     """A function that converts the texts of an image in place; None if there is nothing to do."""
-    if not fields:
-        return None
     lines = []
     for i in fields:
         lines += [f"v = image.f{i}", f"if v.__class__ is str: image.f{i} = c{i}(v)"]
+    if not lines:
+        return None
     return function("convert(image)", lines, converters(fields))
 
 
-def overlay(columns: int, fields: Fields) -> Callable[[Any, Any], int]:
-    """A function that fills an image of changed columns from the row after the change, in place.
+def overlay(columns: int, fields: Fields) -> Callable[[Any, Any], None]:
+    """A function that completes an image of changed columns from the row after the change.
 
-    It returns how many names and strings the image of changed columns held.
+    It works in place, and converts the texts that the image of changed columns held.
     """
-    lines = ["n = 0"]
+    lines = []
     for i in range(columns):
-        convert = [f"    old.f{i} = c{i}(v)"] if i in fields else []
-        lines += [
-            f"v = old.f{i}",
-            f"if v is UNSET: old.f{i} = new.f{i}",
-            "elif v is None: n += 1",
-            "else:",
-            "    n += 2",
-            *convert,
-        ]
-    return function("overlay(old, new)", [*lines, "return n"], converters(fields))
+        lines += [f"v = old.f{i}", f"if v is UNSET: old.f{i} = new.f{i}"]
+        if i in fields:
+            lines += [f"elif v is not None: old.f{i} = c{i}(v)"]
+    return function("overlay(old, new)", lines, converters(fields))
 
 
 def difference(columns: int, fields: Fields) -> Callable[[Any, Any, Any], None]:
@@ -102,6 +86,12 @@ def gaps(columns: int) -> Callable[[Any], bool]:
     """A function that tells whether an image lacks a column."""
     test = " or ".join(f"image.f{i} is UNSET" for i in range(columns)) or "False"
     return function("gaps(image)", [f"return {test}"], {})
+
+
+def picker(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives the values of some fields of an image, e.g. of its key."""
+    values = "".join(f"image.{field}, " for field in fields)
+    return function("pick(image)", [f"return ({values})"], {})
 
 
 def fill(after: Any, before: Any) -> bool:

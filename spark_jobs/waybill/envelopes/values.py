@@ -148,15 +148,23 @@ def float32_text(text: str) -> str:
 def _fitting(text: str, value: float, canonical: str) -> str:
     if value != value or value in (_INFINITY, -_INFINITY):
         return _SPECIAL.get(text.lower(), text)
+    if _as_java(text) == canonical:
+        return canonical
     if _ANY_NUMBER.fullmatch(text) is None:
         return text
     try:
         exact = Decimal(text)
     except InvalidOperation:
         return text
-    if exact in (Decimal(canonical), Decimal(value), Decimal(repr(value))):
+    if exact == Decimal(canonical) or exact == Decimal(value) or exact == Decimal(repr(value)):
         return canonical
     return text
+
+
+def _as_java(text: str) -> str:
+    """Java's `1.0E22` and `2.5E-246` as Python writes them; spares most of them a comparison."""
+    short = text.replace(".0E", "E")
+    return short.replace("E-", "e-") if "E-" in short else short.replace("E", "e+")
 
 
 def to_float32(value: float) -> float:
