@@ -124,7 +124,9 @@ class Plans:
                 self._schemas.clear()
             rows = self._schemas[schema] = _row_types(schema)
         first = rows.after or rows.before
-        fields = {field.field or "": field for field in (*first, *rows.before)}
+        fields = {field.field or "": field for field in first}
+        for field in rows.before:
+            fields.setdefault(field.field or "", field)
         columns = {}
         for name, field in fields.items():
             try:

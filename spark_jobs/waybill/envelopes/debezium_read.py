@@ -212,7 +212,7 @@ class DebeziumDecoder:
             full_row,
             None,
             moved,
-            source_time(source),
+            source_time(source) if source.ts_us is None else source.ts_us,
             transaction,
             None,
             _carried(head, envelope),
@@ -365,9 +365,18 @@ def _carried(head: bytes, envelope: Envelope) -> bytes | None:
         return None
     extra = b"".join(
         (
-            *(head, b'"source":', source, b',"transaction":', envelope.transaction),
-            *(b',"ts_ms":', envelope.ts_ms, b',"ts_us":', envelope.ts_us),
-            *(b',"ts_ns":', envelope.ts_ns, b"}}"),
+            head,
+            b'"source":',
+            source,
+            b',"transaction":',
+            envelope.transaction,
+            b',"ts_ms":',
+            envelope.ts_ms,
+            b',"ts_us":',
+            envelope.ts_us,
+            b',"ts_ns":',
+            envelope.ts_ns,
+            b"}}",
         )
     )
     if not extra.isascii():

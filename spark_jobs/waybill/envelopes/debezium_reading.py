@@ -99,7 +99,9 @@ class Readings:
         told = _refined(field, reading.type)
         if told is None:
             return reading
-        if told.is_integer:
+        if told.kind == "bytes" and self.settings.binary == "bytes":
+            return reading
+        if told.is_integer or told.kind == "bytes":
             return self._as_declared(reading, field, told)
         return reading._replace(type=told, convert=values.number_or_special)
 
@@ -290,7 +292,7 @@ def _refined(field: Field, found: LogicalType) -> LogicalType | None:
     if field.type == "string" and found == STRING and told.kind in ("decimal", "number"):
         # PostgreSQL gives a NUMERIC without precision an impossible length.
         return told if (told.precision or 0) <= _MAX_PRECISION else NUMBER
-    return None
+    return told if field.type == "string" and told.kind == "bytes" else None
 
 
 def _checked(reading: Reading, declared: LogicalType) -> Reading:

@@ -47,7 +47,7 @@ class Source(msgspec.Struct, gc=False):
     ord: int | None = None
 
 
-STREAMING = (None, False, "false", "incremental")
+STREAMING = ("false", None, False, "incremental")
 """Values of `source.snapshot` of rows that take part in the order of the stream.
 
 Rows of an incremental snapshot do: they are sent between the changes, after every change that

@@ -140,10 +140,10 @@ def _groups(count: int, digits: int) -> str:
     """The fraction in groups of three digits, as few groups as hold it; empty for zero."""
     if count == 0:
         return ""
-    text = f"{count:0{digits}d}"
-    while text.endswith("000"):
-        text = text[:-3]
-    return f".{text}"
+    while count % 1000 == 0:
+        count //= 1000
+        digits -= 3
+    return f".{count:0{digits}d}"
 
 
 def time_text(count: int, digits: int) -> str:

@@ -11,6 +11,7 @@ import binascii
 import struct
 from decimal import Decimal
 from hashlib import md5
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -22,9 +23,12 @@ from waybill.envelopes.values import (
     base64_bytes,
     base64_text,
     float32_text,
+    float32_value,
     float64_text,
     is_json_number,
     number_text,
+    plain_text,
+    to_float32,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +38,9 @@ SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
 """Values of a floating point column that JSON has no number for."""
 
 _json = msgspec.json.encode
+_base64, _integer = binascii.a2b_base64, int.from_bytes
+_SHORT = 64
+"""Bytes of an unscaled number that is turned into digits directly."""
 _text: Callable[[Any], str] = msgspec.json.Decoder(str).decode
 
 
@@ -87,19 +94,20 @@ def unscaled(text: str) -> int:
 
 def decimal_reader(scale: int) -> Callable[[str], str]:
     """Reads `org.apache.kafka.connect.data.Decimal` of one scale."""
+    if scale <= 0:
+        return lambda text: scaled_text(unscaled(text), scale)
 
     def read(text: str) -> str:
-        data = binascii.a2b_base64(text, strict_mode=True)
-        if not data or len(data) > 64:
+        data = _base64(text, strict_mode=True)
+        if not data or len(data) > _SHORT:
             return scaled_text(unscaled(text), scale)
-        number = int.from_bytes(data, "big", signed=True)
-        if scale > 0:
-            digits = str(number) if number >= 0 else str(-number)
-            if len(digits) <= scale:
-                digits = digits.rjust(scale + 1, "0")
-            sign = "" if number >= 0 else "-"
-            return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
-        return scaled_text(number, scale)
+        number = _integer(data, "big", signed=True)
+        digits = str(abs(number))
+        if len(digits) <= scale:
+            digits = digits.rjust(scale + 1, "0")
+        if number < 0:
+            return f"-{digits[:-scale]}.{digits[-scale:]}"
+        return f"{digits[:-scale]}.{digits[-scale:]}"
 
     return read
 
@@ -132,17 +140,47 @@ def real_raw(raw: Raw) -> str | None:
 def float64_raw(raw: Raw) -> str | None:
     """A float64, in the digits that read back to it."""
     text = str(raw, "utf-8")
-    if text == "null":
-        return None
-    return SPECIAL.get(text) or float64_text(_number(text))
+    try:
+        value = float(text)
+        # A raw value is legal JSON already, so what float() takes is a JSON number.
+        canonical = repr(value)
+    except ValueError:
+        return None if text == "null" else _special(text)
+    return text if canonical == text else _float_text(text, value, float64_text, canonical)
 
 
 def float32_raw(raw: Raw) -> str | None:
     """A float32, in the digits that read back to it."""
     text = str(raw, "utf-8")
-    if text == "null":
-        return None
-    return SPECIAL.get(text) or float32_text(_number(text))
+    try:
+        value = to_float32(float(text))
+    except OverflowError:
+        return text
+    except ValueError:
+        return None if text == "null" else _special(text)
+    return _float_text(text, value, float32_text, "")
+
+
+def _float_text(text: str, value: float, canonical_of: Callable[[str], str], canonical: str) -> str:
+    """The canonical digits of a float that Java wrote.
+
+    Older Java runtimes write more digits than are needed. They are the digits of the exact value,
+    rounded where they end; any other number is no value of the type and stays as it is.
+    """
+    found = canonical_of(text)
+    if found != text:
+        return found
+    number = Decimal(text)
+    if not isfinite(value) or Decimal(f"{value:.{len(number.as_tuple().digits) - 1}e}") != number:
+        return plain_text(number)
+    return canonical or float32_value(value)
+
+
+def _special(text: str) -> str:
+    found = SPECIAL.get(text)
+    if found is None:
+        raise ValueError(f"{text[:40]} is not a number")
+    return found
 
 
 def _number(text: str) -> str:

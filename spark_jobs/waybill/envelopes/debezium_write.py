@@ -1,0 +1,299 @@
+"""Writes Debezium JSON messages, with and without inline schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.debezium_blocks import Blocks, block_types, shape_of
+from waybill.envelopes.debezium_control import CONTROL
+from waybill.envelopes.debezium_tables import TablePlan, to_json
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.debezium_settings import DebeziumWriteSettings
+    from waybill.records import Change, TableSchema
+
+_ROWS = {"read": "r", "insert": "c", "upsert": "c", "update": "u", "delete": "d"}
+_CAPABILITY = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
+_EXTRA = b'{"debezium":{'
+_MOVED = b'{"debezium_oldkey":true,"debezium":{'
+_LEFT = b'{"debezium_newkey":'
+_NULL = b"null"
+
+
+class _Left(msgspec.Struct):
+    """`extra` of the delete that Debezium wrote for the old key of a key change."""
+
+    debezium_newkey: Raw
+    debezium: Raw
+
+
+class _Named(msgspec.Struct):
+    prefix: str | None = None
+
+
+class _LogMessage(msgspec.Struct):
+    """A logical message, as far as its key depends on it."""
+
+    message: _Named = msgspec.field(default_factory=_Named)
+
+
+class _Table(TablePlan):
+    """A table with the blocks that surround its rows."""
+
+    def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
+        super().__init__(schema, settings)
+        self.blocks = Blocks(schema, settings).of
+        self.envelopes: dict[Any, bytes] = {}
+        # Without a schema a reader sees JSON's own types only.
+        self.hides_types = not settings.schemas and any(
+            column.type.kind not in _JSON_KINDS
+            and not (schema.dialect == "json" and column.source_type)
+            for column in schema.columns
+        )
+
+
+_JSON_KINDS = ("unknown", "string", "boolean")
+
+
+class DebeziumEncoder:
+    """Writes messages of the envelope `debezium-json`.
+
+    Args:
+        settings: how to write.
+    """
+
+    def __init__(self, settings: DebeziumWriteSettings) -> None:
+        self.settings = settings
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The messages of one change: one, or more for deletes and changes of the key.
+
+        Raises:
+            Refusal: kind `encoding`; a value has no exact notation, or a row its operation needs
+                is missing.
+        """
+        op = _ROWS.get(change.operation)
+        if op is None:
+            return self._without_row(change, losses)
+        table = self._table(change.schema)
+        if table.hides_types:
+            losses.append("types")
+        extra = change.extra
+        if extra is None or not extra.startswith(b'{"debezium_', 0, 11):
+            ours = extra is not None and extra.startswith(_EXTRA)
+            fields = extra[len(_EXTRA) : -2] if ours and extra else table.blocks(change)
+        else:
+            return self._half_of_move(change, table, extra, op)
+        if op == "d":
+            return self._deleted(table, change.before, fields, None)
+        if op == "u" and self._moves(table, change):
+            return self._moved(table, change, fields)
+        return [self._row(table, op, change.before, change.after, fields, None)]
+
+    def _table(self, schema: TableSchema) -> _Table:
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self.settings)
+        return table
+
+    # Rows
+
+    def _row(
+        self,
+        table: _Table,
+        op: str,
+        before: Any,
+        after: Any,
+        fields: bytes,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> Encoded:
+        """One row event."""
+        if after is None and op != "d":
+            raise Refusal("encoding", f"an op {op} without a row after the change")
+        old, old_row = self._image(table, table.before, before)
+        new, new_row = self._image(table, table.after, after)
+        value = b"".join(
+            (b'{"before":', old, b',"after":', new, b",", fields, b',"op":"', _OPS[op], b'"}')
+        )
+        if self.settings.schemas:
+            value = self._wrapped(table, value, after, fields)
+        key = None
+        if table.key_of_row is not None:
+            key = self._key(table, table.key_of_row(old_row if op == "d" else new_row))
+        return Encoded(key, value, headers)
+
+    def _image(self, table: _Table, make: Callable[[Any], Any], image: Any) -> tuple[bytes, Any]:
+        """An image as JSON, and the struct it was made of."""
+        if image is None:
+            return _NULL, None
+        try:
+            row = make(image)
+            written = to_json(row)
+        except (ValueError, ArithmeticError, RecursionError, Refusal) as error:
+            raise table.explain(image, error) from None
+        for mark in table.marks:
+            if mark in written:
+                table.check_marks(image)
+        return written, row
+
+    def _key(self, table: _Table, key: Any) -> bytes:
+        written = to_json(key)
+        if UNSET in [getattr(key, field) for field in key.__struct_fields__]:
+            raise Refusal("encoding", "a key column is not in the row, so there is no message key")
+        if self.settings.schemas:
+            return b"".join((b'{"schema":', table.key_schema, b',"payload":', written, b"}"))
+        return written
+
+    def _wrapped(self, table: _Table, payload: bytes, after: Any, fields: bytes) -> bytes:
+        """A message with its schema, which is made once for every shape that occurs."""
+        left_out: tuple[int, ...] = ()
+        if after is not None:
+            left_out = tuple(
+                i
+                for i, stand_in in enumerate(table.stand_ins)
+                if stand_in is UNSET and getattr(after, f"f{i}") is UNSET
+            )
+        blocks = shape_of(fields)
+        schema = table.envelopes.get((left_out, blocks))
+        if schema is None:
+            types = [
+                table.row_schema("before"),
+                table.row_schema("after", left_out),
+                *block_types(blocks),
+                {"type": "string", "optional": False, "field": "op"},
+            ]
+            name = f"{table.name}.Envelope"
+            schema = table.envelopes[left_out, blocks] = to_json(
+                {"type": "struct", "fields": types, "optional": False, "name": name, "version": 2}
+            )
+        return b"".join((b'{"schema":', schema, b',"payload":', payload, b"}"))
+
+    # Deletes and changes of the key
+
+    def _deleted(
+        self,
+        table: _Table,
+        before: Any,
+        fields: bytes,
+        headers: list[tuple[str, bytes | None]] | None,
+    ) -> list[Encoded]:
+        if before is None:
+            raise Refusal("encoding", "a delete without a row before the change")
+        deleted = self._row(table, "d", before, None, fields, headers)
+        if deleted.key is None or not self.settings.tombstones:
+            return [deleted]
+        return [deleted, Encoded(deleted.key, None, headers)]
+
+    def _moves(self, table: _Table, change: Change) -> bool:
+        """Whether an update gives the row another key."""
+        if change.moved_from is not None:
+            return True
+        return (
+            change.before is not None
+            and table.key_of_row is not None
+            and bool(table.key_changed(change.before, change.after))
+        )
+
+    def _moved(self, table: _Table, change: Change, fields: bytes) -> list[Encoded]:
+        """A change of the key as Debezium writes it: delete, tombstone, insert."""
+        old_key, new_key = change.old_key_image(), change.key_image()
+        if old_key is None:
+            raise Refusal("encoding", "the old key of a changed key is not complete")
+        before = change.before if change.moved_from is None else None
+        if before is None:
+            before = table.row_of_key(old_key)
+        old, new = self._header_key(table, old_key), self._header_key(table, new_key)
+        messages = self._deleted(table, before, fields, [("__debezium.newkey", new)])
+        headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
+        return [*messages, self._row(table, "c", None, change.after, fields, headers)]
+
+    def _header_key(self, table: _Table, key: Any) -> bytes:
+        try:
+            return self._key(table, table.key_of_key(key))
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise Refusal("encoding", f"a key cannot be written: {error}") from None
+
+    def _half_of_move(self, change: Change, table: _Table, extra: bytes, op: str) -> list[Encoded]:
+        """One of the two events that Debezium made of a change of the key."""
+        if extra.startswith(_MOVED):
+            old = self._header_key(table, change.moved_from)
+            headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
+            fields = extra[len(_MOVED) : -2]
+            return [self._row(table, "c", None, change.after, fields, headers)]
+        left = msgspec.json.decode(extra, type=_Left)
+        new_key = msgspec.json.decode(left.debezium_newkey, type=change.schema.Key)
+        headers = [("__debezium.newkey", self._header_key(table, new_key))]
+        fields = bytes(left.debezium)[1:-1]
+        return self._deleted(table, change.before, fields, headers)
+
+    # Without a row
+
+    def _without_row(self, change: Change, losses: list[str]) -> list[Encoded]:
+        operation, extra = change.operation, change.extra
+        table = self._table(change.schema)
+        if operation == "truncate":
+            ours = extra is not None and extra.startswith(_EXTRA)
+            fields = extra[len(_EXTRA) : -2] if ours and extra else table.blocks(change)
+            value = b'{"before":null,"after":null,' + fields + b',"op":"t"}'
+            if self.settings.schemas:
+                value = self._wrapped(table, value, None, fields)
+            return [Encoded(None, value)]
+        payload = None
+        if self.settings.control_messages:
+            if extra is not None and extra.startswith(CONTROL):
+                payload = extra[len(CONTROL) : -1]
+            else:
+                payload = self._control(change, table)
+        if payload is None:
+            losses.append(_CAPABILITY.get(operation, operation))
+            return []
+        key = to_json(_control_key(change, payload, self.settings))
+        if self.settings.schemas:
+            # These have no table whose schema could be told: a null schema is a map to readers.
+            key, payload = _schemaless(key), _schemaless(payload)
+        return [Encoded(key, payload)]
+
+    def _control(self, change: Change, table: _Table) -> bytes | None:
+        """A message of another envelope's change without a row, None where there is no word."""
+        schema, operation = change.schema, change.operation
+        millis = change.message.timestamp
+        if change.source_time is not None:
+            millis = change.source_time // 1000
+        if operation == "heartbeat":
+            return to_json({"ts_ms": millis})
+        if operation in ("begin", "commit") and change.transaction is not None:
+            status = "BEGIN" if operation == "begin" else "END"
+            told = {"status": status, "id": change.transaction, "ts_ms": millis}
+            return to_json({**told, "event_count": None, "data_collections": None})
+        if operation == "ddl":
+            told = {"databaseName": schema.database, "schemaName": schema.schema}
+            tail = to_json({**told, "ddl": change.ddl_text, "tableChanges": []})
+            return b"{" + table.blocks(change) + b"," + tail[1:]
+        return None
+
+
+_OPS = {op: op.encode() for op in _ROWS.values()}
+
+
+def _schemaless(payload: bytes) -> bytes:
+    return b'{"schema":null,"payload":' + payload + b"}"
+
+
+def _control_key(change: Change, payload: bytes, settings: DebeziumWriteSettings) -> dict[str, Any]:
+    """The message key that Debezium gives a message without a row."""
+    if change.operation == "heartbeat":
+        return {"serverName": settings.name}
+    if change.operation in ("begin", "commit"):
+        return {"id": change.transaction}
+    if change.operation == "ddl":
+        return {"databaseName": change.schema.database or ""}
+    told = msgspec.json.decode(payload, type=_LogMessage)
+    return {"prefix": told.message.prefix}
