@@ -107,7 +107,7 @@ def refuse(message: Any, index: int, kind: str, sentence: str) -> None:
     raise AssertionError(text)
 
 
-SETTINGS: dict[str, dict[str, Any]] = {"debezium-json": {"decimal_mode": "string"}}
+SETTINGS: dict[str, dict[str, Any]] = {"debezium-json": {"decimals": "string"}}
 """What reading the topics needs to be told."""
 
 
