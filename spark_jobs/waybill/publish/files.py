@@ -1,0 +1,368 @@
+"""Publishes messages as files: parts under fixed names, then a manifest, put only if absent.
+
+    <path>/<batch>/part-00000.jsonl …
+    <path>/<batch>/manifest.json
+
+Whoever reads the folder reads the manifest and the parts it lists. It comes last, so its presence
+says that the batch is whole. Parts and manifest are the same however often a batch is published;
+parts that a manifest lists are never touched again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.errors import ConflictError
+from waybill.file_store import TEMPORARY, Store, file_name, open_store
+from waybill.publish import parts as cutting
+from waybill.task_errors import unwrapped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.spec import FilesTarget
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+"""Version of the manifest's layout."""
+
+SUFFIXES = {"lines": "jsonl", "parquet": "parquet"}
+
+KAFKA_COLUMNS = ("timestamp", "key", "value", "headers")
+"""Columns of a part in Parquet."""
+
+NO_LINE = "a null value cannot be a line"
+"""Why a tombstone is left out of files of lines."""
+
+LINE_FEED = "encoding"
+"""Class of the refusal of a value that holds a line feed, where lines are written."""
+
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("part", pa.int32()),
+    ("file", pa.string()),
+    ("messages", pa.int64()),
+    ("tombstones", pa.int64()),
+    ("refused", pa.int64()),
+    ("bytes", pa.int64()),
+    ("sha256", pa.string()),
+    ("first", pa.string()),
+    ("last", pa.string()),
+]
+_RESULT = pa.schema(_FIELDS)
+
+
+class Part(NamedTuple):
+    """A written part.
+
+    Attributes:
+        part: its number, from 0.
+        file: its name in the batch's folder.
+        messages: how many messages it holds.
+        tombstones: messages without a value, left out of a file of lines.
+        refused: messages with a line feed, left out of a file of lines.
+        bytes: size of the file.
+        sha256: checksum of the file.
+        first: change of the first message, as topic/partition/offset/index.
+        last: change of the last message.
+    """
+
+    part: int
+    file: str
+    messages: int
+    tombstones: int
+    refused: int
+    bytes: int
+    sha256: str
+    first: str | None
+    last: str | None
+
+
+class Published(NamedTuple):
+    """What became of a batch for one target."""
+
+    parts: list[Part]
+    manifest: str | None
+    """Path of the manifest; None where there was nothing to publish."""
+
+
+def publish_files(
+    messages: DataFrame,
+    target: FilesTarget,
+    label: str,
+    envelope: str,
+    batch: str,
+    progress: Callable[..., Any],
+    part_messages: int = cutting.PART_MESSAGES,
+) -> Published:
+    """Write the messages of a batch and put the manifest.
+
+    Args:
+        messages: rows of `outbox` to send.
+        target: where to.
+        label: the target's name.
+        envelope: the envelope of the messages.
+        batch: id of the batch.
+        progress: told what was done.
+        part_messages: about how many messages make a part.
+
+    Raises:
+        ConflictError: the batch was published before, with other messages.
+    """
+    parts = cutting.cut(cutting.ranges_of(messages), part_messages)
+    if not parts:
+        return Published([], None)
+    folder = f"{target.path.rstrip('/')}/{file_name(batch)}"
+    store = open_store(folder)
+    listed = store.read(MANIFEST)
+    # A listed part is there for good: what would be written is held against it and thrown away.
+    writer = PartWriter(folder, target.layout, keep=listed is None)
+    columns = ["part", *cutting.ORDER, *KAFKA_COLUMNS]
+    rows = cutting.with_part(messages, parts).select(*columns)
+    with unwrapped():
+        found = rows.mapInArrow(writer.write_all, from_arrow_schema(_RESULT)).collect()
+    written = sorted(Part(*row) for row in found)
+    manifest = manifest_of(written, label, envelope, batch, target.layout)
+    put_manifest(store, manifest, listed)
+    tidy(store, written)
+    count = sum(part.messages for part in written)
+    progress("publish: %s: %d messages in %d parts under %s", label, count, len(written), folder)
+    return Published(written, store.path(MANIFEST))
+
+
+def manifest_of(parts: list[Part], target: str, envelope: str, batch: str, layout: str) -> bytes:
+    """The manifest's text, which depends on nothing but what was published."""
+    data = {
+        "format": FORMAT,
+        "batch": batch,
+        "target": target,
+        "envelope": envelope,
+        "layout": layout,
+        "messages": sum(part.messages for part in parts),
+        "bytes": sum(part.bytes for part in parts),
+        "tombstones_left_out": sum(part.tombstones for part in parts),
+        "refused": sum(part.refused for part in parts),
+        "parts": [
+            {
+                "file": part.file,
+                "messages": part.messages,
+                "bytes": part.bytes,
+                "sha256": part.sha256,
+                "first": part.first,
+                "last": part.last,
+            }
+            for part in parts
+        ],
+    }
+    return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def put_manifest(store: Store, manifest: bytes, listed: bytes | None = None) -> None:
+    """Put the manifest if there is none; one that is there must say the same.
+
+    Raises:
+        ConflictError: it says something else.
+    """
+    if listed is None:
+        if store.create(MANIFEST, manifest):
+            return
+        listed = store.read(MANIFEST)
+    if listed != manifest:
+        message = (
+            f"{store.path(MANIFEST)} lists other messages than this run would publish: the batch "
+            "was published before from another outbox; publish under another path or remove it"
+        )
+        raise ConflictError(message)
+
+
+def tidy(store: Store, parts: list[Part]) -> None:
+    """Remove what killed runs left beside the listed parts."""
+    listed = {part.file for part in parts}
+    for name in store.names():
+        if name.startswith((TEMPORARY, "part-")) and name not in listed:
+            store.remove(name)
+
+
+class PartWriter:
+    """Writes parts inside a Spark task; sent to the tasks, so it holds plain data only.
+
+    Args:
+        folder: the batch's folder.
+        layout: lines or parquet.
+        keep: whether the files stay; else they are only counted and summed.
+    """
+
+    def __init__(self, folder: str, layout: str, keep: bool) -> None:
+        self.folder = folder
+        self.layout = layout
+        self.keep = keep
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """Write every part of a task; rows come in order, the rows of a part together."""
+        for number, rows in _by_part(batches):
+            part = self.write_part(number, rows)
+            yield pa.RecordBatch.from_pylist([part._asdict()], schema=_RESULT)
+
+    def write_part(self, number: int, rows: Iterator[pa.RecordBatch]) -> Part:
+        """Write one part."""
+        name = f"part-{number:05d}.{SUFFIXES[self.layout]}"
+        if not self.keep:
+            return self._fill(Summing(None), number, name, rows)
+        with open_store(self.folder).write(name) as stream:
+            return self._fill(Summing(stream), number, name, rows)
+
+    def _fill(self, sink: Summing, number: int, name: str, rows: Iterator[pa.RecordBatch]) -> Part:
+        body = Lines(sink) if self.layout == "lines" else Columns(sink)
+        first = last = None
+        for batch in rows:
+            if batch.num_rows == 0:
+                continue
+            first = first or _place(batch, 0)
+            last = _place(batch, batch.num_rows - 1)
+            body.write(batch)
+        body.close()
+        return Part(
+            number,
+            name,
+            body.messages,
+            body.tombstones,
+            body.refused,
+            sink.size,
+            sink.hash.hexdigest(),
+            first,
+            last,
+        )
+
+
+def _by_part(
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
+    """Neighbouring rows of one part, as slices of the batches they came in."""
+    slices = _slices(batches)
+    ahead = next(slices, None)
+    while ahead is not None:
+        number = ahead[0]
+
+        def own(number: int = number) -> Iterator[pa.RecordBatch]:
+            nonlocal ahead
+            while ahead is not None and ahead[0] == number:
+                yield ahead[1]
+                ahead = next(slices, None)
+
+        yield number, own()
+
+
+def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        numbers = batch.column("part")
+        start = 0
+        while start < batch.num_rows:
+            number = numbers[start].as_py()
+            if numbers[batch.num_rows - 1].as_py() == number:
+                end = batch.num_rows
+            else:
+                rest = numbers.slice(start).to_pylist()
+                end = start + next(i for i, other in enumerate(rest) if other != number)
+            yield number, batch.slice(start, end - start)
+            start = end
+
+
+def _place(batch: pa.RecordBatch, row: int) -> str:
+    names = ("topic", "partition", "offset", "index")
+    return "/".join(str(batch.column(name)[row].as_py()) for name in names)
+
+
+class Summing:
+    """A stream that counts and sums what goes through; None as sink keeps nothing."""
+
+    def __init__(self, sink: IO[bytes] | None) -> None:
+        self.sink = sink
+        self.size = 0
+        self.hash = hashlib.sha256()
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Pass on."""
+        view = memoryview(data)
+        self.size += view.nbytes
+        self.hash.update(view)
+        if self.sink is not None:
+            self.sink.write(view)
+        return view.nbytes
+
+    def flush(self) -> None:
+        """Nothing is held back here."""
+
+    def close(self) -> None:
+        """The stream below is closed by who opened it."""
+        self.closed = True
+
+
+class Lines:
+    """One value a line."""
+
+    def __init__(self, sink: Summing) -> None:
+        self._sink = sink
+        self.messages = self.tombstones = self.refused = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the values; a null and a value with a line feed cannot be a line."""
+        values = batch.column("value").to_pylist()
+        keep = [value for value in values if value is not None]
+        self.tombstones += len(values) - len(keep)
+        text = b"\n".join([*keep, b""])
+        if text.count(b"\n") != len(keep):
+            whole = [value for value in keep if b"\n" not in value]
+            self.refused += len(keep) - len(whole)
+            keep, text = whole, b"\n".join([*whole, b""])
+        self.messages += len(keep)
+        self._sink.write(text)
+
+    def close(self) -> None:
+        """Every line is written."""
+
+
+class Columns:
+    """Kafka's columns in Parquet."""
+
+    def __init__(self, sink: Summing) -> None:
+        self._sink = sink
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self.messages = self.tombstones = self.refused = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows; they are written when there are enough for a row group."""
+        self._held.append(batch.select(list(KAFKA_COLUMNS)))
+        self._rows += batch.num_rows
+        self.messages += batch.num_rows
+        if self._rows >= ROW_GROUP:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the rest and the footer."""
+        if self._held:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._held)
+        if self._writer is None:
+            sink: Any = self._sink
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(sink, mode="w"), table.schema, compression="zstd"
+            )
+        self._writer.write_table(table)
+        self._held, self._rows = [], 0
+
+
+ROW_GROUP = 50_000
+"""Messages of a row group."""

@@ -1,0 +1,162 @@
+"""A change as a few bytes, such that two that say the same have the same bytes.
+
+What is compared is the effect on the table: which key is taken away, which key gets which row.
+Names of database and schema are left out, some envelopes have no place for them. The weak digest
+leaves out the row, for targets that say they cannot carry all of it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from waybill.records import ROW_OPERATIONS, Change, TableSchema
+
+if TYPE_CHECKING:
+    from waybill.errors import Refusal
+
+_json = msgspec.json.Encoder().encode
+_WRAP = (1 << 63) - 1
+
+
+class Effect(NamedTuple):
+    """One thing that a change does.
+
+    Attributes:
+        what: `put`, `take`, or the operation of a change without a row.
+        table: name of the table.
+        key: the key's columns and values, by name; the whole image where there is no key.
+        row: the row's columns and values by name, None where there is none.
+    """
+
+    what: str
+    table: str | None
+    key: tuple[tuple[str, str | None], ...]
+    row: tuple[tuple[str, str | None], ...] | None
+
+
+class Digests(NamedTuple):
+    """The digests of all effects of a change, whatever their order."""
+
+    strong: int
+    weak: int
+
+
+def effects_of(change: Change) -> list[Effect]:
+    """What a change does to its table.
+
+    Raises:
+        Refusal: a column of the key is not in the row.
+    """
+    schema, table = change.schema, change.schema.table
+    if change.operation not in ROW_OPERATIONS:
+        return [Effect(change.operation, table, (), None)]
+    if change.after is None:
+        return [_take(schema, table, change.key_image(), change.before)]
+    found = []
+    old = change.old_key_image()
+    if old is not None:
+        found.append(_take(schema, table, old, None))
+    row = pairs(schema, change.after)
+    key = change.key_image()
+    found.append(Effect("put", table, row if key is None else key_pairs(schema, key), row))
+    return found
+
+
+def _take(schema: TableSchema, table: str | None, key: Any, image: Any) -> Effect:
+    named = pairs(schema, image) if key is None else key_pairs(schema, key)
+    return Effect("take", table, named, None)
+
+
+def pairs(schema: TableSchema, image: Any) -> tuple[tuple[str, str | None], ...]:
+    """The columns of an image that are there, by name."""
+    if image is None:
+        return ()
+    names, get = _readers(schema)
+    return tuple(
+        [(name, value) for name, value in zip(names, get(image), strict=True) if value is not UNSET]
+    )
+
+
+_known: dict[TableSchema, tuple[tuple[str, ...], Any]] = {}
+
+
+def _readers(schema: TableSchema) -> tuple[tuple[str, ...], Any]:
+    found = _known.get(schema)
+    if found is None:
+        names = tuple(sorted(schema.names))
+        fields = [f"f{schema.index[name]}" for name in names]
+        found = _known[schema] = (names, _all(fields))
+    return found
+
+
+def _all(fields: list[str]) -> Any:
+    """Reads several fields as a tuple, also where there are one or none."""
+    if len(fields) > 1:
+        return attrgetter(*fields)
+    return lambda image: tuple(getattr(image, field) for field in fields)
+
+
+def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ...]:
+    """The columns of a key by name."""
+    values = [getattr(key, field) for field in key.__struct_fields__]
+    return tuple(sorted(zip(schema.key or (), values, strict=True)))
+
+
+def digests(effects: list[Effect]) -> Digests:
+    """The digests of effects; their order does not count, their number does."""
+    strong = weak = 0
+    for effect in effects:
+        short = _number(_json((effect.what, effect.table, effect.key)))
+        weak += short
+        strong += short if effect.row is None else _number(_json(effect))
+    return Digests(strong & _WRAP, weak & _WRAP)
+
+
+def _number(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest())
+
+
+def difference(expected: list[Effect], found: list[Effect], weakened: bool) -> str | None:
+    """The first difference between effects in words, None if they say the same."""
+    mine, theirs = sorted(expected, key=_sort), sorted(found, key=_sort)
+    if [e.what for e in mine] != [e.what for e in theirs]:
+        return f"is {_named(theirs)} instead of {_named(mine)}"
+    for one, other in zip(mine, theirs, strict=True):
+        if one.table != other.table:
+            return f"is about table {other.table!r} instead of {one.table!r}"
+        if one.key != other.key and not (weakened and one.row == one.key):
+            return f"has the key {dict(other.key)} instead of {dict(one.key)}"
+        if weakened or one.row == other.row:
+            continue
+        a, b = dict(one.row or ()), dict(other.row or ())
+        for name in sorted(a.keys() | b.keys()):
+            if a.get(name, UNSET) != b.get(name, UNSET):
+                return (
+                    f"has {_shown(b.get(name, UNSET))} in column {name!r} "
+                    f"instead of {_shown(a.get(name, UNSET))}"
+                )
+    return None
+
+
+def _sort(effect: Effect) -> tuple[str, str, str]:
+    return effect.what, effect.table or "", repr(effect.key)
+
+
+def _named(effects: list[Effect]) -> str:
+    return " and ".join(effect.what for effect in effects) or "nothing"
+
+
+def _shown(value: Any) -> str:
+    if value is UNSET:
+        return "nothing"
+    return "null" if value is None else repr(value[:80])
+
+
+def broken(error: Refusal) -> str:
+    """Why a message could not be read again."""
+    return f"cannot be read again ({error})"

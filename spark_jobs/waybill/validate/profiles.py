@@ -1,0 +1,152 @@
+"""Profiles: one row of figures for every topic and every table, made by few passes in Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.lake import Branch, Lake
+    from waybill.validate.rereading import Reread
+
+ROW = tuple[Any, ...]
+
+
+def outcomes(changes: DataFrame) -> list[ROW]:
+    """Rows of `changes` by topic and outcome: topic, outcome, rows, first rows of a message."""
+    grouped = changes.where("outcome <> 'schema'").groupBy("topic", "outcome")
+    counted = grouped.agg(
+        F.count("*").alias("rows"), F.count_if(F.col("index") == 0).alias("messages")
+    )
+    return [tuple(row) for row in counted.collect()]
+
+
+def refused_messages(changes: DataFrame, merges: DataFrame) -> dict[str, int]:
+    """How many messages were refused by topic, whole or in part, by convert or by merge."""
+    place = ("topic", "partition", "offset")
+    refused = changes.where("outcome = 'refused'").select(*place)
+    refused = refused.union(merges.where("kind = 'refused'").select(*place)).distinct()
+    return {row.topic: row["count"] for row in refused.groupBy("topic").count().collect()}
+
+
+def backwards(changes: DataFrame) -> dict[str, int]:
+    """How often the source's order runs backwards within a key and partition, by topic.
+
+    Changes whose envelope gives no order, and full rows, are left out.
+    """
+    sequence = F.split_part("order_key", F.lit("/"), F.lit(2))
+    rows = changes.where(
+        "outcome = 'ok' AND key IS NOT NULL AND order_key LIKE '1/%' AND order_key NOT LIKE '1//%'"
+    ).select("topic", "partition", "offset", "index", "table", "key", sequence.alias("sequence"))
+    from pyspark.sql import Window
+
+    window = Window.partitionBy("topic", "partition", "table", "key").orderBy("offset", "index")
+    before = F.lag("sequence").over(window)
+    found = rows.select("topic", (F.col("sequence") < before).alias("back")).where("back")
+    return {row.topic: row["count"] for row in found.groupBy("topic").count().collect()}
+
+
+def changes_profile(
+    counted: list[ROW],
+    refused: dict[str, int],
+    back: dict[str, int],
+    reread: Reread,
+    stage_differences: int,
+    topics: list[str],
+) -> list[dict[str, Any]]:
+    """One row per topic."""
+    rows: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
+    messages: Counter[str] = Counter()
+    for topic, outcome, count, firsts in counted:
+        rows.setdefault(topic, Counter())[outcome] += count
+        messages[topic] += firsts
+    profile = []
+    for topic, own in sorted(rows.items()):
+        read = max(messages[topic], refused.get(topic, 0))
+        profile.append(
+            {
+                "topic": topic,
+                "messages": read,
+                "accepted": own["ok"],
+                "refused": own["refused"],
+                "skipped": own["skipped"],
+                "waiting": own["waiting"],
+                "refused_messages": refused.get(topic, 0),
+                "refused_share": refused.get(topic, 0) / read if read else 0.0,
+                "sequence_backwards": back.get(topic, 0),
+                "outbox_changes": reread.messages[topic],
+                "outbox_undecodable": reread.undecodable[topic],
+                "outbox_different": reread.different[topic],
+                "stage_differences": stage_differences,
+            }
+        )
+    return profile
+
+
+def table_profile(qualified: str, rows: DataFrame, batch: str) -> dict[str, Any]:
+    """The row of one merged table.
+
+    Args:
+        qualified: the source table's name.
+        rows: the table as it is staged.
+        batch: whose rows are looked at closely; older ones were, when they were new.
+    """
+    whole = rows.agg(
+        F.count("*").alias("all"),
+        F.count_if(F.col("_waybill_deleted")).alias("tombstones"),
+        F.count_distinct(F.xxhash64("_waybill_key")).alias("keys"),
+        F.count_if(F.col("_waybill_key").isNull()).alias("nulls"),
+        F.count_if(F.col("_waybill_deleted").isNull()).alias("unknown"),
+    ).first()
+    if whole is None:
+        raise AssertionError("an aggregate without groups has one row")
+    with_key = whole["all"] - whole.nulls
+    duplicates = 0 if whole["keys"] == with_key else with_key - _distinct(rows)
+    written = rows.where(F.col("_waybill_batch") == batch)
+    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
+    cut = F.col("_waybill_key").contains("null") & F.exists(values, lambda value: value.isNull())
+    shown = F.col("_waybill_deleted") & F.col("_waybill_image").isNotNull()
+    hidden = ~F.col("_waybill_deleted") & F.col("_waybill_image").isNull()
+    own = written.agg(
+        F.count("*").alias("written"),
+        F.count_if(cut).alias("nulls"),
+        F.count_if(shown | hidden).alias("shown"),
+    ).first()
+    if own is None:
+        raise AssertionError("an aggregate without groups has one row")
+    return {
+        "table": qualified,
+        "rows": whole["all"] - whole.tombstones,
+        "tombstones": whole.tombstones,
+        "written": own.written,
+        "duplicate_keys": duplicates,
+        "null_keys": whole.nulls + own.nulls,
+        "tombstones_as_rows": whole.unknown + own.shown,
+    }
+
+
+def _distinct(rows: DataFrame) -> int:
+    return rows.select("_waybill_key").where("_waybill_key IS NOT NULL").distinct().count()
+
+
+def staged_tables(
+    lake: Lake, branches: dict[str, str], batch: str
+) -> list[tuple[str, DataFrame, Branch | None]]:
+    """Every table that the batch changed, as it is staged, with the branch that is to be shown.
+
+    A table whose branch was made visible by a run that was killed comes without one.
+    """
+    found: list[tuple[str, DataFrame, Branch | None]] = []
+    names = {full: qualified for qualified, full in lake.merged_tables().items()}
+    for table, name in sorted(branches.items()):
+        waiting = {info.name for info in lake.waiting(table, "merge", batch)}
+        if name in waiting:
+            branch = lake.reopen(table, name)
+            found.append((names.get(table, table), branch.read(), branch))
+        else:
+            found.append((names.get(table, table), lake.read(table), None))
+    return found

@@ -1,0 +1,362 @@
+"""Reads every message to publish with its own envelope's decoder and holds it against its change.
+
+Both sides are decoded in Spark tasks to digests of a few bytes; only these meet. What does not
+agree is fetched and compared in full, which also finds the words for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pydantic import ValidationError
+from pyspark.sql import functions as F
+
+from waybill.envelopes import registry
+from waybill.envelopes.batch import changes_of
+from waybill.envelopes.pairs import join
+from waybill.errors import Refusal
+from waybill.records import Change, Message, TableSchema
+from waybill.tables import TableRule, TableRules
+from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.envelopes.protocol import Decoder
+    from waybill.spec import Target
+
+IDENTITY = ("topic", "partition", "offset", "index")
+EXAMPLES = 20
+"""How many differences are told in words."""
+LOOKED_AT = 2_000
+"""How many doubtful changes are compared in full; beyond that the digests decide."""
+
+WEAKENING = frozenset({"unchanged_columns", "exact_numbers"})
+"""Losses after which the row of a change cannot be expected to come back whole."""
+
+_DIGEST_DDL = (
+    "target string, topic string, partition int, offset bigint, index int, strong bigint, "
+    "weak bigint, weakened boolean, broken boolean"
+)
+_FIELDS: list[tuple[str, pa.DataType]] = [
+    ("target", pa.string()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("index", pa.int32()),
+    ("strong", pa.int64()),
+    ("weak", pa.int64()),
+    ("weakened", pa.bool_()),
+    ("broken", pa.bool_()),
+]
+_DIGEST = pa.schema(_FIELDS)
+_CHANGES = (
+    *("topic", "partition", "offset", "index", "operation", "old_key", "before", "after"),
+    *("order_key", "transaction", "ddl_text", "schema_id", "extra", "source_time"),
+)
+_OUTBOX = (
+    *("target", "topic", "partition", "offset", "index", "message", "timestamp"),
+    *("key", "value", "headers", "losses"),
+)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the messages of one target are read again; plain data for the tasks."""
+
+    envelope: str
+    settings: dict[str, Any]
+    rules: TableRules
+
+    def decoder(self) -> Decoder:
+        """A decoder for one task."""
+        envelope = registry.get(self.envelope)
+        if envelope.decoder is None:
+            raise ValueError(f"{self.envelope} is not read")
+        return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
+
+
+@dataclass
+class Reread:
+    """What reading again has shown.
+
+    Attributes:
+        messages: messages that were read, by topic.
+        undecodable: changes whose messages cannot be read, by topic.
+        different: changes whose messages say something else, by topic.
+        examples: some of them in words.
+    """
+
+    messages: Counter[str] = field(default_factory=Counter)
+    undecodable: Counter[str] = field(default_factory=Counter)
+    different: Counter[str] = field(default_factory=Counter)
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+
+def readers_of(targets: Iterable[Target], schemas: Iterable[TableSchema]) -> dict[str, Reader]:
+    """A reader for every target whose envelope can be read, who knows the tables' types."""
+    rules = rules_of(schemas)
+    found = {}
+    for target in targets:
+        envelope = registry.get(target.envelope)
+        if envelope.decoder is not None:
+            settings = reading_settings(target)
+            found[target.label] = Reader(target.envelope, settings, rules)
+    return found
+
+
+def reading_settings(target: Target) -> dict[str, Any]:
+    """Settings for reading what a target writes: those that both sides call the same."""
+    envelope = registry.get(target.envelope)
+    written = envelope.encode_settings.model_validate(target.settings)
+    settings: dict[str, Any] = {}
+    for name in envelope.decode_settings.model_fields:
+        value = getattr(written, name, None)
+        if value is None:
+            continue
+        try:
+            envelope.decode_settings.model_validate({name: value})
+        except ValidationError:
+            continue
+        settings[name] = value
+    return settings
+
+
+def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
+    """Keys and types of the tables as the source gave them; what changed meanwhile is left out."""
+    keys: dict[str, set[Any]] = {}
+    types: dict[str, dict[str, set[Any]]] = {}
+    for schema in schemas:
+        if schema.table is None:
+            continue
+        for name in {schema.qualified_name, f"{schema.database}.{schema.table}"}:
+            keys.setdefault(name, set()).add(schema.key)
+            columns = types.setdefault(name, {})
+            for column in schema.columns:
+                if column.type.kind != "unknown":
+                    columns.setdefault(column.name, set()).add(column.type)
+    return TableRules(
+        {
+            name.replace("*", "?"): TableRule(
+                next(iter(keys[name])) if len(keys[name]) == 1 else None,
+                {column: next(iter(found)) for column, found in columns.items() if len(found) == 1},
+            )
+            for name, columns in types.items()
+        }
+    )
+
+
+def reread(
+    outbox: DataFrame,
+    changes: DataFrame,
+    schemas: dict[str, TableSchema],
+    readers: dict[str, Reader],
+) -> Reread:
+    """Compare every message with the change that it was made from.
+
+    Args:
+        outbox: messages to publish, in the columns of `outbox`.
+        changes: accepted changes, in the columns of `changes`.
+        schemas: every schema of the changes by its id.
+        readers: how each target's messages are read.
+    """
+    result = Reread()
+    outbox = outbox.where(F.col("target").isin(list(readers))).select(*_OUTBOX)
+    changes = changes.select(*_CHANGES)
+    mine = changes.mapInArrow(_digest_changes(schemas), _DIGEST_DDL)
+    theirs = outbox.mapInArrow(_digest_messages(readers), _DIGEST_DDL)
+    met = (
+        mine.unionByName(theirs)
+        .groupBy(*IDENTITY)
+        .agg(
+            F.max(F.when(F.col("target").isNull(), F.col("strong"))).alias("own_strong"),
+            F.max(F.when(F.col("target").isNull(), F.col("weak"))).alias("own_weak"),
+            F.collect_list(
+                F.when(
+                    F.col("target").isNotNull(),
+                    F.struct("target", "strong", "weak", "weakened", "broken"),
+                )
+            ).alias("messages"),
+        )
+        .where("size(messages) > 0")
+        .withColumn("doubtful", F.expr(_DOUBTFUL))
+        .select(*IDENTITY, F.size("messages").alias("sent"), "doubtful")
+        .persist()
+    )
+    try:
+        for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
+            result.messages[row.topic] = row.sent
+        doubtful = met.where("size(doubtful) > 0").select(*IDENTITY, "doubtful")
+        few = doubtful.orderBy(*IDENTITY).limit(LOOKED_AT).collect()
+        if few:
+            total = doubtful.count()
+            places = [tuple(row[name] for name in IDENTITY) for row in few]
+            _look_closely(_Side(outbox, changes, schemas, readers), places, result)
+            # What was not looked at counts as different: the digests say so.
+            if total > len(few):
+                result.different[few[-1].topic] += total - len(few)
+    finally:
+        met.unpersist()
+    return result
+
+
+_DOUBTFUL = """
+    transform(
+      filter(messages, m -> m.broken OR own_strong IS NULL OR
+        CASE WHEN m.weakened THEN m.weak <> own_weak ELSE m.strong <> own_strong END),
+      m -> m.target)
+"""
+
+
+class _Side(NamedTuple):
+    outbox: DataFrame
+    changes: DataFrame
+    schemas: dict[str, TableSchema]
+    readers: dict[str, Reader]
+
+
+def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) -> None:
+    """Compare some changes in full."""
+    spark = side.outbox.sparkSession
+    wanted = F.broadcast(
+        spark.createDataFrame(places, "topic string, partition int, offset bigint, index int")
+    )
+    changes = side.changes.join(wanted, list(IDENTITY), "left_semi").toArrow()
+    expected: dict[tuple[Any, ...], list[Effect]] = {}
+    for batch in changes.select(list(_CHANGES)).to_batches():
+        for change in changes_of(batch, side.schemas):
+            expected[_place(change)] = effects_of(change)
+    rows = side.outbox.join(wanted, list(IDENTITY), "left_semi").toArrow().to_pylist()
+    rows.sort(key=lambda row: (row["target"], *(row[n] for n in IDENTITY), row["message"]))
+    decoders = {label: reader.decoder() for label, reader in side.readers.items()}
+    bad: set[tuple[Any, ...]] = set()
+    for label, place, messages, weakened in _grouped(rows):
+        found, why = _effects(decoders[label], messages)
+        if why is None:
+            mine = expected.get(place)
+            why = (
+                "comes from no accepted change"
+                if mine is None
+                else difference(mine, found, weakened)
+            )
+            counter = result.different
+        else:
+            counter = result.undecodable
+        if why is None:
+            continue
+        if place not in bad:
+            bad.add(place)
+            counter[place[0]] += 1
+        if len(result.examples) < EXAMPLES:
+            result.examples.append(
+                {
+                    "target": label,
+                    "change": "/".join(str(part) for part in place),
+                    "table": messages[0][1],
+                    "what": why,
+                }
+            )
+
+
+def _place(change: Change) -> tuple[Any, ...]:
+    message = change.message
+    return (message.topic, message.partition, message.offset, change.index)
+
+
+Group = tuple[str, tuple[Any, ...], list[tuple[Message, str]], bool]
+
+
+def _grouped(rows: Iterable[dict[str, Any]]) -> Iterator[Group]:
+    """Neighbouring messages of one change and target."""
+    label: str = ""
+    place: tuple[Any, ...] = ()
+    messages: list[tuple[Message, str]] = []
+    weakened = False
+    for row in rows:
+        own = (row["topic"], row["partition"], row["offset"], row["index"])
+        if (row["target"], own) != (label, place):
+            if messages:
+                yield label, place, messages, weakened
+            label, place, messages, weakened = row["target"], own, [], False
+        headers = row["headers"]
+        pairs = [(h["key"], h["value"]) for h in headers] if headers else None
+        time = row["timestamp"]
+        milliseconds = None if time is None else int(time.timestamp() * 1000)
+        message = Message(*own[:3], milliseconds, row["key"], row["value"], pairs)
+        messages.append((message, row.get("table") or ""))
+        weakened = weakened or not WEAKENING.isdisjoint(row["losses"] or ())
+    if messages:
+        yield label, place, messages, weakened
+
+
+def _effects(
+    decoder: Decoder, messages: list[tuple[Message, str]]
+) -> tuple[list[Effect], str | None]:
+    """What messages of one change do, or why they cannot be read."""
+    effects: list[Effect] = []
+    half: Change | None = None
+    try:
+        for message, _ in messages:
+            for change in decoder.decode(message):
+                if change.outcome == "refused":
+                    return [], f"cannot be read again ({change.reason_kind}: {change.reason})"
+                if change.outcome != "ok":
+                    continue
+                if change.half == "before":
+                    half = change
+                    continue
+                if change.half == "after" and half is not None:
+                    change = join(half, change)
+                    half = None
+                effects += effects_of(change)
+    except Refusal as error:
+        return [], broken(error)
+    if half is not None:
+        return [], "is half of an update without its other half"
+    return effects, None
+
+
+def _digest_messages(
+    readers: dict[str, Reader],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        decoders = {label: reader.decoder() for label, reader in readers.items()}
+        rows = (row for batch in batches for row in batch.to_pylist())
+        out: list[tuple[Any, ...]] = []
+        for label, place, messages, weakened in _grouped(rows):
+            effects, why = _effects(decoders[label], messages)
+            found = digests(effects) if why is None else Digests(0, 0)
+            out.append((label, *place, found.strong, found.weak, weakened, why is not None))
+            if len(out) >= _ROWS:
+                yield _batch(out)
+                out = []
+        yield _batch(out)
+
+    return work
+
+
+def _digest_changes(
+    schemas: dict[str, TableSchema],
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            out = []
+            for change in changes_of(batch, schemas):
+                found = digests(effects_of(change))
+                out.append((None, *_place(change), found.strong, found.weak, False, False))
+            yield _batch(out)
+
+    return work
+
+
+_ROWS = 10_000
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in _DIGEST]
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, _DIGEST, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_DIGEST)

@@ -1,0 +1,98 @@
+"""What the gate found and what follows from it, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+PASSED, REPORTED, FAILED = "passed", "reported", "failed"
+SEVERITIES = ("critical", "warning", "info")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One expectation and what came of it.
+
+    Attributes:
+        suite: name of the suite.
+        profile: what it ran over.
+        type: type of the expectation.
+        arguments: what it was given.
+        severity: critical stops the batch, warning and info are reported.
+        description: what is expected, for a person.
+        look: where to look when it is not met.
+        success: whether it is met.
+        observed: rows that do not meet it, each as `where` and `value`.
+        error: what went wrong while it was checked.
+    """
+
+    suite: str
+    profile: str
+    type: str
+    arguments: dict[str, Any]
+    severity: str
+    description: str
+    look: str
+    success: bool
+    observed: list[dict[str, Any]]
+    error: str | None = None
+
+
+@dataclass
+class GateResult:
+    """The gate's word on a batch.
+
+    Attributes:
+        migration: name of the migration.
+        batch: id of the batch.
+        outcome: passed, reported (failures were let through by `on_failure: report`) or failed.
+        time: when, ISO 8601 in UTC.
+        checks: every expectation.
+        profiles: the rows that they ran over.
+        differences: examples of messages that do not decode again to their change.
+        accounts: counts that do not agree across stages, one sentence each.
+        stages: the reports of the stages before.
+    """
+
+    migration: str
+    batch: str
+    time: str
+    checks: list[Checked]
+    profiles: dict[str, list[dict[str, Any]]]
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    accounts: list[str] = field(default_factory=list)
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    outcome: str = PASSED
+
+    def judge(self, on_failure: str) -> None:
+        """Set the outcome from what failed."""
+        if self.failures("critical"):
+            self.outcome = REPORTED if on_failure == "report" else FAILED
+        else:
+            self.outcome = PASSED
+
+    def failures(self, severity: str) -> list[Checked]:
+        """The expectations of a severity that are not met."""
+        return [check for check in self.checks if not check.success and check.severity == severity]
+
+    def counts(self) -> dict[str, int]:
+        """How many were checked, and how many failed by severity."""
+        failed = {f"failed_{name}": len(self.failures(name)) for name in SEVERITIES}
+        return {"checked": len(self.checks), **failed}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def sentence_of(check: Checked) -> str:
+    """A failed expectation in one line."""
+    what = check.description or check.type
+    if check.error is not None:
+        return f"{what} Not checked: {' '.join(check.error.split())[:200]}"
+    shown = [
+        f"{found['where']}: {found['value']}" if found["where"] != "" else str(found["value"])
+        for found in check.observed[:5]
+    ]
+    more = f" and {len(check.observed) - 5} more" if len(check.observed) > 5 else ""
+    return f"{what} Found {', '.join(shown)}{more}." if shown else what

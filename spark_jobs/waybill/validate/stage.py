@@ -1,0 +1,216 @@
+"""The stage `validate`: what is staged is judged, and only then made visible."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.errors import ConflictError, GateError
+from waybill.lake.landing import land, repeated
+from waybill.layout import RUNS
+from waybill.records import TableSchema
+from waybill.report import StageReport
+from waybill.validate.batch import STAGE, Judged, account, commits_in, judged
+from waybill.validate.profiles import (
+    backwards,
+    changes_profile,
+    outcomes,
+    refused_messages,
+    staged_tables,
+    table_profile,
+)
+from waybill.validate.rereading import Reread, readers_of, reread
+from waybill.validate.result import FAILED, GateResult, sentence_of
+from waybill.validate.results import keep
+from waybill.validate.suites import Suite, load_suite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.context import StageContext
+    from waybill.lake import Branch, Lake
+    from waybill.spec import Migration
+
+HELD = "validate-failed"
+"""Stamp of the record of a batch that may not go on."""
+
+
+def run_validate(spec: Migration, context: StageContext) -> StageReport:
+    """Judge a merged batch; let it through or hold it.
+
+    What passes is made visible: every table, then the record of the merge. The result is kept in
+    the lake's folder (`waybill.validate.results`) and in `runs`.
+
+    Raises:
+        GateError: something critical failed; tables and messages stay where they are.
+        ConfigurationError: a suite cannot be used.
+        ConflictError: another run moved a table first.
+    """
+    started = time.monotonic()
+    lake, batch = context.lake, context.batch
+    runs = lake.ensure(lake.log("runs"), RUNS)
+    done = lake.find(runs, STAGE, batch)
+    if done is not None:
+        context.progress("validate: batch %s was judged before", batch)
+        return repeated(done, "runs")
+    suites = [load_suite(name) for name in spec.quality.suites]
+    batch_judged = judged(lake, batch)
+    staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
+    result = judge(spec, context, batch_judged, staged, suites)
+    places = keep(spec, result)
+    report = _report(context, batch_judged, result, places)
+    context.progress(
+        "validate: %s, %d expectations, report at %s", result.outcome, len(result.checks), places[1]
+    )
+    if result.outcome == FAILED:
+        _record(lake, runs, result, report, HELD, started)
+        raise GateError(_refusal(batch, result, places[1]))
+    _show(staged, batch_judged.record, context)
+    _record(lake, runs, result, report, STAGE, started)
+    for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
+        lake.mark_read(span.table, STAGE, span.upto)
+    return report
+
+
+def judge(
+    spec: Migration,
+    context: StageContext,
+    batch: Judged,
+    staged: list[tuple[str, DataFrame, Branch | None]],
+    suites: list[Suite],
+) -> GateResult:
+    """Profile what is staged and run the suites over the profiles."""
+    lake = context.lake
+    changes = _rows(lake, batch, "changes")
+    counted = outcomes(changes)
+    context.progress("validate: reading the messages to publish again")
+    found = _reread(spec, context, batch, changes)
+    rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "skipped")}
+    for _topic, outcome, count, _messages in counted:
+        rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
+    outbox = _rows(lake, batch, "outbox")
+    rows["outbox ok"] = outbox.where("outcome = 'ok'").count()
+    accounts = account(lake, batch, rows)
+    merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
+    refused = refused_messages(changes, merges.where(merges.batch == context.batch))
+    topic = spec.source.files.topic if spec.source.files else None
+    profiles = {
+        "changes": changes_profile(
+            counted,
+            refused,
+            backwards(changes),
+            found,
+            len(accounts),
+            [topic] if topic and not counted else [],
+        ),
+        "tables": [table_profile(name, table, context.batch) for name, table, _ in staged],
+    }
+    from waybill.validate.expectations import run_suites
+
+    checks = run_suites(suites, profiles, {"max_refused_share": spec.quality.max_refused_share})
+    result = GateResult(
+        migration=spec.name,
+        batch=context.batch,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        checks=checks,
+        profiles=profiles,
+        differences=found.examples,
+        accounts=accounts,
+        stages=_stages(lake, batch),
+    )
+    result.judge(spec.quality.on_failure)
+    return result
+
+
+def _rows(lake: Lake, batch: Judged, name: str) -> DataFrame:
+    span = batch.changes if name == "changes" else batch.outbox
+    return lake.increment(span.table, span.after, span.upto, parallel=True)
+
+
+def _reread(spec: Migration, context: StageContext, batch: Judged, changes: DataFrame) -> Reread:
+    if not spec.publish:
+        return Reread()
+    told = changes.where("outcome = 'schema'").select("schema_id", "extra").distinct().collect()
+    schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in told}
+    readers = readers_of(spec.publish, schemas.values())
+    outbox = _rows(context.lake, batch, "outbox").where("outcome = 'ok'")
+    return reread(outbox, changes.where("outcome = 'ok'"), schemas, readers)
+
+
+def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:
+    """The reports of the stages, oldest first; a rerun may judge several batches at once."""
+    found = [
+        commit.report
+        for span, stage in ((batch.archive, "snapshot"), (batch.outbox, "convert"))
+        for commit in reversed(list(commits_in(lake, span, stage)))
+    ]
+    return [*found, batch.merge.report]
+
+
+def _report(
+    context: StageContext, batch: Judged, result: GateResult, places: tuple[str, str]
+) -> StageReport:
+    counts = result.counts()
+    report = StageReport(STAGE, context.batch)
+    report.rows_in = report.rows_out = counts["checked"]
+    report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
+    report.warnings = [
+        f"{check.severity}: {sentence_of(check)}" for check in result.checks if not check.success
+    ]
+    report.cursor = {
+        "archive": batch.archive.upto,
+        "changes": batch.changes.upto,
+        "outbox": batch.outbox.upto,
+        "outbox_after": batch.outbox.after,
+        "merges": batch.merge.snapshot,
+    }
+    return report
+
+
+def _show(
+    staged: list[tuple[str, DataFrame, Branch | None]], record: Branch | None, context: StageContext
+) -> None:
+    """Make the tables visible, and last the record that says they are."""
+    for name, _table, branch in staged:
+        if branch is not None:
+            context.progress("validate: showing %s", name)
+            branch.fast_forward()
+    if record is not None:
+        record.fast_forward()
+
+
+def _record(
+    lake: Lake, runs: str, result: GateResult, report: StageReport, stamp: str, started: float
+) -> None:
+    branch = lake.branch(runs, STAGE, report.batch)
+    row = (
+        report.batch,
+        STAGE,
+        result.outcome,
+        datetime.now(UTC),
+        json.dumps(report.to_dict(), ensure_ascii=False),
+        json.dumps(result.to_dict(), ensure_ascii=False, default=str),
+    )
+    branch.append(lake.spark.createDataFrame([row], from_arrow_schema(RUNS)))
+    report.stage = stamp
+    try:
+        land(branch, report, "runs", started)
+    except ConflictError:
+        branch.drop()
+        raise
+    finally:
+        report.stage = STAGE
+
+
+def _refusal(batch: str, result: GateResult, page: str) -> str:
+    failed = result.failures("critical")
+    first = sentence_of(failed[0])
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return (
+        f"batch {batch} does not pass the gate: {first}{more}; nothing was published, "
+        f"the report is {page}"
+    )
