@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
+from waybill.lake.jvm_stderr import filtered
 from waybill.lake.settings import (
     CATALOG,
     SESSION_SETTINGS,
@@ -50,7 +51,8 @@ def start_session(spec: Migration | None = None, name: str = "waybill") -> Spark
             settings.setdefault("spark.driver.memory", "2g")
         for key, value in settings.items():
             builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with filtered():
+        return builder.getOrCreate()
 
 
 def _prepare_environment() -> None:
