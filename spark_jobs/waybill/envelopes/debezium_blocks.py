@@ -28,8 +28,9 @@ class Blocks:
         def text(value: str | None) -> str:
             return to_json(value).decode()
 
+        connector = settings.connector or ("mysql" if schema.dialect == "mysql" else "waybill")
         self._head = (
-            f'"source":{{"version":{text(__version__)},"connector":{text(settings.connector)},'
+            f'"source":{{"version":{text(__version__)},"connector":{text(connector)},'
             f'"name":{text(settings.name)},"ts_ms":'
         )
         self._database = f',"db":{text(schema.database or "")},"sequence":'

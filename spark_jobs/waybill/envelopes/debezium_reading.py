@@ -87,6 +87,8 @@ class Readings:
     def __init__(self, settings: DebeziumReadSettings, connector: str) -> None:
         self.settings = settings
         self.mysql = connector in ("mysql", "mariadb")
+        # Their TIME is counted in microseconds whatever its digits; so is what this project writes.
+        self.micro_time = self.mysql or connector == "waybill"
         self.marks = values.Marks(settings.unavailable, settings.binary)
 
     # With a schema
@@ -197,7 +199,8 @@ class Readings:
                     marks = self.marks.text + self.marks.bytes
             raw = wire is Raw
             read = self.marks.reader(convert) if raw else convert
-            return Reading(declared, wire, None if read is _as_is else read, None, marks, raw)
+            source = self._unit(declared) if kind == "int" else None
+            return Reading(declared, wire, None if read is _as_is else read, source, marks, raw)
         return _checked(self._undeclared(kind), declared)._replace(source_type=None)
 
     def _converter(self, kind: str, declared: LogicalType) -> Callable[[Any], Any] | None:
@@ -243,12 +246,19 @@ class Readings:
         mode = self.settings.temporal
         if mode in _UNIT_MODES:
             return _UNIT_MODES[mode]
-        if declared.kind == "time" and (self.mysql or mode == "adaptive_time_microseconds"):
+        if declared.kind == "time" and (self.micro_time or mode == "adaptive_time_microseconds"):
             return 6
         precision = declared.precision
         if precision is None:
             precision = 0 if self.mysql else 6
         return 3 if precision <= 3 else 6 if precision <= 6 else 9
+
+    def _unit(self, declared: LogicalType) -> str | None:
+        """The semantic name that a connector would give to a count of time."""
+        if declared.kind not in ("time", "timestamp"):
+            return None
+        prefix = {3: "", 6: "Micro", 9: "Nano"}[self._digits(declared)]
+        return f"io.debezium.time.{prefix}{declared.kind.capitalize()}"
 
     def _string(self, declared: LogicalType) -> Callable[[str], str] | None:
         name, settings = declared.kind, self.settings

@@ -39,7 +39,7 @@ class DebeziumReadSettings(Settings):
     """The connector's `time.precision.mode`: the unit of declared dates and times. With `adaptive`
     it follows from the digits of the declared type, e.g. `timestamp(3)` or `datetime(6)`: up to 3
     are milliseconds, up to 6 microseconds, above nanoseconds. A type without digits has 0 with
-    MySQL and MariaDB, 6 with the others. MySQL's TIME is in microseconds always."""
+    MySQL and MariaDB, 6 with the others. TIME of MySQL and MariaDB is in microseconds always."""
     binary: Binary = "bytes"
     """The connector's `binary.handling.mode`."""
     unavailable: str | None = UNAVAILABLE
@@ -78,7 +78,9 @@ class DebeziumWriteSettings(Settings):
     control_messages: bool = False
     """Write schema changes, begin and commit, heartbeats and logical messages too, in Debezium's
     notation, among the rows. Off, they are left out and counted: many readers stop at them."""
-    connector: str = Field(default="waybill", min_length=1)
-    """`source.connector` of rows that come from another envelope."""
+    connector: str | None = Field(default=None, min_length=1)
+    """`source.connector` of rows that come from another envelope. Left out: mysql where the types
+    of the table are MySQL's, because readers take the units of dates and times from it, else
+    waybill."""
     name: str = Field(default="waybill", min_length=1)
     """`source.name` (the topic prefix) of rows that come from another envelope."""

@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw
 from waybill.envelopes.debezium_blocks import Blocks, block_types, shape_of
 from waybill.envelopes.debezium_control import CONTROL
 from waybill.envelopes.debezium_tables import TablePlan, to_json
+from waybill.envelopes.debezium_writing import UNDECLARED
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
@@ -53,8 +54,7 @@ class _Table(TablePlan):
         self.envelopes: dict[Any, bytes] = {}
         # Without a schema a reader sees JSON's own types only.
         self.hides_types = not settings.schemas and any(
-            column.type.kind not in _JSON_KINDS
-            and not (schema.dialect == "json" and column.source_type)
+            column.type.kind not in _JSON_KINDS and column.source_type not in UNDECLARED
             for column in schema.columns
         )
 
@@ -207,7 +207,7 @@ class DebeziumEncoder:
         old_key, new_key = change.old_key_image(), change.key_image()
         if old_key is None:
             raise Refusal("encoding", "the old key of a changed key is not complete")
-        before = change.before if change.moved_from is None else None
+        before = change.before
         if before is None:
             before = table.row_of_key(old_key)
         old, new = self._header_key(table, old_key), self._header_key(table, new_key)

@@ -88,9 +88,9 @@ class Writings:
         source = column.source_type
         if source is None:
             return None
-        if self.dialect == "json":
-            return None if self.settings.schemas else _UNDECLARED.get(source)
-        if self.dialect != "connect":
+        if self.dialect == "json" and not self.settings.schemas and source in UNDECLARED:
+            return UNDECLARED[source]
+        if self.dialect not in ("json", "connect"):
             return None
         if source.startswith("{"):
             return Writing(msgspec.json.decode(source), _structure)
@@ -360,7 +360,7 @@ _GEOMETRY = [
     {"type": "bytes", "optional": False, "field": "wkb"},
     {"type": "int32", "optional": True, "field": "srid"},
 ]
-_UNDECLARED = {
+UNDECLARED = {
     "number": Writing({"type": "string"}, json_number, integer=True),
     "structure": Writing({"type": "string"}, _structure),
     VARIABLE: _VARIABLE,
