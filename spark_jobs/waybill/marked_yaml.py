@@ -78,14 +78,17 @@ def read_marked(text: str, json: bool = False) -> Marked:
     """
     if json:
         try:
-            json_module.loads(text)
+            data = json_module.loads(text)
         except ValueError as error:
             line = getattr(error, "lineno", 1)
             raise MarkedError(f"is not JSON: {error}", line) from error
         # Legal JSON holds tabs only between its tokens, where YAML does not allow them.
         text = text.replace("\t", " ")
     try:
-        return _compose(text)
+        marked = _compose(text)
+        if json:
+            marked.data = data  # YAML reads the two halves of an escaped character as two
+        return marked
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise MarkedError(_yaml_sentence(error), mark.line + 1 if mark else 1) from error

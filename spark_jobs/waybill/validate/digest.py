@@ -7,8 +7,10 @@ leaves out the row, for targets that say they cannot carry all of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from operator import attrgetter
+from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -76,21 +78,65 @@ def pairs(schema: TableSchema, image: Any) -> tuple[tuple[str, str | None], ...]
     """The columns of an image that are there, by name."""
     if image is None:
         return ()
-    names, get = _readers(schema)
+    names, get, loose = _readers(schema)
+    values = get(image)
+    if loose:
+        values = list(values)
+        for i, plain in loose:
+            if isinstance(values[i], str):
+                values[i] = plain(values[i])
     return tuple(
-        [(name, value) for name, value in zip(names, get(image), strict=True) if value is not UNSET]
+        [(name, value) for name, value in zip(names, values, strict=True) if value is not UNSET]
     )
 
 
-_known: dict[TableSchema, tuple[tuple[str, ...], Any]] = {}
+def _instant(text: str) -> str:
+    """A time without zeros at the end of its fraction; envelopes that count ticks drop them."""
+    if "." not in text:
+        return text
+    zone = "Z" if text.endswith("Z") else ""
+    return text.removesuffix("Z").rstrip("0").removesuffix(".") + zone
 
 
-def _readers(schema: TableSchema) -> tuple[tuple[str, ...], Any]:
+def _float64(text: str) -> str:
+    """The one text of a float: 4.9E-324 and 5e-324 are the same number."""
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
+
+
+def _float32(text: str) -> str:
+    try:
+        return repr(unpack("<f", pack("<f", float(text)))[0])
+    except (ValueError, OverflowError):
+        return text
+
+
+Plain = Callable[[str], str]
+
+LOOSE: dict[str, Plain] = {
+    "time": _instant,
+    "timestamp": _instant,
+    "timestamptz": _instant,
+    "float64": _float64,
+    "float32": _float32,
+}
+"""Types whose values have more than one text."""
+
+Reading = tuple[tuple[str, ...], Any, tuple[tuple[int, Plain], ...]]
+_known: dict[TableSchema, Reading] = {}
+
+
+def _readers(schema: TableSchema) -> Reading:
+    """Column names in order, what reads them from an image, and which of them have many texts."""
     found = _known.get(schema)
     if found is None:
         names = tuple(sorted(schema.names))
+        kinds = [schema.columns[schema.index[name]].type.kind for name in names]
+        loose = tuple((i, LOOSE[kind]) for i, kind in enumerate(kinds) if kind in LOOSE)
         fields = [f"f{schema.index[name]}" for name in names]
-        found = _known[schema] = (names, _all(fields))
+        found = _known[schema] = (names, _all(fields), loose)
     return found
 
 
@@ -103,14 +149,21 @@ def _all(fields: list[str]) -> Any:
 
 def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ...]:
     """The columns of a key by name."""
-    values = [getattr(key, field) for field in key.__struct_fields__]
-    return tuple(sorted(zip(schema.key or (), values, strict=True)))
+    found = []
+    for name, field in zip(schema.key or (), key.__struct_fields__, strict=True):
+        value = getattr(key, field)
+        at = schema.index.get(name)
+        if at is not None and isinstance(value, str):
+            plain = LOOSE.get(schema.columns[at].type.kind)
+            value = value if plain is None else plain(value)
+        found.append((name, value))
+    return tuple(sorted(found))
 
 
 def digests(effects: list[Effect]) -> Digests:
-    """The digests of effects; their order does not count, their number does."""
+    """The digests of effects, whatever their order; one that is told twice counts once."""
     strong = weak = 0
-    for effect in effects:
+    for effect in dict.fromkeys(effects):
         short = _number(_json((effect.what, effect.table, effect.key)))
         weak += short
         strong += short if effect.row is None else _number(_json(effect))
@@ -123,7 +176,7 @@ def _number(text: bytes) -> int:
 
 def difference(expected: list[Effect], found: list[Effect], weakened: bool) -> str | None:
     """The first difference between effects in words, None if they say the same."""
-    mine, theirs = sorted(expected, key=_sort), sorted(found, key=_sort)
+    mine, theirs = sorted(set(expected), key=_sort), sorted(set(found), key=_sort)
     if [e.what for e in mine] != [e.what for e in theirs]:
         return f"is {_named(theirs)} instead of {_named(mine)}"
     for one, other in zip(mine, theirs, strict=True):

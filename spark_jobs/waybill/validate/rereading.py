@@ -60,7 +60,7 @@ _CHANGES = (
 )
 _OUTBOX = (
     *("target", "topic", "partition", "offset", "index", "message", "timestamp"),
-    *("key", "value", "headers", "losses"),
+    *("key", "value", "headers", "losses", "table"),
 )
 
 
@@ -256,7 +256,7 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
                 {
                     "target": label,
                     "change": "/".join(str(part) for part in place),
-                    "table": messages[0][1],
+                    "table": messages[0][1] or None,
                     "what": why,
                 }
             )
