@@ -76,7 +76,7 @@ class _Carried(msgspec.Struct, gc=False):
     id: int | None = None
     ts: int | None = None
     type: str | None = None
-    sqlType: msgspec.Raw | None = None
+    sqlType: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Extra(msgspec.Struct, gc=False):
@@ -232,8 +232,9 @@ class _Table:
         ts = es if carried.ts is None else carried.ts
         identity = change.message.offset if carried.id is None else carried.id
         types = self.usual
-        if carried.sqlType is not None:
-            types = bytes(carried.sqlType)
+        stated = bytes(carried.sqlType)
+        if stated:
+            types = stated
         elif self.varying:
             types = self.types.json(row)
         gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
