@@ -62,12 +62,15 @@ def decode_message(decoder: Decoder, message: Message) -> list[Change]:
     except Refusal as refusal:
         return [refused(message, refusal)]
     except Exception as error:
-        place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
-        text = (
-            f"reading the message at {place} failed with {type(error).__name__}: {error}; this is "
-            "a fault of the envelope's code, not of the message: please report it"
-        )
-        raise WaybillError(text) from error
+        raise _fault("reading the message", message, error) from error
+
+
+def _fault(doing: str, message: Message, error: Exception) -> WaybillError:
+    place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
+    return WaybillError(
+        f"{doing} at {place} failed with {type(error).__name__}: {error}; this is a fault of the "
+        "envelope's code, not of the message: please report it"
+    )
 
 
 class ChangeBatches:
@@ -224,6 +227,8 @@ class MessageBatches:
             written = self.encoder.encode(change, losses)
         except Refusal as refusal:
             outcome, kind, reason = "refused", refusal.kind, refusal.sentence
+        except Exception as error:
+            raise _fault("writing the change", change.message, error) from error
         else:
             if not written:
                 outcome = "skipped"
