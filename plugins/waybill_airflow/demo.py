@@ -101,8 +101,7 @@ def _show(stack: Stack, view: View, once: bool) -> int:
         _follow(stack, runs, view)
     accounts = [_account(stack, run, view) for run in runs]
     good = all(accounts)
-    if good:
-        _samples(stack, runs, view)
+    good = good and _samples(stack, runs, view)
     view.verdict(good)
     if once:
         return 0 if good else 1
@@ -188,23 +187,26 @@ def _account(stack: Stack, run: Run, view: View) -> bool:
     return True
 
 
-def _samples(stack: Stack, runs: list[Run], view: View) -> None:
-    """Print a few rows of a merged table and a few messages of every target."""
+def _samples(stack: Stack, runs: list[Run], view: View) -> bool:
+    """Print a few messages of every target and a few rows of a merged table; whether they exist."""
     for run in runs:
         for target in run.spec.publish:
             if target.files is not None:
                 view.messages(run.dag_id, target.label, Path(target.files.path))
     with_tables = [run for run in runs if run.spec.tables]
-    if not with_tables:
-        return
-    run = with_tables[0]
-    table = next(iter(run.spec.tables))
-    output = stack.home / "rows.jsonl"
-    command = [sys.executable, "-c", "from waybill.cli import main; main()", "table", str(run.file)]
-    command += [table, "--output", str(output)]
-    with view.waiting("Reading a merged table"):
-        stack.run("table", command)
-    view.rows(run.dag_id, table, output)
+    for run in with_tables[:1]:
+        table = next(iter(run.spec.tables))
+        output = stack.home / "out" / "rows.jsonl"
+        command = [sys.executable, "-m", "waybill.cli", "table", str(run.file), table]
+        try:
+            with view.waiting("Reading a merged table"):
+                stack.run("table", [*command, "--output", str(output)])
+        except StackError as error:
+            stack.check()
+            view.complaint(run, str(error))
+            return False
+        view.rows(run.dag_id, table, output)
+    return True
 
 
 if __name__ == "__main__":

@@ -11,10 +11,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from airflow import plugins_manager
 
+from waybill.spec_file import load_migration
+from waybill.validate.results import PAGE as PAGE_FILE
+from waybill.validate.results import reports_folder
 from waybill_airflow.rest import Client, RestError
 from waybill_airflow.web.app import HEADERS, make_app
 
@@ -41,15 +45,10 @@ def place(tmp_path_factory):
 
 
 def keep_page(file, batch, page):
-    """Put the page where the validate stage puts it."""
-    from waybill.spec_file import load_migration
-    from waybill.validate.results import page_path  # the one place that knows
-
-    path = page_path(load_migration(file), batch)
-    from pathlib import Path
-
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(page)
+    """Put a page where the validate stage puts it."""
+    folder = Path(reports_folder(load_migration(file), batch))
+    folder.mkdir(parents=True)
+    (folder / PAGE_FILE).write_text(page)
 
 
 @pytest.fixture(scope="module")

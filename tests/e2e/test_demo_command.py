@@ -1,0 +1,176 @@
+"""`make demo`, as a process: it shows the main job, and leaves nothing behind however it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import PROJECT
+
+pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Demo:
+    """A demo in a folder and on a port of its own."""
+
+    def __init__(self, home: Path, *arguments: str, port: int | None = None) -> None:
+        self.home = home
+        self.output = home.parent / f"{home.name}.txt"
+        self.port = port or free_port()
+        unwanted = ("AIRFLOW", "WAYBILL")
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "waybill_airflow.demo", *arguments],
+                env={**inherited, "WAYBILL_DEMO": str(home), "WAYBILL_PORT": str(self.port)},
+                stdout=output,
+                stderr=output,
+                cwd="/",
+            )
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text(encoding="utf-8")
+
+    def processes(self) -> list[psutil.Process]:
+        """Every process of the demo, whoever its parent is."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("WAYBILL_DEMO") == str(self.home):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return [p for p in found if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    def wait_until(self, text: str, patience: float = 120) -> None:
+        limit = time.monotonic() + patience
+        while text not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < limit, self.said
+            time.sleep(0.2)
+
+    def listening(self) -> set[str]:
+        """Addresses that a process of the demo listens on."""
+        addresses = set()
+        for process in self.processes():
+            try:
+                connections = process.net_connections("inet")
+            except psutil.Error:
+                continue
+            addresses |= {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+        return {address.removeprefix("::ffff:") for address in addresses}
+
+
+@pytest.fixture
+def demo(tmp_path):
+    started: list[Demo] = []
+
+    def start(*arguments: str, **more) -> Demo:
+        started.append(Demo(more.pop("home", tmp_path / "demo"), *arguments, **more))
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process.poll() is None:
+            each.process.terminate()
+        each.process.wait(60)
+
+
+@pytest.mark.timeout(1500)
+def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
+    shown = demo("--once")
+    addresses: set[str] = set()
+    limit = time.monotonic() + 1400
+    while shown.process.poll() is None and time.monotonic() < limit:
+        addresses |= shown.listening()
+        time.sleep(1)
+    assert shown.process.poll() == 0, shown.said
+    assert shown.processes() == []
+    assert addresses == {"127.0.0.1"}, "it listens on the loopback address alone"
+
+    said = shown.said
+    assert f"http://127.0.0.1:{shown.port}" in said
+    assert re.search(r"user admin +password \S{8,}", said)
+    for name in ("shop", "recorded_canal"):
+        assert f"Waybill of {name}, batch" in said
+        for stage in ("snapshot", "convert", "merge", "validate", "publish"):
+            assert f"{name} {stage}: success" in said
+    assert "table shop.customers has" in said
+    for target in ("canal", "datahub-blob", "oms-default"):
+        assert f"published as {target} in" in said
+    assert "Every run succeeded and every count reconciles." in said
+    password = re.search(r"password (\S+)", said)[1]
+    kept = tmp_path / "demo/airflow/passwords.json"
+    assert password in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_when_it_is_ended_on_the_way(demo, number):
+    """Also when it has no chance to clean up; and the next demo can begin at once."""
+    shown = demo()
+    shown.wait_until("snapshot: running")
+    assert len(shown.processes()) > 4
+    shown.process.send_signal(number)
+    code = shown.process.wait(60)
+    assert code == (-9 if number == signal.SIGKILL else 130), shown.said
+    limit = time.monotonic() + (40 if number == signal.SIGKILL else 0)
+    while shown.processes() and time.monotonic() < limit:
+        time.sleep(0.2)
+    assert shown.processes() == []
+
+    again = demo()
+    again.wait_until("Making Airflow's database")
+    assert not (again.home / "lake").exists(), "it begins anew"
+
+
+def test_a_port_in_use_is_one_sentence(demo):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        shown = demo("--once", port=port)
+        assert shown.process.wait(60) == 1
+    assert f"port {port} is in use: stop what uses it, or choose another one" in shown.said
+    assert "Traceback" not in shown.said
+    assert not shown.home.exists()
+
+
+def test_a_folder_of_somebody_else_is_not_touched(demo, tmp_path):
+    home = tmp_path / "precious"
+    (home / "lake").mkdir(parents=True)
+    (home / "lake" / "data").write_text("mine")
+    shown = demo("--once", home=home)
+    assert shown.process.wait(60) == 1
+    assert "holds something that is not a demo's" in shown.said
+    assert (home / "lake" / "data").read_text() == "mine"
+
+
+def test_a_second_one_in_the_same_folder_is_refused(demo):
+    first = demo()
+    first.wait_until("Making Airflow's database")
+    second = demo("--once")
+    assert second.process.wait(60) == 1
+    assert "a demo is running in" in second.said
+    assert first.process.poll() is None
+
+
+def test_the_makefile_calls_it():
+    text = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    assert "-m waybill_airflow.demo $(if $(ONCE),--once)" in text
