@@ -62,14 +62,14 @@ def compact(raw: bytes) -> bytes:
 
 
 def bytes_of(raw: msgspec.Raw) -> bytes | None:
-    stated = msgspec.json.decode(raw)
-    if stated is None or isinstance(stated, str):
+    if bytes(raw)[:1] != b"{":
+        stated = msgspec.json.decode(raw, type=str | None)
         return None if stated is None else stated.encode()
-    ((notation, _),) = stated.items()
+    ((notation, inner),) = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]).items()
     if notation == "base64":
-        return base64.b64decode(stated["base64"], validate=True)
+        return base64.b64decode(msgspec.json.decode(inner), validate=True)
     assert notation == "json", f"a value is a text, null, json or base64, not {notation}"
-    return compact(bytes(msgspec.json.decode(raw, type=dict[str, msgspec.Raw])["json"]))
+    return compact(bytes(inner))
 
 
 def exact(value: bytes | None):

@@ -56,6 +56,8 @@ def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         return bits_reader(kind.precision or 1)
     if kind.kind == "timestamptz":
         return utc_from_wall(zone)
+    if kind.is_integer and is_year(mysql):
+        return _year
     return _READERS.get(kind.kind)
 
 
@@ -67,7 +69,14 @@ def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         return (enum_writer(names) if named == "enum" else set_writer(names)) if names else None
     if kind.kind == "timestamptz":
         return wall_from_utc(zone)
+    if kind.is_integer and is_year(mysql):
+        return _four_digits
     return _WRITERS.get(kind.kind)
+
+
+def is_year(mysql: str | None) -> bool:
+    """Whether a MySQL type is YEAR, whose 0 is written 0000."""
+    return mysql is not None and mysql.strip().lower().startswith("year")
 
 
 # Members
@@ -238,6 +247,14 @@ def _bytes_to_write(text: str) -> bytes:
 
 def _boolean(value: str) -> str:
     return {"0": "false", "1": "true"}.get(value, value)
+
+
+def _year(value: str) -> str:
+    return "0" if value == "0000" else value
+
+
+def _four_digits(text: str) -> str:
+    return "0000" if text == "0" else text
 
 
 def _digit(text: str) -> str:
