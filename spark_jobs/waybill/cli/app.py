@@ -73,6 +73,9 @@ def run(
         str | None,
         typer.Option(help="Id of the batch; the id of a finished batch changes nothing."),
     ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Read the source again from its beginning.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Run all stages of a migration here, on local Spark, without Airflow.
@@ -84,7 +87,7 @@ def run(
     """
     from waybill.cli.run import run_command
 
-    run_command(migration, until, batch, json)
+    run_command(migration, until, batch, full, json)
 
 
 @app.command()

@@ -150,7 +150,7 @@ class Converter:
         elif change.outcome == "skipped":
             self.account.skipped[change.reason_kind or "no change"] += 1
         elif self.joiner is None:
-            self._lone_half(change, out)
+            self._lone_half(change, out, origins)
         else:
             for settled in self.joiner.push(change):
                 if settled.outcome != "ok":
@@ -159,13 +159,17 @@ class Converter:
                     self.account.skipped[JOINED] += 1
                     self._write(settled, out, origins)
                 else:
-                    self._lone_half(settled, out)
+                    self._lone_half(settled, out, origins)
 
-    def _lone_half(self, half: Change, out: list[Encoded]) -> None:
-        if self.open_halves is None:
-            self._take_refusal(half.message, _alone(half))
-        else:
+    def _lone_half(self, half: Change, out: list[Encoded], origins: list[Message] | None) -> None:
+        if self.open_halves is not None:
             self.open_halves.append((len(out), half))
+        elif half.half == "after":
+            # The row as it is now is all that a reader needs: an update without before image.
+            half.half = None
+            self._write(half, out, origins)
+        else:
+            self._take_refusal(half.message, _alone(half))
 
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
         self.account.refused[refusal.kind] += 1
@@ -212,5 +216,5 @@ def _key_check(schema: TableSchema) -> Callable[[Change], None] | None:
 
 
 def _alone(half: Change) -> Refusal:
-    other = "after" if half.half == "before" else "before"
-    return Refusal("pair", f"the {other} half of this update is not in the input", half.index)
+    sentence = "the row after this update is not in the input, only the row before it"
+    return Refusal("pair", sentence, half.index)

@@ -6,6 +6,7 @@ agree is fetched and compared in full, which also finds the words for it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,12 +22,14 @@ from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
+from waybill.types import LogicalType
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.envelopes.protocol import Decoder
+    from waybill.records import Column
     from waybill.spec import Target
 
 IDENTITY = ("topic", "partition", "offset", "index")
@@ -138,7 +141,7 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
             columns = types.setdefault(name, {})
             for column in schema.columns:
                 if column.type.kind != "unknown":
-                    columns.setdefault(column.name, set()).add(column.type)
+                    columns.setdefault(column.name, set()).add(_with_digits(column))
     return TableRules(
         {
             name.replace("*", "?"): TableRule(
@@ -148,6 +151,15 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
             for name, columns in types.items()
         }
     )
+
+
+def _with_digits(column: Column) -> LogicalType:
+    """A column's type; a time's with the digits of its second, which some envelopes count in."""
+    known = column.type
+    if known.kind in ("time", "timestamp", "timestamptz") and known.precision is None:
+        found = re.search(r"\((\d)\)", column.source_type or "")
+        return LogicalType(known.kind, int(found[1])) if found else known
+    return known
 
 
 def reread(

@@ -1,0 +1,58 @@
+"""`waybill run`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from waybill.cli.waybill_table import print_waybill
+from waybill.report import Waybill
+from waybill.spec_file import load_migration
+
+
+def run_command(
+    migration: Path, until: str | None, batch: str | None, full: bool, as_json: bool
+) -> None:
+    """Run a batch and print its waybill, also of one that the gate holds."""
+    spec = load_migration(migration)
+    from waybill.jobs import new_batch_id, run_migration
+
+    waybill = Waybill(spec.name, batch or new_batch_id())
+    mode = "full" if full else "incremental"
+    with watching():
+        try:
+            run_migration(
+                spec, until=until, batch=waybill.batch, mode=mode, on_stage=waybill.stages.append
+            )
+        finally:
+            # What was done is told even if the next stage failed.
+            if waybill.stages:
+                _print(waybill, as_json)
+
+
+def _print(waybill: Waybill, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(waybill.to_json() + "\n")
+    else:
+        print_waybill(waybill)
+    sys.stdout.flush()
+
+
+class watching:
+    """Shows the stages' own lines on a terminal while they work; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self._handler: logging.Handler | None = None
+
+    def __enter__(self) -> None:
+        if sys.stderr.isatty():
+            self._handler = logging.StreamHandler(sys.stderr)
+            self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+            log = logging.getLogger("waybill")
+            log.addHandler(self._handler)
+            log.setLevel(logging.INFO)
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            logging.getLogger("waybill").removeHandler(self._handler)

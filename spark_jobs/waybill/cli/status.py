@@ -1,0 +1,99 @@
+"""`waybill status`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.cli.lake_session import open_lake
+from waybill.cli.output import console, print_json, print_table
+from waybill.spec_file import load_migration
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+
+PLACES = {
+    "snapshot": "archive",
+    "convert": "outbox",
+    "merge": "merges",
+    "validate": "runs",
+    "publish": "published",
+}
+"""The table that a stage records its batches in."""
+
+
+def status_command(migration: Path, as_json: bool) -> None:
+    """Say how far each stage is, what waits for it, and what the gate said last."""
+    spec = load_migration(migration)
+    with open_lake(spec) as lake:
+        stages = [stage_status(lake, stage) for stage in PLACES]
+        tables = {
+            name: lake.added_rows(full, None, lake.head(full))
+            for name, full in lake.merged_tables().items()
+        }
+        gate = last_gate(lake)
+    if as_json:
+        print_json([*stages, {"tables": tables}, {"gate": gate}])
+        return
+    print_table(
+        ["stage", "last batch", "when", "in", "out", "refused", "batches", "lag"],
+        [
+            [
+                stage["stage"],
+                stage["batch"],
+                stage["time"],
+                stage["in"],
+                stage["out"],
+                stage["refused"],
+                stage["batches"],
+                stage["lag"],
+            ]
+            for stage in stages
+        ],
+        spec.name,
+    )
+    if tables:
+        rows = [[name, count] for name, count in tables.items()]
+        print_table(["merged table", "rows and tombstones"], rows)
+    if gate is not None:
+        told = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
+        console().print(told, markup=False, soft_wrap=True)
+
+
+def stage_status(lake: Lake, stage: str) -> dict[str, Any]:
+    """How far a stage is; lag counts the batches of the stage before that it has not done."""
+    done = [c for c in lake.commits(lake.log(PLACES[stage])) if c.stage == stage]
+    names = list(PLACES)
+    at = names.index(stage)
+    lag = 0
+    if at:
+        before = names[at - 1]
+        upstream = {c.batch for c in lake.commits(lake.log(PLACES[before])) if c.stage == before}
+        lag = len(upstream - {c.batch for c in done})
+    last = done[0] if done else None
+    report = last.report if last else {}
+    return {
+        "stage": stage,
+        "batch": last.batch if last else None,
+        "time": _time(last.time_ms) if last else None,
+        "in": report.get("rows_in"),
+        "out": report.get("rows_out"),
+        "refused": sum(report.get("refused", {}).values()) if last else None,
+        "batches": len(done),
+        "lag": lag,
+        "cursor": last.cursor if last else None,
+    }
+
+
+def last_gate(lake: Lake) -> dict[str, Any] | None:
+    """What the gate said last."""
+    for commit in lake.commits(lake.log("runs")):
+        details = commit.report.get("details", {})
+        if "outcome" in details:
+            return {"batch": commit.batch, "time": _time(commit.time_ms), **details}
+    return None
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")

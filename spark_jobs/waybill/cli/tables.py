@@ -1,0 +1,143 @@
+"""`waybill table` and `waybill changes`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.cli.lake_session import needed, open_lake
+from waybill.cli.output import print_json, print_table
+from waybill.errors import ConfigurationError
+from waybill.inprocess.lines import OutputFile
+from waybill.nearest import did_you_mean
+from waybill.spec_file import load_migration
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHOWN = 200
+"""Rows that a table on a terminal shows; --json and --output give all."""
+
+
+def table_command(migration: Path, name: str | None, output: Path | None, as_json: bool) -> None:
+    """Print or write the rows of a merged table."""
+    spec = load_migration(migration)
+    from waybill.jobs import read_table
+
+    rows = read_table(spec, name)
+    if output is not None:
+        with OutputFile(str(output)) as sink:
+            for row in rows:
+                sink.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    elif as_json:
+        print_json(rows)
+    else:
+        shown = list(islice(rows, SHOWN + 1))
+        columns = list(dict.fromkeys(name for row in shown for name in row))
+        cells = [[_cell(row, column) for column in columns] for row in shown[:SHOWN]]
+        print_table(columns, cells)
+        if len(shown) > SHOWN:
+            sys.stderr.write(f"only the first {SHOWN} rows; --json or --output give all\n")
+
+
+def _cell(row: dict[str, str | None], column: str) -> str:
+    """A value of the table: absent and null are told apart."""
+    if column not in row:
+        return ""
+    value = row[column]
+    return "null" if value is None else value
+
+
+def changes_command(
+    migration: Path, table: str | None, key: str | None, limit: int, as_json: bool
+) -> None:
+    """Print changes in the order of the merge."""
+    spec = load_migration(migration)
+    with open_lake(spec) as lake:
+        rows = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
+        if table is not None:
+            rows = _of_table(rows, table)
+        if key is not None:
+            rows = _of_key(rows, key)
+        wanted = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
+        found = [row.asDict() for row in wanted.select(*_SHOWN).collect()]
+    if as_json:
+        print_json(_plain(row) for row in found)
+        return
+    print_table(
+        ["table", "operation", "key", "after (before of a delete)", "place", "batch"],
+        [
+            [
+                _qualified(row),
+                row["operation"],
+                row["key"] if row["old_key"] is None else f"{row['old_key']} -> {row['key']}",
+                row["after"] or row["before"] or row["ddl_text"],
+                "{topic}/{partition}/{offset}/{index}".format(**row),
+                row["batch"],
+            ]
+            for row in found
+        ],
+    )
+    if len(found) == limit:
+        sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
+
+
+_SHOWN = (
+    *("batch", "topic", "partition", "offset", "index", "operation", "database", "schema"),
+    *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
+    "ddl_text",
+)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A change as one JSON object; images are objects, times are text."""
+    plain = dict(row)
+    for name in ("key", "old_key", "before", "after"):
+        plain[name] = None if row[name] is None else json.loads(row[name])
+    if row["source_time"] is not None:
+        plain["source_time"] = row["source_time"].isoformat()
+    return plain
+
+
+def _qualified(row: dict[str, Any]) -> str:
+    return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
+
+
+def _of_table(rows: DataFrame, table: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    name = F.concat_ws(".", "database", "schema", "table")
+    found = rows.where(name == table)
+    if found.isEmpty():
+        known = sorted(r[0] for r in rows.select(name).distinct().collect() if r[0])
+        raise ConfigurationError(
+            f"there are no changes of table {table}{did_you_mean(table, known)}"
+        )
+    return found
+
+
+def _of_key(rows: DataFrame, key: str) -> DataFrame:
+    """Changes of one key: a JSON object of its columns, or the value of its only column."""
+    from pyspark.sql import functions as F
+
+    wanted: dict[str, str | None] | None = None
+    if key.lstrip().startswith("{"):
+        try:
+            data = json.loads(key)
+        except ValueError as error:
+            raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
+        wanted = {name: None if v is None else str(v) for name, v in data.items()}
+
+    def matches(column: str) -> Any:
+        values = F.from_json(column, "map<string,string>")
+        if wanted is None:
+            return (F.size(values) == 1) & (F.element_at(F.map_values(values), 1) == key)
+        same = F.size(values) == len(wanted)
+        for name, value in wanted.items():
+            same = same & values[F.lit(name)].eqNullSafe(F.lit(value))
+        return same
+
+    return rows.where(matches("key") | matches("old_key"))
