@@ -49,23 +49,19 @@ _json = msgspec.json.Encoder().encode
 
 
 class WriteSettings(Settings):
-    """What writing DataHub BLOB messages needs to be told.
-
-    Attributes:
-        updates: `two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say;
-            `one` writes both images into UPDATE_AFTER, as newer versions of DataWorks do.
-        version: the format version that messages carry if their source did not have one.
-        db_type: the database type that messages name if their source did not (`MySQL`).
-        time_zone: the zone whose wall clocks the columns hold that came as DATE and were declared
-            as timestamp, date or time: the same as for reading.
-    """
+    """What writing DataHub BLOB messages needs to be told."""
 
     updates: Literal["two", "one"] = "two"
+    """`two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say; `one` writes
+    both images into UPDATE_AFTER, as newer versions of DataWorks do."""
     version: str = "0.0.1"
+    """The format version of messages whose source did not have one."""
     db_type: str | None = None
-    time_zone: str = "UTC"
+    """The database type that messages name if their source did not, e.g. `MySQL`."""
+    timezone: str = "UTC"
+    """The zone of wall clocks in columns that came as DATE: the same as for reading."""
 
-    @field_validator("time_zone")
+    @field_validator("timezone")
     @classmethod
     def _known(cls, name: str) -> str:
         return Zone(name).name
@@ -132,7 +128,7 @@ class BlobEncoder:
         self.two = settings.updates == "two"
         self.source = (settings.db_type, None)
         self.version = _json(settings.version).decode()
-        self.zone = Zone(settings.time_zone)
+        self.zone = Zone(settings.timezone)
         self._tables: dict[Any, _WrittenTable] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -156,7 +152,7 @@ class BlobEncoder:
         operation, before, after = change.operation, change.before, change.after
         if change.moved_from is not None and before is None:
             before = _moved(change)
-        inserts = operation in _INSERTS and (change.moved_from is None or after is None)
+        inserts = operation in _INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row
         number = FULL_ROW_ID if full_row else _sequence_id(change, losses)
         tail = f'}},"sequenceId":"{number}",{self._end(change, carried, losses)}'.encode()
@@ -169,8 +165,6 @@ class BlobEncoder:
         row = table.image(after)
         key = table.key(after)
         if inserts:
-            if before is not None:
-                losses.append("before_image")
             return [Encoded(key, table.insert + row + tail)]
         if before is None:
             return [Encoded(key, table.after + row + tail)]
@@ -236,9 +230,7 @@ def _count(change: Change, table: _WrittenTable, full_row: bool, losses: list[st
         losses.append("types")
     if change.transaction is not None:
         losses.append("transactions")
-    if change.operation == "upsert":
-        losses.append("upsert")
-    elif change.operation == "read" and not full_row:
+    if change.operation == "read" and not full_row:
         losses.append("full_rows")
     if full_row and change.sequence is not None:
         losses.append("sequence_id")

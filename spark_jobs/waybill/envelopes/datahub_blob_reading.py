@@ -39,17 +39,14 @@ CACHED_SCHEMAS = 10_000
 
 
 class ReadSettings(Settings):
-    """What reading DataHub BLOB messages needs to be told.
+    """What reading DataHub BLOB messages needs to be told."""
 
-    Attributes:
-        time_zone: the zone whose wall clocks the source held, as a name (`Asia/Shanghai`) or an
-            offset (`+08:00`). It is used only for DATE columns that `tables:` declares as
-            timestamp, date or time; without a declaration a DATE is an instant.
-    """
+    timezone: str = "UTC"
+    """The zone whose wall clocks the source held, as a name (`Asia/Shanghai`) or an offset
+    (`+08:00`). It is used only for DATE columns that `tables:` declares as timestamp, date or
+    time; without a declaration a DATE is an instant."""
 
-    time_zone: str = "UTC"
-
-    @field_validator("time_zone")
+    @field_validator("timezone")
     @classmethod
     def _known(cls, name: str) -> str:
         return Zone(name).name
@@ -96,7 +93,7 @@ class BlobDecoder:
     """Reads DataHub BLOB messages."""
 
     def __init__(self, settings: ReadSettings, rules: TableRules) -> None:
-        self.zone = Zone(settings.time_zone)
+        self.zone = Zone(settings.timezone)
         self.rules = rules
         self._tables: dict[bytes, ReadTable] = {}
         self._frames: dict[int, list[Frame]] = {}

@@ -165,7 +165,7 @@ def _date_wall(kind: str, zone: Zone) -> Callable[[str], str]:
             return clock
         if kind == "timestamp":
             return wall
-        message = f"{text} is {wall} in {zone.name}, which is no {kind}; set time_zone"
+        message = f"{text} is {wall} in {zone.name}, which is no {kind}; set timezone"
         raise Refusal("value", message)
 
     return read
