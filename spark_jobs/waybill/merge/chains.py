@@ -152,11 +152,17 @@ def fold_chains(effects: DataFrame, stored: DataFrame, state: TableState) -> Dat
         state: the table.
     """
     both = effects.selectExpr("1 AS turn", *(f"`{c}`" for c in COLUMNS if c != "stored"))
-    missing = ("whole", "topic", "partition", "offset", "index")
+    missing = {
+        "whole": "boolean",
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "index": "int",
+    }
     base = stored.selectExpr(
         "0 AS turn",
         *("key", "`order`", "live", "image", "sources"),
-        *(f"cast(null AS {'boolean' if c == 'whole' else 'string'}) AS `{c}`" for c in missing),
+        *(f"cast(null AS {type_}) AS `{name}`" for name, type_ in missing.items()),
     )
     rows = both.unionByName(base).repartition("key").sortWithinPartitions("key", "turn")
     return rows.selectExpr(

@@ -96,12 +96,12 @@ def lake_name(name: str, taken: Iterable[str]) -> str:
     """The column name in the lake for a source column.
 
     The source's own name, except where it differs from one that is `taken` only in case, is one of
-    Waybill's or Iceberg's own, is empty, or holds a dot, a back quote or a control character: then
-    its letters, digits and underscores with a hash of the exact name.
+    Waybill's or Iceberg's own, is empty, or holds a dot, a brace, a back quote or a control
+    character: then its letters, digits and underscores with a hash of the exact name.
     """
     lowered = name.lower()
     plain = (
-        re.fullmatch(r"[^.`\x00-\x1f\x7f]+", name) is not None
+        re.fullmatch(r"[^.`{}\x00-\x1f\x7f]+", name) is not None
         and not lowered.startswith("_waybill_")
         and lowered not in RESERVED
         and lowered not in {other.lower() for other in taken}

@@ -165,25 +165,29 @@ class Increment:
             found.append(Statement(row.qualified, row.named, row.order, row.ddl_text, dialect))
         return sorted(found, key=lambda statement: statement.order)
 
-    def rows(self, *extra: str) -> DataFrame:
-        """The changes of rows: table, key, order, operation, image, and where they came from."""
-        return self._rows_of(self.accepted(), *extra)
+    def rows(self, only: str | None = None) -> DataFrame:
+        """The changes of rows: table, key, order, operation, image, and where they came from.
+
+        Args:
+            only: the one table that they all belong to, where that is known: it is then not worked
+                out row by row.
+        """
+        return self._rows_of(self.accepted(), only)
 
     def history(self, qualified: str) -> DataFrame:
         """The changes of one table's rows since the beginning of the log."""
         frame = self.lake.read(self._table, self.upto).where("outcome = 'ok'")
         return self._rows_of(frame).where(F.col("qualified") == qualified)
 
-    def _rows_of(self, frame: DataFrame, *extra: str) -> DataFrame:
+    def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
         return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
-            F.expr(QUALIFIED).alias("qualified"),
+            (F.expr(QUALIFIED) if only is None else F.lit(only)).alias("qualified"),
             "key",
             "old_key",
             F.expr(self._order).alias("order"),
             "operation",
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
             *PLACE,
-            *extra,
         )
 
 

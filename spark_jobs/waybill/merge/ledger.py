@@ -21,11 +21,9 @@ from waybill.merge.state import MergeState
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
 
-    from waybill.lake import Lake
+    from waybill.lake import Branch, Lake
 
 STAGE = "merge"
 STATE, REFUSED = "state", "refused"
@@ -49,6 +47,7 @@ class Ledger:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.table = lake.ensure(lake.log("merges"), MERGES, ("kind",))
+        self._branch: Branch | None = None
 
     def done(self, batch: str) -> StageReport | None:
         """The report of a batch that was merged before, whether or not the gate has judged it."""
@@ -95,13 +94,23 @@ class Ledger:
         )
         return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
 
+    def refuse(self, batch: str, refused: DataFrame) -> int:
+        """Keep refused changes, in the columns of `MERGES`.
+
+        This must happen before their table is written, because the frame reads from it.
+
+        Returns:
+            How many they are.
+        """
+        return self._open(batch).append(refused)
+
+    def _open(self, batch: str) -> Branch:
+        if self._branch is None:
+            self._branch = self.lake.branch(self.table, STAGE, batch)
+        return self._branch
+
     def record(
-        self,
-        batch: str,
-        cursor: dict[str, Any],
-        state: MergeState,
-        report: StageReport,
-        refused: Iterable[DataFrame],
+        self, batch: str, cursor: dict[str, Any], state: MergeState, report: StageReport
     ) -> int:
         """Write the merge down on a branch of its own, for the gate to make visible.
 
@@ -110,11 +119,9 @@ class Ledger:
         """
         row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": STATE}
         row["body"] = state.to_json()
-        branch = self.lake.branch(self.table, STAGE, batch)
-        empty = self.lake.read(self.table)
-        branch.append(self.lake.spark.createDataFrame([tuple(row.values())], empty.schema))
-        for frame in refused:
-            branch.append(frame)
+        branch = self._open(batch)
+        columns = self.lake.read(self.table).schema
+        branch.append(self.lake.spark.createDataFrame([tuple(row.values())], columns))
         return branch.commit(cursor, report.to_dict(), batch, STAGE)
 
 

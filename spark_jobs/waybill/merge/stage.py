@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -68,7 +69,6 @@ class _Merge:
         )
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
-        self.refused: list[DataFrame] = []
 
     def run(self) -> StageReport:
         """Survey, plan, tables, record."""
@@ -92,7 +92,7 @@ class _Merge:
         report.cursor["branches"] = self.branches
         report.reconcile()
         report.seconds = round(time.monotonic() - started, 3)
-        self.ledger.record(self.context.batch, report.cursor, plan.state, report, self.refused)
+        self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
 
     def _merge_tables(self, plan: Plan) -> None:
@@ -101,11 +101,17 @@ class _Merge:
             if table.unkeyed:
                 count = table.survey.rows + table.survey.truncates
                 self.report.skipped["no key"] = self.report.skipped.get("no key", 0) + count
-        with_rows = [name for name in kept if plan.tables[name].survey.rows]
-        rows = self.increment.rows()
-        moving = any(plan.tables[name].survey.moves for name in with_rows)
+        if not kept:
+            return
+        with_rows = [name for name, table in plan.tables.items() if table.survey.rows]
+        moving = any(table.survey.moves for table in plan.tables.values())
+        rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
         plain = effects(rows.where("old_key IS NULL") if moving else rows)
-        shared = newest(plain).persist() if len(with_rows) > 1 and not moving else None
+        # Tables whose rows keep their keys are reduced together: one shuffle for all of them.
+        still = [name for name in kept if name in with_rows and not plan.tables[name].survey.moves]
+        shared = None
+        if len(still) > 1:
+            shared = newest(plain.where(F.col("qualified").isin(still))).persist()
         try:
             for name in sorted(kept):
                 self.context.progress("merging %s", name)
@@ -120,19 +126,20 @@ class _Merge:
         lake, batch, survey = self.lake, self.context.batch, plan.survey
         if not plan.state.columns:
             # Statements about a table that no row has come from yet.
-            self._account(name, plan, 0, 0, 0)
+            self._account(name, plan, 0, 0)
             return
         table = prepare(lake, name, plan.state)
         branch = lake.branch(table, STAGE, batch)
         self.branches[table] = branch.name
-        merge = TableMerge(branch, name, plan.state, self.increment, batch)
+        merge = TableMerge(
+            branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
+        )
         if plan.truncated:
             merge.truncate()
         for default in plan.defaults:
             merge.add_default(default)
         self._fill_new_columns(plan, merge)
         refusals = 0
-        out = 0
         if survey.rows or (plan.reached and plan.state.open_rows):
             own = plain.where(F.col("qualified") == name)
             if survey.moves:
@@ -141,14 +148,15 @@ class _Merge:
             if self.spec.order.ambiguous == "fail":
                 stored = None if branch.base is None else merge.resolver.stored
                 refuse_ambiguous(name, plan, own, stored)
-            reduced = newest(own) if shared is None else shared.where(F.col("qualified") == name)
+            if shared is None or survey.moves or not survey.rows:
+                reduced = newest(own)
+            else:
+                reduced = shared.where(F.col("qualified") == name)
             outcome = merge.merge(reduced, own, plan.reached)
             plan.state.open_rows = outcome.open_rows
-            self.refused += outcome.refused
-            out = outcome.out
-            self._account(name, plan, out, outcome.refusals, refusals)
+            self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
-            self._account(name, plan, 0, 0, 0)
+            self._account(name, plan, 0, 0)
         self.report.snapshots[table] = branch.commit(
             {key: self.report.cursor[key] for key in ("after", "changes")},
             self.report.details[name],
@@ -179,7 +187,7 @@ class _Merge:
             move for move in odd if move.place not in bad and move.order > plan.state.truncated
         ]
         if refused:
-            self.refused.append(merge.refused_changes(refused))
+            merge.refuse(merge.refused_changes(refused))
         if lacking:
             both = both.unionByName(self._completed(name, lacking, merge))
         plan.survey.moves -= len(refused)
@@ -201,15 +209,12 @@ class _Merge:
         )
         return self.lake.spark.createDataFrame(rows, ddl)
 
-    def _account(
-        self, name: str, plan: TablePlan, out: int, refusals: int, refused_moves: int
-    ) -> None:
+    def _account(self, name: str, plan: TablePlan, out: int, refused: int) -> None:
         """Put a table's counts into the report."""
         survey, report = plan.survey, self.report
         second = survey.moves
         came = survey.rows + survey.truncates
         out += plan.truncated
-        refused = refusals + refused_moves
         superseded = came + second - out - refused
         report.rows_out += out
         report.superseded += superseded

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
@@ -24,6 +23,8 @@ from waybill.merge.texts import Stored, json_text
 from waybill.merge.typed import typed, value_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Lake
@@ -47,14 +48,12 @@ class Outcome:
 
     Attributes:
         out: keys whose newest effect the batch brought.
-        refused: refused changes, in the columns of `waybill.layout.MERGES`.
-        refusals: how many they are.
+        refused: how many changes were refused.
         open_rows: whether rows were written that rest on several changes.
     """
 
     out: int = 0
-    refused: list[DataFrame] = field(default_factory=list)
-    refusals: int = 0
+    refused: int = 0
     open_rows: bool = False
 
 
@@ -97,16 +96,24 @@ class TableMerge:
         state: what is known of it, this batch included.
         increment: the batch.
         batch: its id.
+        refuse: keeps refused changes, in the columns of `waybill.layout.MERGES`.
     """
 
     def __init__(
-        self, branch: Branch, qualified: str, state: TableState, increment: Increment, batch: str
+        self,
+        branch: Branch,
+        qualified: str,
+        state: TableState,
+        increment: Increment,
+        batch: str,
+        refuse: Callable[[DataFrame], int],
     ) -> None:
         self.branch = branch
         self.qualified = qualified
         self.state = state
         self.increment = increment
         self.batch = batch
+        self.refuse = refuse
         self.spark = increment.lake.spark
         self.resolver = Resolver(qualified, state, increment, lambda: stored_rows(branch))
 
@@ -116,7 +123,7 @@ class TableMerge:
         """Take away every row and tombstone below the newest TRUNCATE."""
         if self.branch.base is not None:
             self.branch.sql(
-                f"DELETE FROM {{branch}} WHERE {own.ORDER} < :order",
+                f"DELETE FROM {{branch}} WHERE {own.ORDER} < {{order}}",
                 {"order": self.state.truncated},
             )
 
@@ -128,11 +135,10 @@ class TableMerge:
         """
         if self.branch.base is None:
             return
-        value = msgspec.json.encode({default.column: default.text}).decode()[1:-1]
         image = own.IMAGE
         assignments = [
-            f"{image} = CASE {image} WHEN '{{}}' THEN concat('{{', :value, '}}') "
-            f"ELSE concat(substr({image}, 1, length({image}) - 1), ',', :value, '}}') END"
+            f"{image} = CASE {image} WHEN '{{}}' THEN concat('{{', {{member}}, '}}') "
+            f"ELSE concat(substr({image}, 1, length({image}) - 1), ',', {{member}}, '}}') END"
         ]
         column = self._column(default.column)
         if column is not None:
@@ -142,20 +148,25 @@ class TableMerge:
                     f"does not fit its type {column.type}: declare another type under tables:"
                 )
                 raise SchemaChangeError(message)
-            text = literal(default.text)
-            assignments.append(f"{quoted(column.lake)} = {value_sql(text, column.type)}")
+            assignments.append(f"{quoted(column.lake)} = {value_sql('{text}', column.type)}")
         self.branch.sql(
             f"UPDATE {{branch}} SET {', '.join(assignments)} WHERE NOT {own.DELETED} "
-            f"AND {own.ORDER} < :order AND NOT array_contains(json_object_keys({image}), :name)",
-            {"order": default.order, "name": default.column, "value": value},
+            f"AND {own.ORDER} < {{order}} "
+            f"AND NOT array_contains(json_object_keys({image}), {{name}})",
+            {
+                "order": default.order,
+                "name": default.column,
+                "text": default.text,
+                "member": json_text({default.column: default.text})[1:-1],
+            },
         )
 
     def fill(self, column: Column) -> None:
         """Fill a column that is new in the lake from images that have it already."""
-        text = f"from_json({own.IMAGE}, 'map<string,string>')[:name]"
+        text = f"from_json({own.IMAGE}, 'map<string,string>')[{{name}}]"
         self.branch.sql(
             f"UPDATE {{branch}} SET {quoted(column.lake)} = {value_sql(text, column.type)} "
-            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({own.IMAGE}), :name)",
+            f"WHERE NOT {own.DELETED} AND array_contains(json_object_keys({own.IMAGE}), {{name}})",
             {"name": column.name},
         )
 
@@ -226,11 +237,8 @@ class TableMerge:
             )
             raise ReconciliationError(message)
         refused = result.where("kind = 'refused'")
-        count = refused.count()
+        outcome.refused += self.refuse(self._refused(refused))
         outcome.open_rows = outcome.open_rows or seen.open > 0
-        if count:
-            outcome.refusals += count
-            outcome.refused.append(self._refused(refused))
         return self._part(rows)
 
     def _replayed(self, keys: set[str], outcome: Outcome) -> tuple[DataFrame, int]:
@@ -244,8 +252,7 @@ class TableMerge:
             if change.key not in rows or change.order > rows[change.key].order
         ]
         if newer:
-            outcome.refusals += len(newer)
-            outcome.refused.append(self.refused_changes(newer))
+            outcome.refused += self.refuse(self.refused_changes(newer))
         frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
         return self._part(typed(frame, self.state.columns), forced=True), unchanged
 

@@ -45,7 +45,7 @@ def change_of(row: Any) -> Change:
         row.key,
         read_image(row.image),
         row.old_key,
-        (row.topic, row.partition, row.offset, row.index),
+        (row.topic, row.partition, row.offset, row["index"]),
     )
 
 

@@ -1,0 +1,116 @@
+"""Changes put into a lake as convert leaves them, and a gate that lets everything pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.context import Options, StageContext
+from waybill.lake import Lake
+from waybill.layout import CHANGES
+from waybill.merge.rules import Change
+from waybill.merge.stage import run_merge
+from waybill.records import Column, TableSchema, intern_schema
+from waybill.types import parse_type
+
+
+def schema(name: str, columns: dict[str, str], key: tuple[str, ...] | None) -> TableSchema:
+    """A source table by its qualified name, with logical types."""
+    database, table = name.split(".", 1)
+    found = tuple(Column(column, parse_type(text)) for column, text in columns.items())
+    return intern_schema(database, None, table, found, key, "mysql")
+
+
+def image_text(image: dict[str, str | None] | None) -> str | None:
+    return None if image is None else msgspec.json.encode(dict(image)).decode()
+
+
+def change_row(change: Change, table: TableSchema, **more: Any) -> dict[str, Any]:
+    """A row of `changes`."""
+    topic, partition, offset, index = change.place
+    row = dict.fromkeys(CHANGES.names)
+    row.update(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        index=index,
+        operation=change.operation,
+        database=table.database,
+        schema=table.schema,
+        table=table.table,
+        key=change.key or None,
+        old_key=change.old_key,
+        after=image_text(change.image),
+        order_key=change.order,
+        schema_id=table.id,
+        outcome="ok",
+    )
+    if change.operation == "column":
+        ((name, text),) = (change.image or {}).items()
+        row["operation"], row["after"] = "ddl", None
+        row["ddl_text"] = (
+            f"ALTER TABLE {table.qualified_name} ADD COLUMN {name} "
+            f"VARCHAR(40) NOT NULL DEFAULT '{text}'"
+        )
+    return {**row, **more}
+
+
+def schema_row(table: TableSchema) -> dict[str, Any]:
+    row = dict.fromkeys(CHANGES.names)
+    row.update(
+        topic="t",
+        partition=0,
+        offset=0,
+        index=0,
+        operation="other",
+        schema_id=table.id,
+        extra=table.to_json().decode(),
+        outcome="schema",
+    )
+    return row
+
+
+def put(lake: Lake, batch: str, rows: list[dict[str, Any]], schemas: list[TableSchema]) -> None:
+    """Commit rows to `changes`."""
+    table = lake.ensure(lake.log("changes"), CHANGES, ("outcome",))
+    branch = lake.branch(table, "convert", batch)
+    found = [{**row, "batch": batch} for row in [*map(schema_row, schemas), *rows]]
+    frame = lake.spark.createDataFrame(
+        [tuple(row[name] for name in CHANGES.names) for row in found], from_arrow_schema(CHANGES)
+    )
+    if found:
+        branch.append(frame.coalesce(1))
+    branch.commit({}, {}, batch, "convert")
+    branch.fast_forward()
+
+
+def merge(lake: Lake, spec, batch: str, drop_held: bool = False):
+    """Run the stage."""
+    context = StageContext(
+        lake.spark, lake, spec, batch, Options(drop_held=drop_held), lambda *words: None
+    )
+    return run_merge(spec, context)
+
+
+def let_pass(lake: Lake, batch: str) -> None:
+    """What the gate does when it has nothing against a batch: tables first, `merges` last."""
+    (record,) = lake.waiting(lake.log("merges"), "merge", batch)
+    assert record.commit is not None
+    for table, name in record.commit.cursor["branches"].items():
+        lake.reopen(table, name).fast_forward()
+    lake.reopen(lake.log("merges"), record.name).fast_forward()
+
+
+def rows_of(lake: Lake, qualified: str, dead: bool = False) -> dict[str, tuple[Any, ...]]:
+    """Order and image (null for a tombstone) of a merged table's rows, by key."""
+    table = lake.merged_tables().get(qualified)
+    if table is None:
+        return {}
+    frame = lake.read(table).select("_waybill_key", "_waybill_order", "_waybill_image")
+    return {
+        row[0]: (row[1], None if row[2] is None else msgspec.json.decode(row[2]))
+        for row in frame.collect()
+        if dead or row[2] is not None
+    }

@@ -1,0 +1,101 @@
+"""The Spark merge equals the rules, for any split, order and duplication.
+
+Starting Spark jobs costs more than the rows in them, so many histories share a table: each has keys
+of its own. TRUNCATE and DDL reach a whole table, so histories with those have a table of their own.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.property.merge_histories import COLUMNS, delivered, history, misfit
+from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from waybill.lake import Lake
+from waybill.merge.rules import Table
+
+pytestmark = pytest.mark.spark
+
+TYPES = {"id": "int64", "n": "int32", "t": "string"}
+BATCHES = 4
+
+
+def versions(name: str):
+    """The table before and after its column was added."""
+    old = schema(name, TYPES, ("id",))
+    return old, schema(name, {**TYPES, "tier": "string"}, ("id",))
+
+
+def renamed(change, prefix: int):
+    """The change with keys that no other history has."""
+
+    def key(text):
+        return None if text is None else text.replace('"id":"', f'"id":"{prefix}')
+
+    image = change.image
+    if image is not None and "id" in image:
+        image = {**image, "id": f"{prefix}{image['id']}"}
+    topic, partition, offset, index = change.place
+    return change._replace(
+        key=key(change.key),
+        old_key=key(change.old_key),
+        image=image,
+        place=(topic, partition, prefix * 10_000 + offset, index),
+    )
+
+
+def deal(choose, histories):
+    """Batches for all histories of one table, each split and shuffled on its own."""
+    batches = [[] for _ in range(BATCHES)]
+    for number, source in enumerate(histories):
+        found = delivered(choose, source.changes, shuffle=choose(4) > 0)
+        cuts = sorted(choose(BATCHES) for _ in found)
+        for cut, part in zip(cuts, found, strict=True):
+            batches[cut] += [renamed(change, 1000 + number) for change in part]
+    return batches
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_spark_equals_the_rules(lake: Lake, migration, seed: int) -> None:
+    choose = random.Random(seed).randrange
+    dealt = {
+        "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(60)]),
+        **{f"shop.own{i}": deal(choose, [history(choose, 30)]) for i in range(2)},
+    }
+    tables = {name: Table(COLUMNS if "own" in name else COLUMNS[:3], misfit) for name in dealt}
+    spec = migration()
+    for number in range(BATCHES):
+        batch = f"b{number}"
+        rows, schemas, counts = [], [], []
+        for name, batches in dealt.items():
+            old, new = versions(name)
+            schemas += [old, new] if "own" in name else [old]
+            added = [c.order for part in batches for c in part if c.operation == "column"]
+            for change in batches[number]:
+                is_new = bool(added) and change.order >= min(added)
+                rows.append(change_row(change, new if is_new else old))
+            counts.append(tables[name].apply(batches[number]))
+        put(lake, batch, rows, schemas)
+        report = merge(lake, spec, batch)
+        let_pass(lake, batch)
+        for name, table in tables.items():
+            wanted = {
+                key: (row.order, dict(row.image or {}) if row.live else None)
+                for key, row in table.rows.items()
+            }
+            assert rows_of(lake, name, dead=True) == wanted, f"{name} after {batch} of seed {seed}"
+        assert report.rows_in - report.skipped.get("ddl", 0) == sum(c.came for c in counts)
+        assert sum(report.extra_in.values()) == sum(c.second for c in counts)
+        assert report.rows_out == sum(c.out for c in counts)
+        assert report.superseded == sum(c.superseded for c in counts)
+        assert sum(report.refused.values()) == sum(c.refused for c in counts)
+        check_refused(lake, batch, report)
+
+
+def check_refused(lake: Lake, batch: str, report) -> None:
+    """What was refused is kept with its reason."""
+    kept = lake.read(lake.log("merges")).where(f"kind = 'refused' AND batch = '{batch}'")
+    found = kept.collect()
+    assert len(found) == sum(report.refused.values())
+    assert all("n is int in the lake and cannot hold 'x'" in row.reason for row in found)
