@@ -13,7 +13,12 @@ import pyarrow as pa
 TIMESTAMP: Any = pa.timestamp("us", tz="UTC")
 HEADERS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
-ARCHIVE = pa.schema(
+
+def _columns(fields: list[tuple[str, Any]]) -> pa.Schema:
+    return pa.schema(fields)
+
+
+ARCHIVE = _columns(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -27,7 +32,7 @@ ARCHIVE = pa.schema(
 )
 """One row per message, bytes untouched."""
 
-CHANGES = pa.schema(
+CHANGES = _columns(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
@@ -65,7 +70,7 @@ CHANGES = pa.schema(
 - `schema`: `schema_id` and, in `extra`, the schema itself; one or more per batch and schema.
 """
 
-OUTBOX = pa.schema(
+OUTBOX = _columns(
     [
         ("target", pa.string()),
         ("topic", pa.string()),
@@ -94,7 +99,7 @@ change; `losses` says what was given up) or `refused` (writing it would have cha
 """
 
 
-MERGES = pa.schema(
+MERGES = _columns(
     [
         ("batch", pa.string()),
         ("kind", pa.string()),
@@ -117,7 +122,7 @@ MERGES = pa.schema(
 """
 
 
-PUBLISHED = pa.schema(
+PUBLISHED = _columns(
     [
         ("batch", pa.string()),
         ("target", pa.string()),
@@ -134,7 +139,7 @@ PUBLISHED = pa.schema(
 """One row per part that was sent. `place` is the file (or topic partition and offsets), `first` and
 `last` name the changes of its first and last message (topic/partition/offset/index)."""
 
-RUNS = pa.schema(
+RUNS = _columns(
     [
         ("batch", pa.string()),
         ("stage", pa.string()),
