@@ -41,13 +41,13 @@ def row_of(report: StageReport) -> list[object]:
         counts(report.skipped),
         report.waiting,
         report.seconds,
-        "\n".join(f"{_short(name)} {number}" for name, number in report.snapshots.items()),
+        ", ".join(f"{_short(name)} {number}" for name, number in report.snapshots.items()),
     ]
 
 
 def counts(values: Mapping[str, int]) -> str:
-    """Counts by reason, one a line."""
-    return "\n".join(f"{count} {reason}" for reason, count in values.items())
+    """Counts by reason."""
+    return ", ".join(f"{count} {reason}" for reason, count in values.items())
 
 
 def _short(name: str) -> str:
