@@ -1,0 +1,98 @@
+"""Halves of updates that met in no task, settled group by group."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybill.convert.halves import SPENT, group_of, settle
+from waybill.layout import CHANGES
+from waybill.order import order_key
+
+COLUMNS = {"s1": frozenset({"id", "v"}), "s2": frozenset({"id"})}
+
+
+def row(which: str, seq: int, offset: int, key: str = "1", **more) -> dict:
+    image = json.dumps({"id": key, "v": which}, separators=(",", ":"))
+    blank = dict.fromkeys(CHANGES.names)
+    return {
+        **blank,
+        "topic": "t",
+        "partition": 0,
+        "offset": offset,
+        "index": 0,
+        "batch": "old",
+        "operation": "update",
+        "database": "shop",
+        "table": "t",
+        "key": json.dumps({"id": key}),
+        "before" if which == "before" else "after": image,
+        "order_key": order_key((seq,), 0 if which == "before" else 1, 0, offset, 0),
+        "schema_id": "s1",
+        "half": which,
+        "outcome": "waiting",
+        "raw": b"bytes",
+        **more,
+    }
+
+
+def settled(rows: list[dict], sizes: int = 2) -> list[dict]:
+    ordered = sorted(rows, key=lambda r: (group_of(r), r["order_key"]))
+    parts = [ordered[i : i + sizes] for i in range(0, len(ordered), sizes)]
+    batches = [pa.RecordBatch.from_pylist(part, CHANGES) for part in parts]
+    return [r for b in settle(batches, "new", COLUMNS.__getitem__) for r in b.to_pylist()]
+
+
+def test_a_pair_becomes_one_update() -> None:
+    spent, update = settled([row("after", 7, 1), row("before", 7, 9)])
+    assert spent["outcome"] == SPENT
+    assert (update["outcome"], update["batch"], update["half"]) == ("ok", "new", None)
+    assert (update["offset"], update["raw"], update["old_key"]) == (1, None, None)
+    assert json.loads(update["before"])["v"] == "before"
+    assert json.loads(update["after"])["v"] == "after"
+
+
+def test_another_key_before_is_kept_and_columns_are_fitted() -> None:
+    _, update = settled([row("before", 7, 1, "2"), row("after", 7, 2, "3", schema_id="s2")])
+    assert update["old_key"] == '{"id": "2"}'
+    assert json.loads(update["before"]) == {"id": "2"}
+
+
+@pytest.mark.parametrize(
+    "other", [{"table": "u"}, {"database": None}, {"schema": ""}, {"database": "shop2"}]
+)
+def test_halves_of_different_tables_do_not_meet(other: dict) -> None:
+    outcomes = sorted(
+        r["outcome"] for r in settled([row("before", 7, 1), row("after", 7, 2, **other)])
+    )
+    assert outcomes == ["ok", "waiting"]
+
+
+def test_a_lone_before_waits_untouched() -> None:
+    lone = row("before", 7, 1)
+    assert settled([lone]) == [lone]
+
+
+HALVES = st.lists(st.tuples(st.sampled_from(["before", "after"]), st.integers(0, 3)), max_size=14)
+
+
+@given(HALVES, st.integers(1, 5))
+def test_every_half_is_accounted_for(halves: list[tuple[str, int]], sizes: int) -> None:
+    rows = [row(which, seq, offset) for offset, (which, seq) in enumerate(halves)]
+    out = settled(rows, sizes)
+    assert sorted(r["offset"] for r in out) == sorted(r["offset"] for r in rows)
+    for seq in range(4):
+        befores = [o for o, half in enumerate(halves) if half == ("before", seq)]
+        afters = [o for o, half in enumerate(halves) if half == ("after", seq)]
+        got = {r["offset"]: r for r in out if r["offset"] in {*befores, *afters}}
+        for offset in afters:
+            assert got[offset]["outcome"] == "ok"
+            assert (got[offset]["before"] is not None) == bool(befores)
+        if befores:
+            first = got[befores[0]]["outcome"]
+            assert first == (SPENT if afters else "waiting")
+        assert all(got[o]["outcome"] == "skipped" for o in befores[1:])
