@@ -103,6 +103,7 @@ def run_migration(
     batch: str | None = None,
     spark: SparkSession | None = None,
     mode: str = "incremental",
+    drop_held: bool = False,
     on_stage: Callable[[StageReport], None] | None = None,
 ) -> Waybill:
     """Run a batch through all stages.
@@ -114,6 +115,7 @@ def run_migration(
         spark: a session to use, which is left running; without one the session that is running,
             or one of our own, which is ended.
         mode: `incremental`, or `full` to read the source from its beginning.
+        drop_held: drop what a failed gate holds, so that this batch merges it again.
         on_stage: is given each stage's account as soon as it is there.
 
     Raises:
@@ -124,7 +126,7 @@ def run_migration(
     if until is not None and until not in STAGES:
         raise ConfigurationError(_unknown("stage", until, STAGES))
     waybill = Waybill(migration.name, batch or new_batch_id())
-    options = Options(mode=mode)
+    options = Options(mode=mode, drop_held=drop_held)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             report = run_stage(stage, migration, waybill.batch, session, options)
@@ -242,6 +244,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--migration", required=True, help="the migration's file")
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=("incremental", "full"))
+    parser.add_argument(
+        "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
+    )
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
     logging.basicConfig(
@@ -250,7 +255,7 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     _log.setLevel(logging.INFO)
     result: dict[str, Any]
     try:
-        options = Options(mode=given.mode)
+        options = Options(mode=given.mode, drop_held=given.drop_held)
         report = run_stage(stage, given.migration, given.batch, options=options)
         result, status = {"report": report.to_dict()}, 0
     except BaseException as error:
