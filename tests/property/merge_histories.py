@@ -29,7 +29,7 @@ def misfit(image) -> str | None:
 
 
 def key_text(number: int) -> str:
-    return '{"id":"%d"}' % number
+    return f'{{"id":"{number}"}}'
 
 
 @dataclass

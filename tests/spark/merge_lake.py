@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.context import Options, StageContext
-from waybill.lake import Lake
 from waybill.layout import CHANGES
-from waybill.merge.rules import Change
 from waybill.merge.stage import run_merge
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.types import parse_type
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+    from waybill.merge.rules import Change
 
 
 def schema(name: str, columns: dict[str, str], key: tuple[str, ...] | None) -> TableSchema:

@@ -7,13 +7,16 @@ of its own. TRUNCATE and DDL reach a whole table, so histories with those have a
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
 from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
-from waybill.lake import Lake
 from waybill.merge.rules import Table
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -143,17 +143,12 @@ def extend(
             if have is None:
                 lake = lake_name(told.name, [column.lake for column in found.values()])
                 found[told.name] = Column(told.name, lake, type_, known)
-            elif known and told.name not in declared and not _fits_in(type_, have, fixed):
-                wider = _wider(have.type, type_, told.name in fixed)
-                if wider is None:
+            elif known:
+                in_use = told.name in fixed
+                joined = _joined(have, type_, in_use, told.name in declared)
+                if joined is None:
                     raise SchemaChangeError(_sentence(table, have, logical))
-                found[told.name] = have._replace(type=wider)
-            elif known and not have.known and told.name not in fixed:
-                found[told.name] = have._replace(type=type_, known=True)
-            elif told.name in declared and have.type not in (type_, "string"):
-                if _wider(have.type, type_, True) != type_:
-                    raise SchemaChangeError(_sentence(table, have, logical))
-                found[told.name] = have._replace(type=type_)
+                found[told.name] = have._replace(type=joined, known=True)
     return tuple(found.values())
 
 
@@ -166,21 +161,26 @@ def _sentence(table: str, have: Column, logical: LogicalType) -> str:
     )
 
 
-def _fits_in(type_: str, have: Column, fixed: set[str]) -> bool:
-    """Whether a column can take values of another type as it is."""
-    if type_ == have.type:
+def _joined(have: Column, want: str, in_use: bool, declared: bool) -> str | None:
+    """The type of a column that now also takes another type, None if there is none."""
+    if not have.known and not in_use:
+        return want
+    if have.type in (want, "string"):
+        return have.type
+    if declared:
+        return want if _wider(have.type, want, in_use) == want else None
+    return have.type if _holds(have.type, want) else _wider(have.type, want, in_use)
+
+
+def _holds(big: str, small: str) -> bool:
+    """Whether a type holds every value of another one."""
+    if (small, big) in _WIDER:
         return True
-    if have.type == "string":
-        return have.known or have.name in fixed
-    if (type_, have.type) in _WIDER:
-        return True
-    big, small = _DECIMAL.fullmatch(have.type), _DECIMAL.fullmatch(type_)
-    if big is None:
+    big_decimal, small_decimal = _DECIMAL.fullmatch(big), _as_decimal(small)
+    if big_decimal is None or small_decimal is None:
         return False
-    whole = int(big[1]) - int(big[2])
-    if small is None:
-        return type_ in _DIGITS and whole >= _DIGITS[type_]
-    return int(small[2]) <= int(big[2]) and int(small[1]) - int(small[2]) <= whole
+    precision, scale = int(big_decimal[1]), int(big_decimal[2])
+    return small_decimal[1] <= scale and small_decimal[0] - small_decimal[1] <= precision - scale
 
 
 def widens(have: str, want: str) -> bool:
