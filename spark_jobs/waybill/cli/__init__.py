@@ -6,7 +6,6 @@ import os
 import sys
 
 DEBUG = "--debug"
-INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -22,7 +21,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _forget_output()
+        forget_output()
     sys.exit(code)
 
 
@@ -34,13 +33,6 @@ def _run(words: list[str], debug: bool) -> int:
         result = app(words, prog_name="waybill", standalone_mode=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BrokenPipeError:
-        # Whoever reads our output has had enough, as in `waybill table … | head`.
-        _forget_output()
-        return 0
-    except KeyboardInterrupt:
-        sys.stderr.write("waybill: interrupted\n")
-        return INTERRUPTED
     except WaybillError as error:
         if debug:
             raise
@@ -57,6 +49,6 @@ def _run(words: list[str], debug: bool) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _forget_output() -> None:
+def forget_output() -> None:
     """Let Python's own flush at exit have somewhere to write to."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

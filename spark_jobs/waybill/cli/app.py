@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from waybill.cli import forget_output
 
 HELP = """
 Moves change-data-capture topics between the envelopes that replication tools write.
@@ -19,8 +23,28 @@ into another envelope without any of that.
 Add --debug to any command to see a traceback when it fails.
 """
 
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """Ends quietly when the reader of the output goes away, and in one line on Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever reads our output has had enough, as in `waybill table … | head`.
+            forget_output()
+            raise SystemExit(0) from None
+        except KeyboardInterrupt:
+            sys.stderr.write("waybill: interrupted\n")
+            raise SystemExit(INTERRUPTED) from None
+
+
 app = typer.Typer(
     name="waybill",
+    cls=Commands,
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -1,0 +1,343 @@
+"""The command line, as a process and through its own runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_inprocess import canal, history, read_lines
+
+PROJECT = Path(__file__).resolve().parents[2]
+CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
+
+
+def waybill(*words: object, given: bytes | None = None, **environment: str):
+    """Run the command as people do."""
+    return subprocess.run(
+        [sys.executable, "-m", "waybill.cli", *map(str, words)],
+        input=given,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs"), **environment},
+    )
+
+
+@pytest.fixture
+def messages(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join([*history(6), b"{", b""]))
+    return path
+
+
+def test_help_teaches_every_command():
+    done = waybill("--help")
+    assert done.returncode == 0
+    for command in (
+        "run",
+        "convert",
+        "table",
+        "changes",
+        "quarantine",
+        "status",
+        "formats",
+        "check",
+    ):
+        assert command in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run"],
+        ["convert"],
+        ["table"],
+        ["changes"],
+        ["quarantine", "list"],
+        ["quarantine", "show"],
+        ["status"],
+        ["formats"],
+        ["check"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_shows_an_example(command):
+    from typer.testing import CliRunner
+
+    from waybill.cli.app import app
+
+    told = CliRunner().invoke(app, [*command, "--help"]).output
+    assert f"Example:  waybill {' '.join(command)}" in told or "| waybill" in told
+
+
+def test_the_version():
+    from importlib.metadata import version
+
+    assert waybill("--version").stdout.decode() == f"waybill {version('waybill')}\n"
+
+
+# convert
+
+
+def test_convert_writes_the_file_the_report_and_the_quarantine(messages, tmp_path):
+    out, report, aside = (tmp_path / name for name in ("out.jsonl", "r.json", "q.jsonl"))
+    done = waybill(
+        *("convert", "--from", "canal", "--to", "debezium-json", messages, out),
+        *("--report", report, "--quarantine", aside, "--set", "to.tombstones=false"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b""
+    told = json.loads(report.read_text())
+    assert (told["messages_in"], told["messages_out"], told["refused"]) == (7, 6, {"json": 1})
+    assert told["declared_losses"]
+    assert len(read_lines(out)) == 6
+    assert json.loads(aside.read_bytes())["value"] == "{"
+    assert b"refused 1 (json 1)" in done.stderr
+
+
+def test_strict_ends_with_4_when_anything_was_refused(messages, tmp_path):
+    words = ("convert", "--from", "canal", "--to", "canal", messages, tmp_path / "o.jsonl")
+    assert waybill(*words).returncode == 0
+    assert waybill(*words, "--strict").returncode == 4
+
+
+def test_convert_through_pipes_says_nothing_that_is_no_message():
+    done = waybill("convert", "--from", "canal", "--to", "canal", "-", "-", given=canal(1) + b"\n")
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert json.loads(done.stdout)["data"] == json.loads(canal(1))["data"]
+
+
+def test_a_pipe_is_served_as_it_comes():
+    """A message comes out before the next one goes in."""
+    process = subprocess.Popen(
+        [*CONVERT, "-", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    try:
+        for i in range(3):
+            process.stdin.write(canal(i) + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["data"][0]["id"] == str(i)
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_who_reads_the_output_may_stop(tmp_path):
+    big = tmp_path / "in.jsonl"
+    big.write_bytes(b"".join(message + b"\n" for message in history(20_000)))
+    command = f"{' '.join(CONVERT)} {big} - | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_interrupted_work_leaves_no_output(tmp_path):
+    big = tmp_path / "in.jsonl"
+    big.write_bytes(b"".join(message + b"\n" for message in history(2_000)) * 100)
+    process = subprocess.Popen(
+        [*CONVERT, str(big), str(tmp_path / "out.jsonl")],
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob(".out*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert told == b"waybill: interrupted\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_tables_complete_what_the_messages_leave_out(tmp_path):
+    oms = tmp_path / "oms.jsonl"
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(canal(1) + b"\n")
+    assert waybill("convert", "--from", "canal", "--to", "oms-default", source, oms).returncode == 0
+    tables = tmp_path / "tables.yaml"
+    tables.write_text("shop.orders: {key: [id], columns: {id: bigint, total: 'decimal(60,20)'}}\n")
+    out = tmp_path / "out.jsonl"
+    done = waybill(
+        *("convert", "--from", "oms-default", "--to", "canal", oms, out, "--tables", tables)
+    )
+    assert done.returncode == 0, done.stderr
+    flat = json.loads(out.read_bytes())
+    assert flat["pkNames"] == ["id"]
+    assert flat["data"] == json.loads(canal(1))["data"]
+
+
+def test_convert_starts_in_under_a_second(messages, tmp_path):
+    """Measured as the best of three, for machines that do other things too."""
+    words = ("convert", "--from", "canal", "--to", "debezium-json", messages, tmp_path / "o.jsonl")
+    took = []
+    for _ in range(3):
+        before = os.times()
+        assert waybill(*words).returncode == 0
+        after = os.times()
+        took.append(
+            after.children_user
+            - before.children_user
+            + after.children_system
+            - before.children_system
+        )
+    assert min(took) < 1.0
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("convert", "--from", "canl", "--to", "canal", "a.jsonl", "b.jsonl"), "mean 'canal'?"),
+        (("convert", "--from", "canal", "--to", "canal", "a.jsonl", "b.jsonl"), "cannot be read"),
+        (("convert", "--from", "canal", "--to", "canal", "a.csv", "b.jsonl"), "the suffix"),
+        (
+            *(("convert", "--from", "canal", "--to", "canal", "a.jsonl", "-", "--set", "x=1"),),
+            "write --set from.KEY=VALUE",
+        ),
+        (
+            *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--set", "to.x=1"),),
+            "to.x is no setting of canal",
+        ),
+        (
+            *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
+            "takes no schemas",
+        ),
+        (("formats", "nope"), "there is no envelope 'nope'"),
+        (("check", "no.yaml"), "cannot be read (No such file or directory)"),
+        (("run", "no.yaml"), "cannot be read (No such file or directory)"),
+        (("quarantine", "show", "no.yaml", "x"), "topic/partition/offset"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_ends_with_2(words, sentence):
+    done = waybill(*words, given=b"")
+    assert done.returncode == 2
+    told = done.stderr.decode()
+    assert sentence in told
+    assert told.startswith("waybill: ")
+    assert told.count("\n") == 1
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("words", [("convert", "a", "b"), ("nonsense",), ("run",), ("run", "--x")])
+def test_wrong_use_ends_with_2(words):
+    done = waybill(*words)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_traceback_comes_only_when_it_is_asked_for():
+    done = waybill("formats", "nope", "--debug")
+    assert done.returncode != 0
+    assert b"Traceback" in done.stderr
+
+
+def test_all_problems_of_a_migration_are_told(tmp_path):
+    file = tmp_path / "m.yaml"
+    file.write_text("name: X\nsource: {files: {path: in}, envelope: canal}\npublsh: []\n")
+    done = waybill("check", file)
+    assert done.returncode == 2
+    assert done.stderr.decode().splitlines() == [
+        f"waybill: {file}:1: name - use lower-case letters, digits and _, starting with a letter",
+        f"{file}:3: publsh is no known field; did you mean 'publish'?",
+    ]
+
+
+# formats and check
+
+
+def test_formats_as_a_matrix_and_as_json():
+    table = waybill("formats").stdout.decode()
+    assert "debezium-json" in table
+    assert "unchanged columns" in table
+    rows = [json.loads(line) for line in waybill("formats", "--json").stdout.splitlines()]
+    assert [row["name"] for row in rows] == [
+        *("datahub-blob", "oms-default", "canal", "debezium-json"),
+    ]
+    for row in rows:
+        for setting in (*row["decode_settings"], *row["encode_settings"]):
+            assert setting["meaning"], (row["name"], setting["name"])
+
+
+def test_one_format_with_its_settings():
+    told = waybill("formats", "debezium-json").stdout.decode()
+    assert "unavailable" in told
+    assert "tombstones" in told
+    (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
+    assert json.loads(row)["name"] == "canal"
+
+
+def migration(tmp_path: Path, source: list[bytes], **fields: object) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "0.jsonl").write_bytes(b"".join(message + b"\n" for message in source))
+    data = {
+        "name": "shop",
+        "source": {"files": {"path": "in"}, "envelope": "canal"},
+        "publish": [{"envelope": "oms-default", "files": {"path": "out"}}],
+        "lake": {"warehouse": "lake"},
+        **fields,
+    }
+    file = tmp_path / "shop.json"
+    file.write_text(json.dumps(data))
+    return file
+
+
+def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
+    done = waybill("check", file, "--json")
+    assert done.returncode == code, done.stderr
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        row = json.loads(line)
+        found.setdefault(row["about"], []).append(f"{row['verdict']} {row['text']}")
+    return found
+
+
+def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path):
+    file = migration(tmp_path, [*history(6), b"{"])
+    found = findings(file)
+    assert found["source"][0].startswith("ok 1 files")
+    assert found["sample"][0].startswith("note of the first 7 messages come 6 changes, 1 are")
+    assert any(text.startswith("note types: ") for text in found["target oms-default"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
+    assert b"ready to run" in waybill("check", file).stdout
+
+
+def test_check_ends_with_2_when_something_must_be_mended(tmp_path):
+    file = migration(tmp_path, history(1), on_loss="fail")
+    assert findings(file, 2)["losses"][0].startswith("wrong canal to oms-default would lose")
+    (tmp_path / "in/0.jsonl").unlink()
+    (tmp_path / "in").rmdir()
+    assert findings(file, 2)["source"][0].startswith("wrong there is no file or folder")
+
+
+def test_check_warns_of_tables_that_nobody_describes(tmp_path):
+    file = migration(tmp_path, [canal(1, pkNames=None, mysqlType=None)])
+    texts = findings(file)["table shop.orders"]
+    assert any("do not say the types of 3 columns" in text for text in texts)
+    assert any("has no key" in text for text in texts)
+
+
+def test_what_others_named_cannot_move_the_cursor(tmp_path):
+    file = migration(tmp_path, [canal(1, table="\x1b[31mred", pkNames=None)])
+    assert b"\x1b" not in waybill("check", file).stdout
