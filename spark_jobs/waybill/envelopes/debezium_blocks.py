@@ -37,8 +37,8 @@ class Blocks:
         namespace = "" if schema.schema is None else f',"schema":{text(schema.schema)}'
         self._table = f'{namespace},"table":{text(schema.table)}}},"transaction":'
 
-    def of(self, change: Change) -> bytes:
-        """Source, transaction and time of a change, as the fields of a JSON object."""
+    def of(self, change: Change, op: str | None) -> bytes:
+        """Source, transaction, op and time of a change, as the fields of a JSON object."""
         sequence = "null"
         if change.sequence:
             sequence = '"[' + ",".join([f'\\"{part}\\"' for part in change.sequence]) + ']"'
@@ -56,9 +56,11 @@ class Blocks:
             transaction = f'{{"id":{name},"total_order":null,"data_collection_order":null}}'
         return (
             f'{self._head}{times},"snapshot":"{snapshot}"{self._database}{sequence}{told}'
-            f'{self._table}{transaction},"ts_ms":{"null" if millis is None else millis}'
+            f'{self._table}{transaction}{_OPS[op]},"ts_ms":{"null" if millis is None else millis}'
         ).encode()
 
+
+_OPS: dict[str | None, str] = {None: "", **{op: f',"op":"{op}"' for op in "crudt"}}
 
 Shape = tuple[tuple[str, Any], ...]
 """Names of a block, each with its Connect type or the shape of what is inside."""
@@ -86,8 +88,8 @@ def block_types(shape: Shape) -> list[dict[str, Any]]:
 
 
 def _field(name: str, kind: Any) -> dict[str, Any]:
-    if name == "transaction":
-        return _TRANSACTION
+    if name in _FIXED:
+        return _FIXED[name]
     if isinstance(kind, tuple):
         fields = block_types(kind)
         return {"type": "struct", "fields": fields, "optional": name != "source", "field": name}
@@ -103,6 +105,7 @@ _KNOWN = {
     **dict.fromkeys(("total_order", "data_collection_order"), "int64"),
     "row": "int32",
     "transaction": "struct",
+    "op": "string",
 }
 """Fields that may be null, so that their value does not show their type."""
 _KINDS: dict[type, str] = {
@@ -113,15 +116,18 @@ _KINDS: dict[type, str] = {
     float: "double",
     list: "array",
 }
-_TRANSACTION: dict[str, Any] = {
-    "type": "struct",
-    "fields": [
-        {"type": "string", "optional": False, "field": "id"},
-        {"type": "int64", "optional": True, "field": "total_order"},
-        {"type": "int64", "optional": True, "field": "data_collection_order"},
-    ],
-    "optional": True,
-    "name": "event.block",
-    "version": 1,
-    "field": "transaction",
+_FIXED: dict[str, dict[str, Any]] = {
+    "op": {"type": "string", "optional": False, "field": "op"},
+    "transaction": {
+        "type": "struct",
+        "fields": [
+            {"type": "string", "optional": False, "field": "id"},
+            {"type": "int64", "optional": True, "field": "total_order"},
+            {"type": "int64", "optional": True, "field": "data_collection_order"},
+        ],
+        "optional": True,
+        "name": "event.block",
+        "version": 1,
+        "field": "transaction",
+    },
 }

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 CONTROL = b'{"debezium_message":'
 """How `extra` of a change without a row begins; the message's own JSON follows."""
 
+EXTRA = b'{"debezium":{'
+MOVED = b'{"debezium_oldkey":true,"debezium":{'
+LEFT = b'{"debezium_newkey":'
+"""How `extra` begins: of a row, of the insert and of the delete of a change of the key. What
+follows are the fields of the envelope besides its images, as they were sent."""
+
 TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
 
 FLATTENED = (

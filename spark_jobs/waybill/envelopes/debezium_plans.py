@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.envelopes.debezium_connect import Field, sql_type
-from waybill.envelopes.debezium_open import key_shape
+from waybill.envelopes.debezium_open import key_shape, payload_of
 from waybill.envelopes.debezium_reading import Reading, Readings
 from waybill.envelopes.debezium_rows import KeyShape, RowPlan, fields_of
 from waybill.envelopes.debezium_values import SPECIAL
@@ -23,6 +23,8 @@ Identity = tuple[str | None, str | None, str | None]
 
 _ROUTED = "__dbz__physicalTableIdentifier"
 """What Debezium's topic routing adds to message keys; no column of the table."""
+
+NO_ROW = "a delete has neither a row in `before` nor a message key"
 
 _NOTHING = ("none", "absent")
 _NUMBERS = frozenset({"int", "real"})
@@ -89,7 +91,9 @@ class Plans:
             if not any(images):
                 if known is not None:
                     return known
-                images = [_fields(key or b"null")]
+                if key is None:
+                    raise Refusal("key", NO_ROW)
+                images = [_fields(payload_of(key, b""))]
             columns, required = self._seen(identity, images, readings)
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
         else:
@@ -191,7 +195,7 @@ class Plans:
             seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
         before.update(columns)
-        first = next(image for image in images if image)
+        first = next((image for image in images if image), {})
         return columns, frozenset(first)
 
     def _key_only(self, source: Source) -> bool:
@@ -261,7 +265,7 @@ def kind_of(raw: bytes | Raw, marks: frozenset[str]) -> str:
         return "geometry" if {"wkb", "srid"} <= names else "structure"
     if first in _FIRST:
         return _FIRST[first]
-    return "real" if set(text) & set(".eE") else "int"
+    return "real" if set(text) & set(".eE") or text == "-0" else "int"
 
 
 _FIRST = {"[": "structure", "t": "bool", "f": "bool", "n": "none"}

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.debezium_control import FLATTENED, control_change
+from waybill.envelopes.debezium_control import EXTRA, FLATTENED, LEFT, MOVED, control_change
+from waybill.envelopes.debezium_events import Event
 from waybill.envelopes.debezium_open import Opened, opening, payload_of
-from waybill.envelopes.debezium_plans import Plans
+from waybill.envelopes.debezium_plans import NO_ROW, Identity, Plans
+from waybill.envelopes.debezium_rows import RowPlan, fields_of, to_json
 from waybill.envelopes.debezium_source import (
     STREAMING,
     Source,
@@ -23,7 +25,7 @@ from waybill.envelopes.debezium_source import (
     sequence_of,
     source_time,
 )
-from waybill.envelopes.values import JSON_ERRORS, json_refusal
+from waybill.envelopes.values import JSON_ERRORS, check_json, json_refusal
 from waybill.errors import Refusal
 from waybill.records import Change, Message, intern_schema, skipped
 
@@ -35,60 +37,83 @@ if TYPE_CHECKING:
 _NULL = Raw(b"null")
 
 
-class Envelope(msgspec.Struct, kw_only=True, gc=False):
-    """The envelope of a row event, in the order in which Debezium writes its fields."""
+class _Peek(msgspec.Struct, gc=False):
+    """What tells whose rows a message holds."""
 
-    before: Raw = _NULL
-    after: Raw = _NULL
-    source: Raw = _NULL
-    transaction: Raw = _NULL
-    op: str
-    ts_ms: Raw = _NULL
-    ts_us: Raw = _NULL
-    ts_ns: Raw = _NULL
+    source: Source | None = None
 
 
 class _Transaction(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-_envelope = msgspec.json.Decoder(Envelope).decode
+_peek = msgspec.json.Decoder(_Peek).decode
 _source = msgspec.json.Decoder(Source | None).decode
 _transaction = msgspec.json.Decoder(_Transaction).decode
 
 _ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
-_NAMES = frozenset({*Envelope.__struct_fields__, "message"})
+_NAMES = frozenset(
+    {"before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message"}
+)
 _BRACE = ord("}")
 _NULL_LENGTH = len(b"null")
-EXTRA = b'{"debezium":{'
-"""How `extra` of a row begins: the fields of the envelope after `op`, as they were sent."""
 
 
 class _Topic:
     """What the messages of one topic looked like so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.fallback = _source_by_topic(name)
         self.prefix = b""
         self.prefixes: list[bytes] = []
-        self.plan: RowPlan | None = None
-        self.plans: dict[tuple[bytes, str | None, str | None, str | None], RowPlan] = {}
+        self.event: Event | None = None
+        self.events: dict[tuple[bytes, Identity], Event] = {}
+        self.layouts: dict[tuple[RowPlan, tuple[str, ...], tuple[str, ...]], Event] = {}
 
     def known_prefix(self, value: bytes) -> bytes | None:
-        """The opening of a message among those seen; it moves to the front."""
+        """The opening of a message among those seen; its events go first from now on."""
         for prefix in self.prefixes:
             if value.startswith(prefix):
-                self.prefix = prefix
+                self.prefix, self.event = prefix, None
                 return prefix
         return None
 
-    def learn(self, prefix: bytes, source: Source, plan: RowPlan) -> None:
+    def body(self, value: bytes) -> bytes | None:
+        """A message without its schema, None where the schema is a new one."""
+        prefix: bytes | None = self.prefix
+        if not value.startswith(self.prefix):
+            prefix = self.known_prefix(value)
+        if prefix is None or value[-1] != _BRACE:
+            return None
+        return value[len(prefix) : -1]
+
+    def other_event(self, body: bytes) -> Event | None:
+        """The event of another table among those seen; it goes first from now on."""
+        source = _peek(body).source or self.fallback
+        event = self.events.get((self.prefix, (source.db, source.schema, source.table)))
+        if event is not None:
+            self.event = event
+        return event
+
+    def layout(self, plan: RowPlan, names: tuple[str, ...], source_names: tuple[str, ...]) -> Event:
+        """The event of a plan in one layout."""
+        found = self.layouts.get((plan, names, source_names))
+        if found is None:
+            if len(self.layouts) >= _MANY:
+                self.layouts.clear()
+            found = Event(plan, names, source_names)
+            self.layouts[plan, names, source_names] = found
+        return found
+
+    def learn(self, prefix: bytes, event: Event) -> None:
         """Take this way first for the next message."""
-        if len(self.plans) >= _MANY:
-            self.plans.clear()
+        plan = event.plan
+        if len(self.events) >= _MANY:
+            self.events.clear()
         if prefix and prefix not in self.prefixes:
             self.prefixes = [prefix, *self.prefixes[: _MANY - 1]]
-        self.prefix, self.plan = prefix, plan
-        self.plans[prefix, source.db, source.schema, source.table] = plan
+        self.prefix, self.event = prefix, event
+        self.events[prefix, (plan.database, plan.namespace, plan.table)] = event
 
 
 _MANY = 256
@@ -119,7 +144,7 @@ class DebeziumDecoder:
             return [skipped(message, "tombstone")]
         topic = self._topics.get(message.topic)
         if topic is None:
-            topic = self._topics[message.topic] = _Topic()
+            topic = self._topics[message.topic] = _Topic(message.topic)
         else:
             try:
                 change = self._as_before(topic, message, value)
@@ -134,72 +159,79 @@ class DebeziumDecoder:
 
     def _as_before(self, topic: _Topic, message: Message, value: bytes) -> Change | None:
         """The change of a message like those before it, None if it is another one."""
-        prefix = topic.prefix
-        if prefix and not value.startswith(prefix):
-            found = topic.known_prefix(value)
-            if found is None:
+        if topic.prefix:
+            body = topic.body(value)
+            if body is None:
                 return None
-            prefix = found
-        if prefix:
-            if value[-1] != _BRACE:
+            value = body
+        event = topic.event
+        if event is None:
+            event = topic.other_event(value)
+            if event is None:
                 return None
-            value = value[len(prefix) : -1]
-        envelope = _envelope(value)
-        operation = _ROWS.get(envelope.op)
-        source = _source(envelope.source)
-        if operation is None or source is None:
+        try:
+            told = event.decode(value)
+            source = told.source or topic.fallback
+            plan = event.plan
+            fits = (
+                plan.table == source.table
+                and plan.database == source.db
+                and plan.namespace == source.schema
+            )
+        except ValueError:
+            fits = False
+        if not fits:
+            event = topic.other_event(value)
+            if event is None:
+                return None
+            told = event.decode(value)
+            source, plan = told.source or topic.fallback, event.plan
+        operation = _ROWS.get(told.op)
+        if operation is None or not plan.fits_key(message.key):
             return None
-        plan = topic.plan
-        if (
-            plan is None
-            or plan.table != source.table
-            or plan.database != source.db
-            or plan.namespace != source.schema
-            or prefix is not topic.prefix
-        ):
-            plan = topic.plans.get((prefix, source.db, source.schema, source.table))
-            if plan is None:
-                return None
-            topic.plan = plan
-        if not plan.fits_key(message.key):
-            return None
-        return self._change(message, plan, envelope, source, operation)
+        return self._change(message, event, value, told, source, operation)
 
     def _change(
-        self,
-        message: Message,
-        plan: RowPlan,
-        envelope: Envelope,
-        source: Source,
-        operation: str,
+        self, message: Message, event: Event, body: bytes, told: Any, source: Any, operation: str
     ) -> Change:
         """The change of a row event.
+
+        Args:
+            message: where it came from.
+            event: how it was read.
+            body: its JSON without schema.
+            told: what was read.
+            source: its source block.
+            operation: what happened to the row.
 
         Raises:
             ValueError: a value is not as the plan expects.
             Refusal: it cannot be taken.
         """
-        rank, head, moved = 1, EXTRA, None
+        plan = event.plan
+        head, rank, moved, before, after = EXTRA, 1, None, told.before, None
+        tail = event.tail(body, told)
         if operation == "delete":
-            before, after = self._deleted(message, plan, envelope), None
+            before = self._deleted(message, plan, before)
             if message.headers:
-                new_key = self._header(message, plan, "__debezium.newkey")
-                if new_key is not None:
-                    # The delete and the insert of a key change stand at one position.
-                    rank, head = 0, b'{"debezium_newkey":' + _json(new_key) + b',"debezium":{'
+                head, rank = self._left(message, plan)
         else:
-            before, after = self._images(plan, envelope)
+            after = told.after
+            if after is None:
+                raise Refusal("shape", f"op {told.op!r} without a row in `after`")
+            after = plan.after(after)
+            if before is not None:
+                before = plan.before(before)
+                if plan.key_only:
+                    before = plan.only_key(before)
             if operation == "insert" and message.headers:
                 moved = self._header(message, plan, "__debezium.oldkey")
                 if moved is not None:
-                    operation, head = "update", b'{"debezium_oldkey":true,"debezium":{'
+                    operation, head = "update", MOVED
         sequence = sequence_of(source)
         full_row = False
         if operation == "read" or source.snapshot not in STREAMING:
             operation, full_row = self._snapshot(operation, source, sequence)
-        transaction = None if source.txId is None else str(source.txId)
-        if len(envelope.transaction) > _NULL_LENGTH:
-            transaction = _transaction(envelope.transaction).id
         return Change(
             operation,
             plan.schema,
@@ -213,22 +245,20 @@ class DebeziumDecoder:
             None,
             moved,
             source_time(source) if source.ts_us is None else source.ts_us,
-            transaction,
+            _transaction_id(told, source),
             None,
-            _carried(head, envelope),
+            _carried(head, tail) if told.source is not None else None,
         )
 
-    def _images(self, plan: RowPlan, envelope: Envelope) -> tuple[Any, Any]:
-        """The row before and after an insert or update."""
-        row = plan.decode_after(envelope.after)
-        if row is None:
-            raise Refusal("shape", f"op {envelope.op!r} without a row in `after`")
-        after = plan.after(row)
-        row = plan.decode_before(envelope.before)
-        if row is None:
-            return None, after
-        before = plan.before(row)
-        return plan.only_key(before) if plan.key_only else before, after
+    def _left(self, message: Message, plan: RowPlan) -> tuple[bytes, int]:
+        """How `extra` of a delete begins, and its rank: it may be half of a change of the key.
+
+        Both halves stand at one position, the delete first.
+        """
+        new_key = self._header(message, plan, "__debezium.newkey")
+        if new_key is None:
+            return EXTRA, 1
+        return LEFT + to_json(new_key) + b',"debezium":{', 0
 
     def _snapshot(
         self, operation: str, source: Source, sequence: tuple[int, ...] | None
@@ -241,12 +271,11 @@ class DebeziumDecoder:
         streamed = source.snapshot in STREAMING
         return operation, not streamed and self._oldest and is_postgresql(source)
 
-    def _deleted(self, message: Message, plan: RowPlan, envelope: Envelope) -> Any:
+    def _deleted(self, message: Message, plan: RowPlan, row: Any) -> Any:
         """The image of a deleted row: what can be trusted of it, at least its key."""
-        row = plan.decode_before(envelope.before)
         if row is None:
             if message.key is None:
-                raise Refusal("key", "a delete has neither a row in `before` nor a message key")
+                raise Refusal("key", NO_ROW)
             return plan.row_of_key(plan.key_of(payload_of(message.key, plan.shape.prefix)))
         before = plan.before(row)
         if not plan.key_only:
@@ -269,29 +298,42 @@ class DebeziumDecoder:
 
     def _settle(self, topic: _Topic, message: Message, value: bytes) -> Change:
         """The change of any message."""
+        check_json(value)
         opened = opening(value)
         if opened is None:
             return skipped(message, "tombstone")
         if not _is_row_event(opened):
             return control_change(message, bytes(opened.payload), opened.fields)
-        envelope = _envelope(opened.payload)
-        source = _source(envelope.source) or _source_by_topic(message.topic)
+        fields, body = opened.fields, bytes(opened.payload)
+        source = _source(fields.get("source", _NULL)) or topic.fallback
         if source.connector is None and source.table is None:
             raise Refusal("shape", FLATTENED)
-        if envelope.op == "t":
-            return _truncated(message, envelope, source)
-        operation = _ROWS.get(envelope.op)
+        op = msgspec.json.decode(fields["op"], type=str)
+        if op == "t":
+            return _truncated(message, fields, source)
+        operation = _ROWS.get(op)
         if operation is None:
-            raise Refusal("operation", f"op {envelope.op[:40]!r} is none of c, u, d, r, t and m")
-        rows = (envelope.after, envelope.before)
-        known = topic.plans.get((opened.prefix, source.db, source.schema, source.table))
-        plan = self._plans.plan(opened.schema, source, rows, message.key, known)
+            raise Refusal("operation", f"op {op[:40]!r} is none of c, u, d, r, t and m")
+        rows = (fields.get("after", _NULL), fields.get("before", _NULL))
+        if operation != "delete" and bytes(rows[0]) == b"null":
+            raise Refusal("shape", f"op {op!r} without a row in `after`")
+        known = topic.events.get((opened.prefix, (source.db, source.schema, source.table)))
+        plan = self._plans.plan(
+            opened.schema, source, rows, message.key, None if known is None else known.plan
+        )
+        block = bytes(fields.get("source", _NULL))
+        event = topic.layout(
+            plan, tuple(fields), () if block == b"null" else tuple(fields_of(block))
+        )
         try:
-            change = self._change(message, plan, envelope, source, operation)
+            told = event.decode(body)
+            change = self._change(message, event, body, told, source, operation)
+        except Refusal as refusal:
+            raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
         except (ValueError, ArithmeticError, RecursionError) as error:
-            raise _explained(plan, rows, error) from None
+            raise plan.explain(rows, error) from None
         if opened.whole:
-            topic.learn(opened.prefix, source, plan)
+            topic.learn(opened.prefix, event)
         return change
 
 
@@ -331,7 +373,9 @@ def _source_by_topic(topic: str) -> Source:
     return Source(db=parts[-2] if len(parts) > 1 else None, table=parts[-1])
 
 
-def _truncated(message: Message, envelope: Envelope, source: Source) -> Change:
+def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Change:
+    names = [name for name in fields if name not in ("before", "after")]
+    tail = b",".join(b"%b:%b" % (to_json(name), bytes(fields[name])) for name in names)
     sequence = sequence_of(source)
     return Change(
         "truncate",
@@ -340,48 +384,21 @@ def _truncated(message: Message, envelope: Envelope, source: Source) -> Change:
         sequence=sequence,
         source_time=source_time(source),
         transaction=None if source.txId is None else str(source.txId),
-        extra=_carried(EXTRA, envelope),
+        extra=_carried(EXTRA, tail) if source.connector is not None else None,
     )
 
 
-def _explained(plan: RowPlan, rows: tuple[Raw, Raw], error: Exception) -> Refusal:
-    """The refusal for the first row that the plan cannot read."""
-    for row, decode, image in zip(
-        rows, (plan.decode_after, plan.decode_before), (plan.after, plan.before), strict=True
-    ):
-        try:
-            found = decode(row)
-            if found is not None:
-                image(found)
-        except (ValueError, ArithmeticError, RecursionError, Refusal) as fault:
-            return plan.explain(row, fault)
-    return error if isinstance(error, Refusal) else json_refusal(error)
+def _transaction_id(told: Any, source: Any) -> str | None:
+    """The id in the transaction block, else the one that PostgreSQL's source block has."""
+    if told.transaction is not None and len(told.transaction) > _NULL_LENGTH:
+        found: str | None = _transaction(told.transaction).id
+        return found
+    return None if source.txId is None else str(source.txId)
 
 
-def _carried(head: bytes, envelope: Envelope) -> bytes | None:
+def _carried(head: bytes, tail: bytes) -> bytes:
     """The fields of the envelope that a Debezium target carries on, as they were sent."""
-    source = envelope.source
-    if len(source) == _NULL_LENGTH:
-        return None
-    extra = b"".join(
-        (
-            head,
-            b'"source":',
-            source,
-            b',"transaction":',
-            envelope.transaction,
-            b',"ts_ms":',
-            envelope.ts_ms,
-            b',"ts_us":',
-            envelope.ts_us,
-            b',"ts_ns":',
-            envelope.ts_ns,
-            b"}}",
-        )
-    )
+    extra = b"".join((head, tail, b"}}"))
     if not extra.isascii():
         extra.decode()  # bytes that are no UTF-8 must not reach the lake
     return extra
-
-
-_json = msgspec.json.encode

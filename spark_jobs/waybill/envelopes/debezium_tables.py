@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.envelopes.debezium_values import Marks
-from waybill.envelopes.debezium_writing import Writing, Writings
+from waybill.envelopes.debezium_writing import Writing, Writings, structure
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -34,17 +34,20 @@ class TablePlan:
         self.schema = schema
         self.settings = settings
         writings = Writings(settings, schema.dialect)
-        self.writings = [writings.of(column) for column in schema.columns]
         marks = Marks(settings.unavailable, settings.binary)
-        plain = [
-            self._stand_in(column.type.kind, writing, marks)
-            for column, writing in zip(schema.columns, self.writings, strict=True)
-        ]
+        self.writings, self.stand_ins = [], []
+        for column in schema.columns:
+            writing = writings.of(column)
+            encoded = writing.connect["type"] == "bytes" or column.type.kind == "bytes"
+            mark = (marks.bytes if encoded else marks.text)[0]
+            self.writings.append(_guarded(writing, mark, marks.raw))
+            # With a schema only columns of text or bytes can hold the placeholder; others are left
+            # out of the row and of its schema, which tells them from null as well.
+            able = writing.textual or not settings.schemas
+            self.stand_ins.append(mark if able else UNSET)
         names = schema.names
-        self.after = _row_maker(names, self.writings, plain)
+        self.after = _row_maker(names, self.writings, self.stand_ins)
         self.before = _row_maker(names, self.writings, [UNSET] * len(names))
-        self.stand_ins = plain
-        self.marks = tuple(to_json(mark)[1:-1] for mark in (*marks.text, *marks.bytes))
         self.key_of_row: Callable[[Any], Any] | None = None
         if schema.key:
             self._compile_key(schema)
@@ -63,8 +66,10 @@ class TablePlan:
         writings = [self.writings[n] for n in numbers]
         names = tuple(schema.names[n] for n in numbers)
         row = _row_struct(names)
+        told = " and ".join(f"r.f{n} is not U" for n in numbers)
         self.key_of_row = _compiled(
-            f"lambda r: Row({', '.join(f'r.f{n}' for n in numbers)})", {"Row": row}
+            f"lambda r: Row({', '.join(f'r.f{n}' for n in numbers)}) if {told} else None",
+            {"Row": row},
         )
         self.key_of_key = _row_maker(names, writings, [UNSET] * len(names))
         self.key_changed = _compiled(
@@ -76,45 +81,29 @@ class TablePlan:
         values = [f"k.f{chosen[n]}" if n in chosen else "U" for n in range(len(schema.names))]
         self.row_of_key = _compiled(f"lambda k: Image({', '.join(values)})", {"Image": image})
 
-    def _stand_in(self, kind: str, writing: Writing, marks: Marks) -> Any:
-        """What stands for a value that was not sent in an after image.
+    def explain(self, images: tuple[Any, ...], error: Exception) -> Refusal:
+        """The refusal for images that cannot be written; names the column."""
+        for image in images:
+            found = None if image is None else self._explained(image)
+            if found is not None:
+                return found
+        return Refusal("encoding", f"a row cannot be written: {error}")
 
-        With a schema only columns of text or bytes can hold the placeholder; others are left out
-        of the row and of its schema, which tells them from null as well.
-        """
-        if writing.textual:
-            encoded = writing.connect["type"] == "bytes" or kind == "bytes"
-            return (marks.bytes if encoded else marks.text)[0]
-        return UNSET if self.settings.schemas else marks.text[0]
-
-    def explain(self, image: Any, error: Exception) -> Refusal:
-        """The refusal for an image that cannot be written; names the column."""
+    def _explained(self, image: Any) -> Refusal | None:
         for i, (name, writing) in enumerate(zip(self.schema.names, self.writings, strict=True)):
             value = getattr(image, f"f{i}")
-            if value is None or value is UNSET or writing.convert is None:
+            if value is None or value is UNSET:
                 continue
             try:
-                writing.convert(value)
+                if writing.convert is not None:
+                    writing.convert(value)
+                elif value == writing.mark:
+                    taken(value)
             except Refusal as refusal:
                 return Refusal("encoding", f"column {name!r}: {refusal.sentence}")
             except (ValueError, ArithmeticError, RecursionError) as fault:
                 return Refusal("encoding", f"column {name!r}: {fault}")
-        return Refusal("encoding", f"a row cannot be written: {error}")
-
-    def check_marks(self, image: Any) -> None:
-        """Refuse a row in which a value looks like the placeholder.
-
-        Raises:
-            Refusal: kind `encoding`; a reader would take the value for one that was not sent.
-        """
-        for i, stand_in in enumerate(self.stand_ins):
-            value = getattr(image, f"f{i}")
-            if value == self.settings.unavailable or (value == stand_in and value is not UNSET):
-                sentence = (
-                    f"column {self.schema.names[i]!r} holds the text that stands for values that "
-                    "were not sent: set `unavailable` to another text"
-                )
-                raise Refusal("encoding", sentence)
+        return None
 
     # Connect schemas
 
@@ -140,6 +129,39 @@ class TablePlan:
         return {"type": "struct", "fields": fields, "optional": False, "name": name}
 
 
+def taken(_value: Any) -> Any:
+    """Refuse a value that looks like the placeholder: a reader would take it for not sent.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(
+        "a value is the text that stands for values that were not sent: "
+        "set `unavailable` to another text"
+    )
+
+
+def _guarded(writing: Writing, mark: str, raw: frozenset[str]) -> Writing:
+    """A writing that gives no value which looks like the placeholder."""
+    convert = writing.convert
+    if convert is None:
+        return writing._replace(mark=mark)
+    if convert is structure:
+
+        def write_raw(text: str) -> Any:
+            return taken(text) if text.replace(" ", "") in raw else structure(text)
+
+        return writing._replace(convert=write_raw)
+    if not writing.textual:
+        return writing
+
+    def write(text: str) -> Any:
+        value = convert(text)
+        return taken(value) if value == mark else value
+
+    return writing._replace(convert=write)
+
+
 @lru_cache(maxsize=5000)
 def _row_struct(names: tuple[str, ...]) -> type[Any]:
     """A struct that is written as a row; columns that are left out are not written."""
@@ -155,13 +177,16 @@ def _row_maker(
     names: tuple[str, ...], writings: list[Writing], absent: list[Any]
 ) -> Callable[[Any], Any]:
     """The function from an image to what is written of it."""
-    scope: dict[str, Any] = {"Row": _row_struct(names)}
+    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken}
     loads, values = [], []
     for i, (writing, stand_in) in enumerate(zip(writings, absent, strict=True)):
         loads.append(f"    v{i} = i.f{i}\n")
         scope[f"a{i}"], scope[f"c{i}"] = stand_in, writing.convert
         if writing.convert is None:
-            values.append(f"v{i}" if stand_in is UNSET else f"(a{i} if v{i} is U else v{i})")
+            # Nearly every text differs from the placeholder in its length, so this is cheap.
+            scope[f"m{i}"] = writing.mark
+            value = f"v{i} if v{i} != m{i} else taken(v{i})"
+            values.append(value if stand_in is UNSET else f"(a{i} if v{i} is U else {value})")
             continue
         value = f"c{i}(v{i})"
         if writing.integer:

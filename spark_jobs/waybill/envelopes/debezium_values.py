@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.values import (
     MAX_DIGITS,
@@ -52,12 +52,12 @@ class VariableScale(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Geometry(msgspec.Struct, gc=False):
-    """A geometric value: well-known binary and its reference system."""
+    """A geometric value: well-known binary and its reference system; points tell x and y too."""
 
-    wkb: str | None = None
-    srid: int | None = None
-    x: float | None = None
-    y: float | None = None
+    x: Raw | UnsetType = UNSET
+    y: Raw | UnsetType = UNSET
+    wkb: str | UnsetType | None = UNSET
+    srid: int | UnsetType | None = UNSET
 
 
 # Exact numbers
@@ -243,13 +243,14 @@ _SRID_FLAG = 0x20000000
 
 def geometry_text(value: Geometry) -> str:
     """Base64 of the well-known binary, with the reference system in it (EWKB) where one is told."""
-    if value.wkb is None:
-        if value.x is None or value.y is None:
+    if not value.wkb:
+        if value.x is UNSET or value.y is UNSET:
             raise ValueError("a geometry without binary form")
-        data = struct.pack("<BIdd", 1, 1, value.x, value.y)
+        point = float(bytes(value.x)), float(bytes(value.y))
+        data = struct.pack("<BIdd", 1, 1, *point)
     else:
         data = base64_bytes(value.wkb)
-    return base64_text(_with_srid(data, value.srid))
+    return base64_text(_with_srid(data, value.srid or None))
 
 
 def _with_srid(data: bytes, srid: int | None) -> bytes:

@@ -8,23 +8,19 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.envelopes.debezium_blocks import Blocks, block_types, shape_of
-from waybill.envelopes.debezium_control import CONTROL
+from waybill.envelopes.debezium_control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium_tables import TablePlan, to_json
 from waybill.envelopes.debezium_writing import UNDECLARED
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.envelopes.debezium_settings import DebeziumWriteSettings
     from waybill.records import Change, TableSchema
 
 _ROWS = {"read": "r", "insert": "c", "upsert": "c", "update": "u", "delete": "d"}
 _CAPABILITY = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
-_EXTRA = b'{"debezium":{'
-_MOVED = b'{"debezium_oldkey":true,"debezium":{'
-_LEFT = b'{"debezium_newkey":'
+_EXTRA_LENGTH = len(EXTRA)
 _NULL = b"null"
 
 
@@ -87,11 +83,12 @@ class DebeziumEncoder:
         if table.hides_types:
             losses.append("types")
         extra = change.extra
-        if extra is None or not extra.startswith(b'{"debezium_', 0, 11):
-            ours = extra is not None and extra.startswith(_EXTRA)
-            fields = extra[len(_EXTRA) : -2] if ours and extra else table.blocks(change)
+        if extra is not None and extra.startswith(EXTRA):
+            fields = extra[_EXTRA_LENGTH:-2]
+        elif extra is not None and extra.startswith((MOVED, LEFT)):
+            return self._half_of_move(change, table, extra)
         else:
-            return self._half_of_move(change, table, extra, op)
+            fields = table.blocks(change, op)
         if op == "d":
             return self._deleted(table, change.before, fields, None)
         if op == "u" and self._moves(table, change):
@@ -118,11 +115,18 @@ class DebeziumEncoder:
         """One row event."""
         if after is None and op != "d":
             raise Refusal("encoding", f"an op {op} without a row after the change")
-        old, old_row = self._image(table, table.before, before)
-        new, new_row = self._image(table, table.after, after)
-        value = b"".join(
-            (b'{"before":', old, b',"after":', new, b",", fields, b',"op":"', _OPS[op], b'"}')
-        )
+        old_row = new_row = None
+        old = new = _NULL
+        try:
+            if before is not None:
+                old_row = table.before(before)
+                old = to_json(old_row)
+            if after is not None:
+                new_row = table.after(after)
+                new = to_json(new_row)
+        except (ValueError, ArithmeticError, RecursionError, Refusal) as error:
+            raise table.explain((after, before), error) from None
+        value = b"".join((b'{"before":', old, b',"after":', new, b",", fields, b"}"))
         if self.settings.schemas:
             value = self._wrapped(table, value, after, fields)
         key = None
@@ -130,24 +134,10 @@ class DebeziumEncoder:
             key = self._key(table, table.key_of_row(old_row if op == "d" else new_row))
         return Encoded(key, value, headers)
 
-    def _image(self, table: _Table, make: Callable[[Any], Any], image: Any) -> tuple[bytes, Any]:
-        """An image as JSON, and the struct it was made of."""
-        if image is None:
-            return _NULL, None
-        try:
-            row = make(image)
-            written = to_json(row)
-        except (ValueError, ArithmeticError, RecursionError, Refusal) as error:
-            raise table.explain(image, error) from None
-        for mark in table.marks:
-            if mark in written:
-                table.check_marks(image)
-        return written, row
-
     def _key(self, table: _Table, key: Any) -> bytes:
-        written = to_json(key)
-        if UNSET in [getattr(key, field) for field in key.__struct_fields__]:
+        if key is None:
             raise Refusal("encoding", "a key column is not in the row, so there is no message key")
+        written = to_json(key)
         if self.settings.schemas:
             return b"".join((b'{"schema":', table.key_schema, b',"payload":', written, b"}"))
         return written
@@ -164,12 +154,8 @@ class DebeziumEncoder:
         blocks = shape_of(fields)
         schema = table.envelopes.get((left_out, blocks))
         if schema is None:
-            types = [
-                table.row_schema("before"),
-                table.row_schema("after", left_out),
-                *block_types(blocks),
-                {"type": "string", "optional": False, "field": "op"},
-            ]
+            rows = [table.row_schema("before"), table.row_schema("after", left_out)]
+            types = [*rows, *block_types(blocks)]
             name = f"{table.name}.Envelope"
             schema = table.envelopes[left_out, blocks] = to_json(
                 {"type": "struct", "fields": types, "optional": False, "name": name, "version": 2}
@@ -211,9 +197,11 @@ class DebeziumEncoder:
         if before is None:
             before = table.row_of_key(old_key)
         old, new = self._header_key(table, old_key), self._header_key(table, new_key)
-        messages = self._deleted(table, before, fields, [("__debezium.newkey", new)])
-        headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
-        return [*messages, self._row(table, "c", None, change.after, fields, headers)]
+        headers: list[tuple[str, bytes | None]] = [("__debezium.newkey", new)]
+        messages = self._deleted(table, before, _with_op(fields, b"d"), headers)
+        headers = [("__debezium.oldkey", old)]
+        inserted = self._row(table, "c", None, change.after, _with_op(fields, b"c"), headers)
+        return [*messages, inserted]
 
     def _header_key(self, table: _Table, key: Any) -> bytes:
         try:
@@ -221,12 +209,12 @@ class DebeziumEncoder:
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise Refusal("encoding", f"a key cannot be written: {error}") from None
 
-    def _half_of_move(self, change: Change, table: _Table, extra: bytes, op: str) -> list[Encoded]:
+    def _half_of_move(self, change: Change, table: _Table, extra: bytes) -> list[Encoded]:
         """One of the two events that Debezium made of a change of the key."""
-        if extra.startswith(_MOVED):
+        if extra.startswith(MOVED):
             old = self._header_key(table, change.moved_from)
             headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
-            fields = extra[len(_MOVED) : -2]
+            fields = extra[len(MOVED) : -2]
             return [self._row(table, "c", None, change.after, fields, headers)]
         left = msgspec.json.decode(extra, type=_Left)
         new_key = msgspec.json.decode(left.debezium_newkey, type=change.schema.Key)
@@ -240,9 +228,9 @@ class DebeziumEncoder:
         operation, extra = change.operation, change.extra
         table = self._table(change.schema)
         if operation == "truncate":
-            ours = extra is not None and extra.startswith(_EXTRA)
-            fields = extra[len(_EXTRA) : -2] if ours and extra else table.blocks(change)
-            value = b'{"before":null,"after":null,' + fields + b',"op":"t"}'
+            ours = extra is not None and extra.startswith(EXTRA)
+            fields = extra[_EXTRA_LENGTH:-2] if ours and extra else table.blocks(change, "t")
+            value = b'{"before":null,"after":null,' + fields + b"}"
             if self.settings.schemas:
                 value = self._wrapped(table, value, None, fields)
             return [Encoded(None, value)]
@@ -276,11 +264,17 @@ class DebeziumEncoder:
         if operation == "ddl":
             told = {"databaseName": schema.database, "schemaName": schema.schema}
             tail = to_json({**told, "ddl": change.ddl_text, "tableChanges": []})
-            return b"{" + table.blocks(change) + b"," + tail[1:]
+            return b"{" + table.blocks(change, None) + b"," + tail[1:]
         return None
 
 
-_OPS = {op: op.encode() for op in _ROWS.values()}
+def _with_op(fields: bytes, op: bytes) -> bytes:
+    """The fields of an envelope with another `op`; quotes in texts are escaped, so this is it."""
+    at = fields.rindex(_OP) + len(_OP)
+    return fields[:at] + op + fields[at + 1 :]
+
+
+_OP = b'"op":"'
 
 
 def _schemaless(payload: bytes) -> bytes:

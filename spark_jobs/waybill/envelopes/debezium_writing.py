@@ -52,12 +52,14 @@ class Writing(NamedTuple):
         textual: whether the JSON value is a string that could be any text, so that the placeholder
             may stand in its place.
         integer: whether digits without sign may be written by `int` directly.
+        mark: the placeholder, which no text of the column may be.
     """
 
     connect: dict[str, Any]
     convert: Convert | None = None
     textual: bool = False
     integer: bool = False
+    mark: str = ""
 
 
 class Writings:
@@ -93,7 +95,7 @@ class Writings:
         if self.dialect not in ("json", "connect"):
             return None
         if source.startswith("{"):
-            return Writing(msgspec.json.decode(source), _structure)
+            return Writing(msgspec.json.decode(source), structure)
         name, _, allowed = source.partition("(")
         if name in (ENUM, ENUM_SET):
             parameters = {"parameters": {"allowed": allowed[:-1]}} if allowed else {}
@@ -319,7 +321,8 @@ def _geometry(text: str) -> dict[str, Any]:
     return {"wkb": base64_text(data), "srid": srid}
 
 
-def _structure(text: str) -> Raw:
+def structure(text: str) -> Raw:
+    """JSON text as the JSON value that it is."""
     # Written between other JSON as it is, so it has to be exactly one JSON value.
     data = text.encode()
     msgspec.json.decode(data)
@@ -362,7 +365,7 @@ _GEOMETRY = [
 ]
 UNDECLARED = {
     "number": Writing({"type": "string"}, json_number, integer=True),
-    "structure": Writing({"type": "string"}, _structure),
+    "structure": Writing({"type": "string"}, structure),
     VARIABLE: _VARIABLE,
 }
 """Columns of messages without schema, written as they came where there is none again."""
