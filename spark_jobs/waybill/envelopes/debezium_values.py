@@ -250,7 +250,7 @@ def geometry_text(value: Geometry) -> str:
         data = struct.pack("<BIdd", 1, 1, *point)
     else:
         data = base64_bytes(value.wkb)
-    return base64_text(_with_srid(data, value.srid or None))
+    return base64_text(_with_srid(data, None if value.srid is UNSET else value.srid))
 
 
 def _with_srid(data: bytes, srid: int | None) -> bytes:
