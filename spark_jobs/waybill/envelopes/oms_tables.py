@@ -97,7 +97,7 @@ class OmsTable:
             forbid_unknown_fields=True,
             gc=False,
         )
-        self.build = _builder(self.notations, self.schema.Image)
+        self.build, self.build_pair = _builders(self.notations, self.schema.Image)
         self.count = _counter(self.notations)
         fields = set(shape.fields)
         self.fast = {"allMetaData", "recordType"} <= fields <= {
@@ -170,11 +170,12 @@ class OmsTable:
                 return None
         elif after is None or (before is not None and operation != "update"):
             return None
-        build = self.build
-        if before is not None:
-            before = build(before)
-        if after is not None:
-            after = build(after)
+        if before is None:
+            after = self.build(after)
+        elif after is None:
+            before = self.build(before)
+        else:
+            before, after = self.build_pair(before, after)
         meta = record.allMetaData
         sequence = meta.storeDataSequence
         time = seconds(meta.timestamp)
@@ -242,30 +243,44 @@ def seconds(timestamp: str | None) -> int | None:
     return number * 1_000_000
 
 
-def _builder(notations: list[Notation], image: type[Any]) -> Callable[[Any], Any]:
-    """A function from a decoded row to its image."""
-    lines, names, readers = [], [], {}
+def _builders(
+    notations: list[Notation], image: type[Any]
+) -> tuple[Callable[[Any], Any], Callable[[Any, Any], tuple[Any, Any]]]:
+    """Functions from one decoded row to its image, and from the two rows of an update to theirs.
+
+    The second spares the columns that the update did not change.
+    """
+    names: dict[str, Any] = {"Image": image}
+    one: list[str] = []
+    two: list[str] = []
     for i, notation in enumerate(notations):
-        names.append(f"v{i}")
         if notation.read is not None:
-            readers[f"c{i}"] = notation.read
-        lines += {
-            "integer": [f"v{i} = row.f{i}", f"if v{i} is not None: v{i} = str(v{i})"],
-            "number": [
-                f'v{i} = str(row.f{i}, "ascii")',
-                f"v{i} = c{i}(v{i})"
-                if notation.read is not _plain
-                else f"if not v{i}.isdecimal(): v{i} = c{i}(v{i})",
-            ],
-        }.get(
-            notation.wire,
-            [f"v{i} = row.f{i}"]
-            + ([f"if v{i} is not None: v{i} = c{i}(v{i})"] if notation.read else []),
-        )
-    arguments = ", ".join(names)
-    return function(
-        "build(row)", [*lines, f"return Image({arguments})"], {**readers, "Image": image}
+            names[f"c{i}"] = notation.read
+        taken = _taken(i, notation)
+        one += [f"v = row.f{i}", *taken, f"a{i} = v"]
+        two += [f"v = after.f{i}", f"w = before.f{i}", "same = v == w", *taken, f"a{i} = v"]
+        two += ["if not same:", "    v = w", *(f"    {line}" for line in taken), f"b{i} = v"]
+    after = ", ".join(f"a{i}" for i in range(len(notations)))
+    before = after.replace("a", "b")
+    return (
+        function("build(row)", [*one, f"return Image({after})"], names),
+        function(
+            "build_pair(before, after)",
+            [*two, f"return Image({before}), Image({after})"],
+            names,
+        ),
     )
+
+
+def _taken(i: int, notation: Notation) -> list[str]:
+    """Statements that turn what was decoded, `v`, into its canonical text."""
+    if notation.wire == "integer":
+        return ["if v is not None: v = str(v)"]
+    if notation.wire != "number":
+        return [] if notation.read is None else [f"if v is not None: v = c{i}(v)"]
+    # The digits of whole numbers are their text; what else there is needs a look.
+    test = "if not v.isdecimal(): " if notation.read is _plain else ""
+    return ['v = str(v, "ascii")', f"{test}v = c{i}(v)"]
 
 
 def _counter(notations: list[Notation]) -> Callable[[Any], int]:

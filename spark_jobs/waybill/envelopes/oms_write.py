@@ -14,9 +14,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import fill, function, gaps, picker
-from waybill.envelopes.oms_columns import Notation, notation_of
+from waybill.envelopes.oms_columns import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.oms_tables import database_of
 from waybill.envelopes.protocol import Encoded, Settings
+from waybill.envelopes.values import is_plain_number
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _RECORD_TYPES = {
     "update": b"UPDATE",
     "delete": b"DELETE",
 }
+_MAX_NAMES = 1_000
 _NULL = Raw(b"null")
 _json = msgspec.json.Encoder().encode
 
@@ -98,11 +100,12 @@ class _Table:
         notations = [notation_of(column.type) for column in schema.columns]
         size = len(notations)
         self.gaps = gaps(size)
-        self.wire = _writer(schema.names, notations)
+        self.wire, self.wire_pair = _writers(schema.names, notations)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         key_fields = schema.key_fields if schema.key else ()
         self.key_of = picker(key_fields)
-        self.values_of = _value_writer(key_fields, notations, schema)
+        self.value_of = _value_writer(key_fields, notations, schema)
+        self.names: dict[tuple[str | None, str | None], tuple[bytes, bytes]] = {}
         self.loses_schema = schema.schema is not None
         key = _json(SEPARATOR.join(schema.key)) if schema.key else b"null"
         self.template = (
@@ -125,17 +128,23 @@ class _Table:
                 raise Refusal("encoding", f"a {change.operation} without a row image")
             image = after = self._completed(after, before, "unchanged_columns", losses)
             before = self._before(change, losses) if kind == b"UPDATE" else None
+        if before is not None and after is not None:
+            before, after = self.wire_pair(before, after)
+        elif after is not None:
+            after = self.wire(after)
+        else:
+            before = self.wire(before)
         key = self.no_key
         value = b"null"
         if key is None:
             key = _json(self.key_of(image))
-            value = _json(SEPARATOR.join(self.values_of(image)))
+            value = _json(self.value_of(image))
         return Encoded(
             key,
             self._message(
                 change,
-                b"null" if before is None else _json(self.wire(before)),
-                b"null" if after is None else _json(self.wire(after)),
+                b"null" if before is None else _json(before),
+                b"null" if after is None else _json(after),
                 value,
                 kind,
                 losses,
@@ -166,7 +175,7 @@ class _Table:
         carried = _NOTHING
         if change.extra is not None:
             carried = _decode_extra(change.extra).oms or _NOTHING
-        schema, time, sequence = self.schema, change.source_time, change.sequence
+        time, sequence = change.source_time, change.sequence
         timestamp = b"null"
         if time is not None:
             timestamp = b'"%d"' % (time // 1_000_000)
@@ -183,24 +192,33 @@ class _Table:
             losses.append("transactions")
         if self.loses_schema:
             losses.append("schema_name")
-        db, db_type = schema.database, carried.dbType
+        known = self.names.get((carried.db, carried.dbType))
+        db, db_type = known or self._names(carried)
+        return self.template % (
+            before,
+            after,
+            carried.checkpoint,
+            value,
+            carried.source_identity,
+            db_type,
+            stated,
+            db,
+            timestamp,
+            carried.uniqueId,
+            kind,
+        )
+
+    def _names(self, carried: _Carried) -> tuple[bytes, bytes]:
+        """`db` and `dbType`: as they came from OMS if they name this database."""
+        db, db_type = self.schema.database, carried.dbType
         if carried.db is not None and database_of(carried.db, db_type) == db:
             db = carried.db
         elif db_type is None:
             db_type = "MYSQL"
-        return self.template % (
-            before,
-            after,
-            bytes(carried.checkpoint),
-            value,
-            bytes(carried.source_identity),
-            _json(db_type),
-            stated,
-            _json(db),
-            timestamp,
-            bytes(carried.uniqueId),
-            kind,
-        )
+        names = _json(db), _json(db_type)
+        if len(self.names) < _MAX_NAMES:
+            self.names[carried.db, carried.dbType] = names
+        return names
 
     def _before(self, change: Change, losses: list[str]) -> Any:
         """The row before an update; of a key change without it, the key at least."""
@@ -231,40 +249,66 @@ class _Table:
         return row
 
 
-def _writer(names: tuple[str, ...], notations: list[Notation]) -> Callable[[Any], Any]:
-    """A function from an image to the struct whose JSON is the row."""
+def _writers(
+    names: tuple[str, ...], notations: list[Notation]
+) -> tuple[Callable[[Any], Any], Callable[[Any, Any], tuple[Any, Any]]]:
+    """Functions from one image to the struct whose JSON is the row, and from two to theirs.
+
+    The second spares the columns that an update did not change.
+    """
     row = msgspec.defstruct(
         "Row",
         [(f"f{i}", Any, UNSET) for i in range(len(names))],
         rename={f"f{i}": name for i, name in enumerate(names)},
         gc=False,
     )
-    lines, writers = [], {}
+    helpers: dict[str, Any] = {"Row": row, "Raw": Raw, "plain": is_plain_number}
+    one: list[str] = []
+    two: list[str] = []
     for i, notation in enumerate(notations):
-        lines.append(f"v{i} = image.f{i}")
-        if notation.write is not None:
-            writers[f"c{i}"] = notation.write
-            lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
-    arguments = ", ".join(f"v{i}" for i in range(len(names)))
-    return function("wire(image)", [*lines, f"return Row({arguments})"], {**writers, "Row": row})
+        if notation.write is None:
+            one.append(f"a{i} = image.f{i}")
+            two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
+            continue
+        helpers[f"c{i}"] = notation.write
+        written = f"c{i}(v)"
+        if notation.write is write_number:
+            # Most are whole numbers, which need no pattern to be known.
+            whole = 'v.isdecimal() and v.isascii() and v[0] != "0"'
+            written = f"Raw(v) if ({whole}) or plain(v) is not None else c{i}(v)"
+        write = f"if v.__class__ is str: v = {written}"
+        one += [f"v = image.f{i}", write, f"a{i} = v"]
+        two += [f"v = after.f{i}", f"w = before.f{i}", "same = v == w", write, f"a{i} = v"]
+        two += ["if not same:", "    v = w", f"    {write}", f"b{i} = v"]
+    after = ", ".join(f"a{i}" for i in range(len(names)))
+    before = after.replace("a", "b")
+    return (
+        function("wire(image)", [*one, f"return Row({after})"], helpers),
+        function(
+            "wire_pair(before, after)", [*two, f"return Row({before}), Row({after})"], helpers
+        ),
+    )
 
 
 def _value_writer(
     fields: tuple[str, ...], notations: list[Notation], schema: TableSchema
-) -> Callable[[Any], list[str]]:
-    """A function that gives the key's values as `record_primary_value` spells them."""
-    writers = [notations[schema.index[name]].write for name in schema.key or ()]
+) -> Callable[[Any], str]:
+    """A function that gives `record_primary_value` of an image: the values as they are written."""
+    helpers: dict[str, Any] = {"join": SEPARATOR.join}
+    lines = []
+    for i, (field, name) in enumerate(zip(fields, schema.key or (), strict=True)):
+        lines.append(f'v{i} = image.{field} or ""')
+        write = notations[schema.index[name]].write
+        if write is write_boolean:
+            helpers[f"c{i}"] = _digit
+        elif write is not None and write is not write_number:
+            helpers[f"c{i}"] = write
+        if f"c{i}" in helpers:
+            lines.append(f"v{i} = c{i}(v{i})")
+    values = ", ".join(f"v{i}" for i in range(len(fields)))
+    result = values if len(fields) == 1 else f"join(({values}))"
+    return function("value(image)", [*lines, f"return {result}"], helpers)
 
-    def values(image: Any) -> list[str]:
-        found = []
-        for field, write in zip(fields, writers, strict=True):
-            text = getattr(image, field)
-            if text is None:
-                text = ""
-            elif write is not None:
-                written = write(text)
-                text = written if written.__class__ is str else str(written, "ascii")
-            found.append(text)
-        return found
 
-    return values
+def _digit(text: str) -> str:
+    return {"true": "1", "false": "0"}.get(text, text)
