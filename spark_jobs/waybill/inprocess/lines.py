@@ -9,6 +9,7 @@ import gzip
 import io
 import os
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -71,6 +72,8 @@ class OutputFile:
         self.path = Path(path)
         self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         self._stream: IO[bytes] | None = None
+        # Ctrl-C may come between opening and the caller's `with`: then `__exit__` never runs.
+        self._cleanup = weakref.finalize(self, self._beside.unlink, missing_ok=True)
 
     def __enter__(self) -> IO[bytes]:
         try:
