@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from datetime import date, timedelta
-from decimal import Decimal
 
 import msgspec
 import pytest
@@ -31,10 +30,12 @@ def base64_of(data: bytes) -> str:
 
 
 def decimals(precision: int, scale: int):
-    digits = st.integers(-(10**precision) + 1, 10**precision - 1)
-    return digits.map(
-        lambda n: f"{Decimal(n).scaleb(-scale):f}" if n else f"{Decimal(0):.{scale}f}"
-    )
+    def text(number: int) -> str:
+        figures = str(abs(number)).rjust(scale + 1, "0")
+        whole = f"{figures[:-scale]}.{figures[-scale:]}" if scale else figures
+        return f"-{whole}" if number < 0 else whole
+
+    return st.integers(-(10**precision) + 1, 10**precision - 1).map(text)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

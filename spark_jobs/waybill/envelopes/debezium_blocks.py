@@ -10,6 +10,8 @@ from waybill import __version__
 from waybill.envelopes.debezium_tables import to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.envelopes.debezium_settings import DebeziumWriteSettings
     from waybill.records import Change, TableSchema
 
@@ -66,13 +68,9 @@ Shape = tuple[tuple[str, Any], ...]
 """Names of a block, each with its Connect type or the shape of what is inside."""
 
 
-def shape_of(fields: bytes) -> Shape:
-    """What the schema of blocks depends on.
-
-    Args:
-        fields: source, transaction and times without the braces around them.
-    """
-    return _shape(msgspec.json.decode(b"{" + fields + b"}"))
+def shape_of(block: bytes) -> Shape:
+    """What the schema of a JSON object of blocks depends on."""
+    return _shape(msgspec.json.decode(block))
 
 
 def _shape(block: dict[str, Any]) -> Shape:
@@ -80,6 +78,26 @@ def _shape(block: dict[str, Any]) -> Shape:
         (name, _KNOWN.get(name) or (_shape(value) if type(value) is dict else _KINDS[type(value)]))
         for name, value in block.items()
     )
+
+
+def shape_check(shape: Shape) -> Callable[[bytes], Any]:
+    """A function that raises ValueError for JSON of another shape; fast where it is the same."""
+    check: Callable[[bytes], Any] = msgspec.json.Decoder(_shape_struct(shape)).decode
+    return check
+
+
+def _shape_struct(shape: Shape) -> type[Any]:
+    return msgspec.defstruct(
+        "Block",
+        [(f"f{i}", _checked_type(kind)) for i, (_, kind) in enumerate(shape)],
+        rename={f"f{i}": name for i, (name, _) in enumerate(shape)},
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+
+
+def _checked_type(kind: Any) -> Any:
+    return _shape_struct(kind) if isinstance(kind, tuple) else _JSON_TYPES[kind]
 
 
 def block_types(shape: Shape) -> list[dict[str, Any]]:
@@ -115,6 +133,14 @@ _KINDS: dict[type, str] = {
     bool: "boolean",
     float: "double",
     list: "array",
+}
+_JSON_TYPES: dict[str, Any] = {
+    "string": str | None,
+    "int64": int | None,
+    "int32": int | None,
+    "boolean": bool | None,
+    "double": float | None,
+    **dict.fromkeys(("array", "struct"), msgspec.Raw),
 }
 _FIXED: dict[str, dict[str, Any]] = {
     "op": {"type": "string", "optional": False, "field": "op"},

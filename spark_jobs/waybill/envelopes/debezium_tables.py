@@ -48,6 +48,8 @@ class TablePlan:
         names = schema.names
         self.after = _row_maker(names, self.writings, self.stand_ins)
         self.before = _row_maker(names, self.writings, [UNSET] * len(names))
+        absent = [f"i.f{i} is U" for i, stand in enumerate(self.stand_ins) if stand is UNSET]
+        self.lacks = _compiled(f"lambda i: {' or '.join(absent) or 'False'}", {})
         self.key_of_row: Callable[[Any], Any] | None = None
         if schema.key:
             self._compile_key(schema)

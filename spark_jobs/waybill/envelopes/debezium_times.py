@@ -17,6 +17,8 @@ _INFINITE_MILLIS = {count // 1000: text for count, text in _INFINITE.items()}
 _UNITS = {text: count for count, text in _INFINITE.items()}
 
 _POWERS: tuple[int, ...] = tuple(10**n for n in range(13))
+_FAR = 100_000_000
+"""Days from 1970 beyond which a timestamp may stand for infinity."""
 _EPOCH = 719_163
 _LAST_ORDINAL = date.max.toordinal()
 _DAY_SECONDS = 86_400
@@ -210,9 +212,9 @@ def millis_text(count: int) -> str:
     """
     seconds, fraction = divmod(count, 1000)
     days, second = divmod(seconds, _DAY_SECONDS)
+    if not -_FAR < days < _FAR and count in _INFINITE_MILLIS:
+        return _INFINITE_MILLIS[count]
     if fraction == 0:
-        if count in _INFINITE_MILLIS:
-            return _INFINITE_MILLIS[count]
         return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}"
     return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}.{fraction:03}"
 
@@ -221,10 +223,8 @@ def micros_text(count: int) -> str:
     """Text of `io.debezium.time.MicroTimestamp`, six digits of fraction."""
     seconds, fraction = divmod(count, 1_000_000)
     days, second = divmod(seconds, _DAY_SECONDS)
-    if days > 100_000_000 or days < -100_000_000:
-        infinite = _INFINITE.get(count)
-        if infinite is not None:
-            return infinite
+    if not -_FAR < days < _FAR and count in _INFINITE:
+        return _INFINITE[count]
     return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}.{fraction:06}"
 
 

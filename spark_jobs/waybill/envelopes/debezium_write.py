@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.debezium_blocks import Blocks, block_types, shape_of
+from waybill.envelopes.debezium_blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium_control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium_tables import TablePlan, to_json
 from waybill.envelopes.debezium_writing import UNDECLARED
@@ -15,6 +15,8 @@ from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.envelopes.debezium_settings import DebeziumWriteSettings
     from waybill.records import Change, TableSchema
 
@@ -47,12 +49,40 @@ class _Table(TablePlan):
     def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
         super().__init__(schema, settings)
         self.blocks = Blocks(schema, settings).of
-        self.envelopes: dict[Any, bytes] = {}
+        self._shape: Shape = ()
+        self._same_shape: Callable[[bytes], Any] | None = None
+        self._schemas: dict[tuple[int, ...], bytes] = {}
         # Without a schema a reader sees JSON's own types only.
         self.hides_types = not settings.schemas and any(
             column.type.kind not in _JSON_KINDS and column.source_type not in UNDECLARED
             for column in schema.columns
         )
+
+    def envelope_schema(self, left_out: tuple[int, ...], fields: bytes) -> bytes:
+        """The schema of a message, made once for every shape that occurs.
+
+        Args:
+            left_out: columns that the after image does not have.
+            fields: the fields of the envelope besides its images.
+        """
+        block = b"".join((b"{", fields, b"}"))
+        try:
+            same = self._same_shape is not None and self._same_shape(block) is not None
+        except ValueError:
+            same = False
+        if not same:
+            self._shape = shape_of(block)
+            self._same_shape = shape_check(self._shape)
+            self._schemas = {}
+        schema = self._schemas.get(left_out)
+        if schema is None:
+            rows = [self.row_schema("before"), self.row_schema("after", left_out)]
+            types = [*rows, *block_types(self._shape)]
+            name = f"{self.name}.Envelope"
+            schema = self._schemas[left_out] = to_json(
+                {"type": "struct", "fields": types, "optional": False, "name": name, "version": 2}
+            )
+        return schema
 
 
 _JSON_KINDS = ("unknown", "string", "boolean")
@@ -143,23 +173,15 @@ class DebeziumEncoder:
         return written
 
     def _wrapped(self, table: _Table, payload: bytes, after: Any, fields: bytes) -> bytes:
-        """A message with its schema, which is made once for every shape that occurs."""
+        """A message with its schema."""
         left_out: tuple[int, ...] = ()
-        if after is not None:
+        if after is not None and table.lacks(after):
             left_out = tuple(
                 i
                 for i, stand_in in enumerate(table.stand_ins)
                 if stand_in is UNSET and getattr(after, f"f{i}") is UNSET
             )
-        blocks = shape_of(fields)
-        schema = table.envelopes.get((left_out, blocks))
-        if schema is None:
-            rows = [table.row_schema("before"), table.row_schema("after", left_out)]
-            types = [*rows, *block_types(blocks)]
-            name = f"{table.name}.Envelope"
-            schema = table.envelopes[left_out, blocks] = to_json(
-                {"type": "struct", "fields": types, "optional": False, "name": name, "version": 2}
-            )
+        schema = table.envelope_schema(left_out, fields)
         return b"".join((b'{"schema":', schema, b',"payload":', payload, b"}"))
 
     # Deletes and changes of the key
