@@ -139,8 +139,8 @@ class Increment:
         """The schemas that the increment's changes refer to, by id."""
         if self.frame is None:
             return {}
-        rows = self.frame.where("outcome = 'schema'").select("extra").distinct().collect()
-        found = [TableSchema.from_json(row.extra) for row in rows]
+        rows = self.frame.where("outcome = 'schema'").select("extra").collect()
+        found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
         return {schema.id: schema for schema in sorted(found, key=lambda schema: schema.id)}
 
     def statements(self, operation: str) -> list[Statement]:

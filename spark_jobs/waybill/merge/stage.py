@@ -189,6 +189,7 @@ class _Merge:
         if refused:
             merge.refuse(merge.refused_changes(refused))
         if lacking:
+            plan.state.open_rows = True
             both = both.unionByName(self._completed(name, lacking, merge))
         plan.survey.moves -= len(refused)
         return both, len(refused)

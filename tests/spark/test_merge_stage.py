@@ -1,0 +1,374 @@
+"""The stage: branches, the gate, reruns, types, names, statements, and what it refuses to guess."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from waybill.errors import ConfigurationError, GateError, SchemaChangeError
+from waybill.merge.ledger import drop_held
+from waybill.merge.rules import Change
+from waybill.order import order_key
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+TABLE = schema("shop.t", {"id": "int64", "n": "int32"}, ("id",))
+
+
+def row(sequence, key, operation="insert", old=None, place=(0, 0), table=TABLE, **values):
+    """A row change; without sequence its place orders it."""
+    partition, offset = place
+    order = order_key(None if sequence is None else (sequence,), 1, partition, offset, 0)
+    image = None if operation in ("delete", "truncate") else {"id": str(key), **values}
+
+    def text(number):
+        return f'{{"id":"{number}"}}'
+
+    return change_row(
+        Change(
+            order,
+            operation,
+            "" if operation == "truncate" else text(key),
+            image,
+            None if old is None else text(old),
+            ("t", partition, offset, 0),
+        ),
+        table,
+    )
+
+
+def ddl(sequence, text, table=TABLE):
+    change = Change(order_key((sequence,), 1, 0, 0, 0), "ddl", place=("t", 0, 0, 0))
+    return change_row(change, table, ddl_text=text)
+
+
+def images(lake: Lake, qualified: str = "shop.t") -> list[dict[str, Any]]:
+    found = rows_of(lake, qualified).values()
+    return sorted((image for _, image in found), key=lambda image: image["id"])
+
+
+def step(lake: Lake, spec, batch: str, rows, schemas=(TABLE,)):
+    put(lake, batch, rows, list(schemas))
+    report = merge(lake, spec, batch)
+    let_pass(lake, batch)
+    return report
+
+
+def test_nothing_shows_before_the_gate_and_a_rerun_does_nothing(lake: Lake, migration) -> None:
+    spec = migration()
+    put(lake, "b1", [row(1, 1, n="1"), row(2, 1, "update", n="2")], [TABLE])
+    first = merge(lake, spec, "b1")
+    assert rows_of(lake, "shop.t") == {}
+    assert (first.rows_in, first.rows_out, first.superseded) == (2, 1, 1)
+    again = merge(lake, spec, "b1")
+    assert again.repeated
+    assert again.to_dict() | {"repeated": False, "seconds": 0} == first.to_dict() | {"seconds": 0}
+    let_pass(lake, "b1")
+    assert images(lake) == [{"id": "1", "n": "2"}]
+    assert merge(lake, spec, "b1").repeated
+    # Nothing new: a batch of its own, with no branch but its record.
+    empty = merge(lake, spec, "b2")
+    assert empty.rows_in == 0
+    assert empty.cursor["branches"] == {}
+    let_pass(lake, "b2")
+    assert images(lake) == [{"id": "1", "n": "2"}]
+
+
+def test_a_held_merge_stops_the_next_until_it_is_dropped(lake: Lake, migration) -> None:
+    spec = migration()
+    put(lake, "b1", [row(1, 1, n="1")], [TABLE])
+    merge(lake, spec, "b1")
+    put(lake, "b2", [row(2, 2, n="2")], [TABLE])
+    with pytest.raises(GateError, match="batch b1 is merged but has not passed the gate"):
+        merge(lake, spec, "b2")
+    # What was held is in the next batch again: the cursor has not moved.
+    report = merge(lake, spec, "b2", drop_held=True)
+    assert report.rows_in == 2
+    let_pass(lake, "b2")
+    assert images(lake) == [{"id": "1", "n": "1"}, {"id": "2", "n": "2"}]
+    drop_held(lake)
+    assert images(lake) == [{"id": "1", "n": "1"}, {"id": "2", "n": "2"}]
+
+
+def test_a_merge_killed_before_its_record_is_done_again(lake: Lake, migration, monkeypatch) -> None:
+    spec = migration()
+    step(lake, spec, "b0", [row(1, 1, n="1")])
+    put(lake, "b1", [row(2, 1, "update", n="2"), row(3, 3, n="3")], [TABLE])
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("waybill.merge.ledger.Ledger.record", killed)
+        with pytest.raises(KeyboardInterrupt):
+            merge(lake, spec, "b1")
+    assert lake.waiting(lake.merged("shop.t"), "merge")
+    # Another batch may come first: it clears away what is left.
+    report = merge(lake, spec, "b2")
+    assert report.rows_in == 2
+    let_pass(lake, "b2")
+    assert images(lake) == [{"id": "1", "n": "2"}, {"id": "3", "n": "3"}]
+    assert lake.waiting(lake.merged("shop.t"), "merge") == []
+    found = lake.last(lake.merged("shop.t"), "merge")
+    assert found is not None
+    assert found.cursor == {key: report.cursor[key] for key in ("after", "changes")}
+
+
+def test_values_of_every_type_are_exact(lake: Lake, migration) -> None:
+    types = {
+        "id": "int64",
+        "Id": "uint64",
+        "d": "decimal(38,10)",
+        "huge": "decimal(60,2)",
+        "any": "number",
+        "f": "float64",
+        "b": "bytes",
+        "flag": "boolean",
+        "day": "date",
+        "at": "timestamp",
+        "instant": "timestamptz",
+        "time": "time",
+        "_waybill_key": "string",
+        "a.b": "string",
+        "完成 `x` 'y' {z}": "string",
+    }
+    table = schema("shop.types", types, ("id",))
+    values = {
+        "Id": "18446744073709551615",
+        "d": "1234567890123456789012345678.1000000000",
+        "huge": f"{'9' * 58}.10",
+        "any": f"1{'0' * 400}",
+        "f": "-0.0",
+        "b": "AP8=",
+        "flag": "true",
+        "day": "-0043-03-15",
+        "at": "0001-01-01T00:00:00.000001",
+        "instant": "2024-03-31T01:30:00.123456Z",
+        "time": "-838:59:59.000",
+        "_waybill_key": "mine",
+        "a.b": "\u2028\u0000\\'\"",
+        "完成 `x` 'y' {z}": "",
+    }
+    nulls = dict.fromkeys(values)
+    rows = [row(1, 1, table=table, **values), row(2, 2, table=table, **nulls)]
+    step(lake, migration(), "b1", rows, [table])
+    # Once more through MERGE instead of the first append.
+    changed = [row(3, 2, "update", table=table, **values), row(4, 3, table=table, **values)]
+    report = step(lake, migration(), "b2", changed, [table])
+    assert report.rows_out == 2
+    frame = lake.read(lake.merged("shop.types"))
+    assert images(lake, "shop.types") == [{"id": str(i), **values} for i in (1, 2, 3)]
+    names = frame.columns[6:]
+    kinds = dict(frame.dtypes)
+    assert [kinds[name] for name in names] == [
+        *("bigint", "decimal(20,0)", "decimal(38,10)", "string", "string", "double", "binary"),
+        *("boolean", "date", "timestamp_ntz", "timestamp", "string", "string", "string", "string"),
+    ]
+    quoted = [f"cast(`{name}` AS string) AS c{i}" for i, name in enumerate(names)]
+    for found in frame.selectExpr(*quoted, "hex(b) AS bytes", "_waybill_key AS k").collect():
+        assert found.c1 == values["Id"]
+        assert found.c2 == values["d"]
+        assert (found.c3, found.c4) == (values["huge"], values["any"])
+        assert found.c5 == "-0.0"
+        assert found.bytes == "00FF"
+        assert found.c8 == "-0043-03-15"
+        assert found.c9 == "0001-01-01 00:00:00.000001"
+        assert found.c10 == "2024-03-31 01:30:00.123456"
+        assert found.c11 == "-838:59:59.000"
+        assert (found.c12, found.c13) == ("mine", values["a.b"])
+        assert found.k.startswith('{"id":"')
+
+
+def test_a_value_that_does_not_fit_is_refused_with_its_reason(lake: Lake, migration) -> None:
+    types = {"id": "int64", "n": "int32", "at": "timestamp"}
+    table = schema("shop.t", types, ("id",))
+    good = "2024-01-02T03:04:05"
+    rows = [
+        row(1, 1, table=table, n="1", at=good),
+        row(2, 1, "update", table=table, n="2147483648", at=good),
+        row(3, 2, table=table, n="1", at="infinity"),
+        row(4, 3, old=1, table=table, n="1.5", at=good),
+    ]
+    for entry, offset in zip(rows, range(4), strict=True):
+        entry["offset"] = offset
+    spec = migration()
+    report = step(lake, spec, "b1", rows, [table])
+    assert report.refused == {"column": 3}
+    assert images(lake) == [{"id": "1", "n": "1", "at": good}]
+    kept = lake.read(lake.log("merges")).where("kind = 'refused'").orderBy("offset").collect()
+    assert [(entry["offset"], entry.reason) for entry in kept] == [
+        (1, "column n is int in the lake and cannot hold '2147483648'"),
+        (2, "column at is timestamp_ntz in the lake and cannot hold 'infinity'"),
+        (3, "column n is int in the lake and cannot hold '1.5'"),
+    ]
+
+
+def test_a_declared_string_holds_what_its_type_cannot(lake: Lake, migration) -> None:
+    table = schema("shop.t", {"id": "int64", "at": "timestamp"}, ("id",))
+    spec = migration(tables={"shop.t": {"columns": {"at": "string"}}})
+    report = step(lake, spec, "b1", [row(1, 1, table=table, at="infinity")], [table])
+    assert report.refused == {}
+    assert images(lake) == [{"id": "1", "at": "infinity"}]
+
+
+def test_columns_come_widen_and_stop(lake: Lake, migration) -> None:
+    spec = migration()
+    wide = schema("shop.t", {"id": "int64", "n": "int64", "new": "decimal(10,2)"}, ("id",))
+    step(lake, spec, "b1", [row(1, 1, n="1")])
+    big = row(2, 2, table=wide, n="9007199254740993", new="1.10")
+    step(lake, spec, "b2", [big, row(3, 1, "update", n="5")], [TABLE, wide])
+    frame = lake.read(lake.merged("shop.t"))
+    assert dict(frame.dtypes)["n"] == "bigint"
+    found = {r.id: (r.n, r.new and str(r.new)) for r in frame.collect()}
+    assert found == {1: (5, None), 2: (9007199254740993, "1.10")}
+    narrow = schema("shop.t", {"id": "int64", "n": "date"}, ("id",))
+    put(lake, "b3", [row(4, 1, "update", table=narrow, n="2024-01-01")], [narrow])
+    with pytest.raises(SchemaChangeError, match=r"column n of shop\.t is bigint in the lake"):
+        merge(lake, spec, "b3")
+    assert lake.waiting(lake.log("merges"), "merge") == []
+
+
+def test_a_default_reaches_the_rows_of_before_and_those_that_come_late(
+    lake: Lake, migration
+) -> None:
+    spec = migration()
+    new = schema("shop.t", {"id": "int64", "n": "int32", "tier": "string"}, ("id",))
+    added = ddl(5, "ALTER TABLE shop.t ADD COLUMN tier VARCHAR(10) NOT NULL DEFAULT 'ba''sic'", new)
+    step(lake, spec, "b1", [row(1, 1, n="1")])
+    # The statement, before any row shows the column.
+    report = step(lake, spec, "b2", [added], [new])
+    assert report.skipped == {"ddl": 1}
+    assert images(lake)[0]["tier"] == "ba'sic"
+    step(lake, spec, "b3", [row(6, 2, table=new, n="2", tier=None), row(2, 3, n="3")], [TABLE, new])
+    assert images(lake) == [
+        {"id": "1", "n": "1", "tier": "ba'sic"},
+        {"id": "2", "n": "2", "tier": None},
+        {"id": "3", "n": "3", "tier": "ba'sic"},
+    ]
+    frame = lake.read(lake.merged("shop.t")).select("id", "tier").orderBy("id")
+    assert [tuple(r) for r in frame.collect()] == [(1, "ba'sic"), (2, None), (3, "ba'sic")]
+
+
+def test_a_statement_of_another_topic_and_an_undeclared_rename(lake: Lake, migration) -> None:
+    step(lake, migration(), "b1", [row(1, 1, n="1")])
+    spoken = ddl(5, "ALTER TABLE shop.t ADD COLUMN a INT DEFAULT 7")
+    spoken.update(table=None, schema_id=None)
+    step(lake, migration(), "b2", [spoken])
+    assert images(lake)[0]["a"] == "7"
+    renamed = ddl(6, "ALTER TABLE shop.t RENAME COLUMN n TO m")
+    put(lake, "b3", [renamed], [TABLE])
+    with pytest.raises(SchemaChangeError, match=r"column n of shop\.t was renamed to m: declare m"):
+        merge(lake, migration(), "b3")
+    spec = migration(tables={"shop.t": {"columns": {"m": "int32"}}})
+    assert merge(lake, spec, "b3").skipped == {"ddl": 1}
+
+
+def test_a_table_without_key_has_to_be_decided(lake: Lake, migration) -> None:
+    bare = schema("shop.log", {"line": "string"}, ())
+    entry = change_row(
+        Change(order_key((1,), 1, 0, 0, 0), "insert", "", {"line": "x"}, None, ("t", 0, 0, 0)), bare
+    )
+    put(lake, "b1", [entry, row(2, 1, n="1")], [bare, TABLE])
+    with pytest.raises(ConfigurationError, match=r"1 changes of shop\.log have no key"):
+        merge(lake, migration(), "b1")
+    report = merge(lake, migration(tables={"shop.log": {"key": []}}), "b1")
+    assert report.skipped == {"no key": 1}
+    let_pass(lake, "b1")
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert list(lake.merged_tables()) == ["shop.t"]
+
+
+def test_a_changed_key_has_to_be_decided(lake: Lake, migration) -> None:
+    step(lake, migration(), "b1", [row(1, 1, n="1")])
+    other = schema("shop.t", {"id": "int64", "n": "int32"}, ("n",))
+    put(lake, "b2", [row(2, 1, table=other, n="1")], [other])
+    with pytest.raises(SchemaChangeError, match=r"the key of shop\.t was \(id\) and is now \(n\)"):
+        merge(lake, migration(), "b2")
+
+
+def ambiguous(newer: int, **fields):
+    """A key in two partitions, without sequence; the row of partition 0 is newer by the clock."""
+    rows = [row(None, 1, place=(0, 9), n="0"), row(None, 1, "update", place=(1, 1), n="1")]
+    for entry, seconds in zip(rows, (newer, 5), strict=True):
+        from datetime import UTC, datetime
+
+        entry["source_time"] = datetime.fromtimestamp(seconds, UTC)
+    return rows
+
+
+def test_ambiguous_order_is_refused_or_settled_as_declared(lake: Lake, migration) -> None:
+    put(lake, "b1", ambiguous(9), [TABLE])
+    with pytest.raises(ConfigurationError, match="put 1 key into more than one partition"):
+        merge(lake, migration(), "b1")
+    by_time = migration(order={"ambiguous": "source_time"})
+    merge(lake, by_time, "b1")
+    let_pass(lake, "b1")
+    assert images(lake) == [{"id": "1", "n": "0"}]
+
+
+def test_partitions_may_be_declared_to_be_the_order(lake: Lake, migration) -> None:
+    spec = migration(order={"ambiguous": "partition"})
+    step(lake, spec, "b1", ambiguous(9))
+    assert images(lake) == [{"id": "1", "n": "1"}]
+
+
+def test_ambiguous_order_is_found_across_batches(lake: Lake, migration) -> None:
+    first, second = ambiguous(9)
+    step(lake, migration(), "b1", [first, row(None, 2, place=(1, 0), n="2")])
+    put(lake, "b2", [second], [TABLE])
+    with pytest.raises(ConfigurationError, match=r'for one \{"id":"1"\}'):
+        merge(lake, migration(), "b2")
+
+
+def test_a_truncate_that_has_no_order_is_refused(lake: Lake, migration) -> None:
+    rows = [row(None, 1, place=(1, 0), n="1"), row(None, None, "truncate", place=(0, 5))]
+    put(lake, "b1", rows, [TABLE])
+    with pytest.raises(ConfigurationError, match="a TRUNCATE that has no order"):
+        merge(lake, migration(), "b1")
+
+
+def test_truncate_is_remembered(lake: Lake, migration) -> None:
+    spec = migration()
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(9, 2, n="2")])
+    report = step(lake, spec, "b2", [row(5, None, "truncate")])
+    assert (report.rows_in, report.rows_out) == (1, 1)
+    assert images(lake) == [{"id": "2", "n": "2"}]
+    report = step(lake, spec, "b3", [row(4, 3, n="3"), row(6, 4, n="4"), row(5, None, "truncate")])
+    assert (report.rows_out, report.superseded) == (1, 2)
+    assert images(lake) == [{"id": "2", "n": "2"}, {"id": "4", "n": "4"}]
+
+
+def test_a_toasted_value_is_found_although_the_batch_was_cut_before_the_move(
+    lake: Lake, migration
+) -> None:
+    """The delete of the old key in one batch, the moved row without the value in a later one."""
+    spec = migration()
+    table = schema("shop.t", {"id": "int64", "n": "int32", "body": "string"}, ("id",))
+    step(lake, spec, "b1", [row(1, 1, table=table, n="1", body="large")], [table])
+    step(lake, spec, "b2", [row(2, 1, "delete", table=table)], [table])
+    again = row(3, 1, table=table, n="3", body="other", place=(0, 9))
+    step(lake, spec, "b3", [again], [table])
+    moved = row(2, 2, old=1, table=table, n="2", place=(0, 1))
+    report = step(lake, spec, "b4", [moved], [table])
+    assert images(lake) == [
+        {"id": "1", "n": "3", "body": "other"},
+        {"id": "2", "n": "2", "body": "large"},
+    ]
+    assert (report.rows_in, report.extra_in, report.rows_out) == (1, {"key change": 1}, 1)
+    # A change of the old key from before the move, later still.
+    late = row(1, 1, "update", table=table, body="larger", place=(0, 5))
+    step(lake, spec, "b5", [late], [table])
+    assert images(lake)[1] == {"id": "2", "n": "2", "body": "larger"}
+
+
+def test_the_report_is_plain_data(lake: Lake, migration) -> None:
+    report = step(lake, migration(), "b1", [row(1, 1, n="1")])
+    report.reconcile()
+    assert asdict(report)["details"]["shop.t"]["out"] == 1
+    assert list(report.snapshots) == ["lake.demo.shop_t"]
