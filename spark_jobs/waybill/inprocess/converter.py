@@ -66,37 +66,64 @@ class Converter:
         self._keys = _KeysPresent()
 
     def convert(
-        self, messages: Iterable[Message], out: list[Encoded], origins: list[Message] | None = None
+        self, messages: Iterable[Message], out: list[Encoded], origins: list[Message]
     ) -> None:
         """Append what `messages` become to `out`.
 
         Args:
             messages: what is read.
             out: takes the written messages, in order.
-            origins: takes for each of them the message that it was made from, if given.
+            origins: takes for each of them the message that it was made from.
         """
-        decode, account = self.decoder.decode, self.account
+        decode, encode, losses = self.decoder.decode, self.encoder.encode, self._losses
+        add, add_origin = out.append, origins.append
+        schema: TableSchema | None = None
+        present: Callable[[Change], None] | None = None
         for message in messages:
+            change = None
             try:
                 changes = decode(message)
+                if len(changes) == 1:
+                    # The way of nearly every message: one change, one message.
+                    change = changes[0]
+                    if change.outcome == "ok" and change.half is None:
+                        if change.schema is not schema:
+                            present = self._keys[change.schema]
+                            schema = change.schema
+                        if present is not None and change.operation in ROW_OPERATIONS:
+                            present(change)
+                        written = encode(change, losses)
+                        if losses:
+                            self._count_losses()
+                        if len(written) == 1:
+                            add(written[0])
+                            add_origin(message)
+                        else:
+                            self._take_written(written, message, out, origins)
+                        continue
             except Refusal as refusal:
-                self._take_refusal(message, refusal)
+                self._count_losses()
+                self._take_refusal(message, refusal, 0 if change is None else change.index)
                 continue
             except Exception as error:
-                raise self._broken("reading", message, error) from error
-            if len(changes) != 1:
-                if changes:
-                    account.extra["further rows of a message"] += len(changes) - 1
-                else:
-                    account.skipped["no change"] += 1
-            for change in changes:
-                if change.outcome == "ok" and change.half is None:
-                    self._write(change, out, origins)
-                else:
-                    self._settle(change, out, origins)
+                doing = "reading" if change is None else "writing"
+                raise self._broken(doing, message, error) from error
+            self._several(changes, out, origins)
+
+    def _several(self, changes: list[Change], out: list[Encoded], origins: list[Message]) -> None:
+        """The changes of a message that has not exactly one ordinary change."""
+        if len(changes) > 1:
+            self.account.extra["further rows of a message"] += len(changes) - 1
+        elif not changes:
+            self.account.skipped["no change"] += 1
+        for change in changes:
+            if change.outcome == "ok" and change.half is None:
+                self._write(change, out, origins)
+            else:
+                self._settle(change, out, origins)
 
     def settle_half(
-        self, message: Message, index: int, out: list[Encoded], origins: list[Message] | None
+        self, message: Message, index: int, out: list[Encoded], origins: list[Message]
     ) -> None:
         """Go on with a half that another converter left open; the message is counted already."""
         for change in self.decoder.decode(message):
@@ -115,34 +142,37 @@ class Converter:
         """Refuse a message for what it became in the target."""
         self._take_refusal(message, Refusal("encoding", sentence))
 
-    def _write(self, change: Change, out: list[Encoded], origins: list[Message] | None) -> None:
-        losses, account = self._losses, self.account
+    def _write(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         try:
             if change.operation in ROW_OPERATIONS:
                 present = self._keys[change.schema]
                 if present is not None:
                     present(change)
-            written = self.encoder.encode(change, losses)
+            written = self.encoder.encode(change, self._losses)
         except Refusal as refusal:
+            self._count_losses()
             self._take_refusal(change.message, refusal, change.index)
-            written = None
+            return
         except Exception as error:
             raise self._broken("writing", change.message, error) from error
-        if losses:
-            account.losses.update(losses)
-            losses.clear()
-        if written is None:
-            return
-        out += written
-        if origins is not None:
-            origins += [change.message] * len(written)
-        if len(written) != 1:
-            if written:
-                account.extra["further messages of a change"] += len(written) - 1
-            else:
-                account.skipped[NOT_IN_TARGET] += 1
+        self._count_losses()
+        self._take_written(written, change.message, out, origins)
 
-    def _settle(self, change: Change, out: list[Encoded], origins: list[Message] | None) -> None:
+    def _count_losses(self) -> None:
+        self.account.losses.update(self._losses)
+        self._losses.clear()
+
+    def _take_written(
+        self, written: list[Encoded], origin: Message, out: list[Encoded], origins: list[Message]
+    ) -> None:
+        out += written
+        origins += [origin] * len(written)
+        if len(written) > 1:
+            self.account.extra["further messages of a change"] += len(written) - 1
+        elif not written:
+            self.account.skipped[NOT_IN_TARGET] += 1
+
+    def _settle(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
         """A change that is refused, skipped or half of an update."""
         if change.outcome == "refused":
             refusal = Refusal(change.reason_kind or "shape", change.reason or "", change.index)
@@ -161,7 +191,7 @@ class Converter:
                 else:
                     self._lone_half(settled, out, origins)
 
-    def _lone_half(self, half: Change, out: list[Encoded], origins: list[Message] | None) -> None:
+    def _lone_half(self, half: Change, out: list[Encoded], origins: list[Message]) -> None:
         if self.open_halves is not None:
             self.open_halves.append((len(out), half))
         elif half.half == "after":
