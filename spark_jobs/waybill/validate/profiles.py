@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -15,12 +16,21 @@ if TYPE_CHECKING:
 
 ROW = tuple[Any, ...]
 
+ORDERED = "outcome = 'ok' AND order_key LIKE '1/%' AND order_key NOT LIKE '1//%'"
+"""Changes, not full rows, whose envelope gives a sequence id."""
+
 
 def outcomes(changes: DataFrame) -> list[ROW]:
-    """Rows of `changes` by topic and outcome: topic, outcome, rows, first rows of a message."""
+    """Rows of `changes` by topic and outcome.
+
+    Returns:
+        Topic, outcome, rows, first rows of a message, rows with an order that the source gave.
+    """
     grouped = changes.where("outcome <> 'schema'").groupBy("topic", "outcome")
     counted = grouped.agg(
-        F.count("*").alias("rows"), F.count_if(F.col("index") == 0).alias("messages")
+        F.count("*").alias("rows"),
+        F.count_if(F.col("index") == 0).alias("messages"),
+        F.count_if(F.expr(ORDERED)).alias("ordered"),
     )
     return [tuple(row) for row in counted.collect()]
 
@@ -39,11 +49,9 @@ def backwards(changes: DataFrame) -> dict[str, int]:
     Changes whose envelope gives no order, and full rows, are left out.
     """
     sequence = F.split_part("order_key", F.lit("/"), F.lit(2))
-    rows = changes.where(
-        "outcome = 'ok' AND key IS NOT NULL AND order_key LIKE '1/%' AND order_key NOT LIKE '1//%'"
-    ).select("topic", "partition", "offset", "index", "table", "key", sequence.alias("sequence"))
-    from pyspark.sql import Window
-
+    columns = ("topic", "partition", "offset", "index", "table", "key")
+    ordered = changes.where(f"key IS NOT NULL AND {ORDERED}")
+    rows = ordered.select(*columns, sequence.alias("sequence"))
     window = Window.partitionBy("topic", "partition", "table", "key").orderBy("offset", "index")
     before = F.lag("sequence").over(window)
     found = rows.select("topic", (F.col("sequence") < before).alias("back")).where("back")
@@ -61,7 +69,7 @@ def changes_profile(
     """One row per topic."""
     rows: dict[str, Counter[str]] = {topic: Counter() for topic in topics}
     messages: Counter[str] = Counter()
-    for topic, outcome, count, firsts in counted:
+    for topic, outcome, count, firsts, _ordered in counted:
         rows.setdefault(topic, Counter())[outcome] += count
         messages[topic] += firsts
     profile = []

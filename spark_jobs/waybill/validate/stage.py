@@ -90,19 +90,23 @@ def judge(
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, changes)
     rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "skipped")}
-    for _topic, outcome, count, _messages in counted:
+    ordered = 0
+    for _topic, outcome, count, _messages, with_order in counted:
+        ordered += with_order
         rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
     outbox = _rows(lake, batch, "outbox")
     rows["outbox ok"] = outbox.where("outcome = 'ok'").count()
     accounts = account(lake, batch, rows)
     merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
-    refused = refused_messages(changes, merges.where(merges.batch == context.batch))
+    refused = {}
+    if rows["changes refused"] or batch.merge.report["refused"]:
+        refused = refused_messages(changes, merges.where(merges.batch == context.batch))
     topic = spec.source.files.topic if spec.source.files else None
     profiles = {
         "changes": changes_profile(
             counted,
             refused,
-            backwards(changes),
+            backwards(changes) if ordered else {},
             found,
             len(accounts),
             [topic] if topic and not counted else [],
