@@ -1,0 +1,354 @@
+"""The gate and publishing to files, over real batches in a real lake."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F
+
+from tests.unit.test_inprocess import canal, history
+from waybill.context import StageContext
+from waybill.errors import ConfigurationError, ConflictError, GateError
+from waybill.jobs import run_migration, run_stage
+from waybill.lake import Lake
+from waybill.publish.files import publish_files
+from waybill.spec import FilesTarget
+from waybill.validate.results import read_page, read_result
+
+pytestmark = pytest.mark.spark
+
+TARGETS = ("canal", "debezium-json")
+
+
+@pytest.fixture
+def begin(spark, migration, tmp_path):
+    """Starts a migration over the given messages and runs it up to a stage."""
+
+    def starter(messages: list[bytes], until: str = "merge", batch: str = "b1", **fields):
+        publish = [
+            {"envelope": name, "files": {"path": str(tmp_path / "out" / name)}} for name in TARGETS
+        ]
+        spec = migration(**{"publish": publish, **fields})
+        (tmp_path / "in/0.jsonl").write_bytes(b"".join(m + b"\n" for m in messages))
+        run_migration(spec, until=until, batch=batch, spark=spark)
+        return spec
+
+    return starter
+
+
+def orders(count: int) -> list[bytes]:
+    """Inserts of many rows, updates of some, deletes of a few."""
+    rows = [canal(i) for i in range(count)]
+    rows += [canal(i, "UPDATE") for i in range(0, count, 2)]
+    return rows + [canal(i, "DELETE") for i in range(0, count, 5)]
+
+
+def context(spark, spec, batch: str = "b1") -> StageContext:
+    lake = Lake.open(spark, spec)
+    return StageContext(lake.spark, lake, spec, batch)
+
+
+def tables(spark, spec) -> dict[str, int]:
+    """Visible live rows of each merged table."""
+    lake = Lake.open(spark, spec)
+    return {
+        name: lake.read(table).where("NOT _waybill_deleted").count()
+        for name, table in lake.merged_tables().items()
+    }
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def failed(spec, batch: str = "b1") -> set[str]:
+    """Columns of the profiles that a batch failed on."""
+    result = read_result(spec, batch)
+    return {c["arguments"]["column"] for c in result["checks"] if not c["success"]}
+
+
+def test_a_batch_passes_and_is_published_once(spark, begin, tmp_path):
+    spec = begin(orders(20))
+    assert tables(spark, spec) == {"shop.orders": 0}
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(GateError, match="has not passed the quality gate"):
+        run_stage("publish", spec, "b1", spark)
+
+    judged = run_stage("validate", spec, "b1", spark)
+    assert judged.details["outcome"] == "passed"
+    assert tables(spark, spec) == {"shop.orders": 16}
+    assert failed(spec) == set()
+    assert "Passed" in read_page(spec, "b1")
+    profiles = read_result(spec, "b1")["profiles"]
+    assert profiles["tables"] == [
+        {
+            "table": "shop.orders",
+            "rows": 16,
+            "tombstones": 4,
+            "written": 20,
+            "duplicate_keys": 0,
+            "null_keys": 0,
+            "tombstones_as_rows": 0,
+        }
+    ]
+    assert profiles["changes"][0]["outbox_changes"] == 2 * 34
+    again = run_stage("validate", spec, "b1", spark)
+    assert again.repeated
+    assert again.details == judged.details
+
+    sent = run_stage("publish", spec, "b1", spark)
+    assert sent.rows_out == 2 * 34
+    assert sent.skipped == {"a null value cannot be a line": 4}
+    published = files_below(tmp_path / "out")
+    assert len(published) == 4
+    for name in TARGETS:
+        manifest = json.loads(published[f"{name}/b1/manifest.json"])
+        (part,) = manifest["parts"]
+        content = published[f"{name}/b1/{part['file']}"]
+        assert part["sha256"] == hashlib.sha256(content).hexdigest()
+        assert (part["bytes"], part["messages"]) == (len(content), content.count(b"\n"))
+        assert (part["first"], part["last"]) == ("shop/0/0/0", "shop/0/33/0")
+    ids = [
+        json.loads(line)["data"][0]["id"]
+        for line in published["canal/b1/part-00000.jsonl"].splitlines()
+    ]
+    assert ids == [str(i) for i in (*range(20), *range(0, 20, 2), *range(0, 20, 5))]
+    record = Lake.open(spark, spec).read("lake.demo_log.published").collect()
+    assert sorted(row.target for row in record) == sorted(TARGETS)
+    assert sum(row.messages for row in record) == 2 * 34
+
+    assert run_stage("publish", spec, "b1", spark).repeated
+    assert files_below(tmp_path / "out") == published
+
+
+def test_too_many_refused_messages_hold_the_batch_until_the_limit_is_raised(spark, begin, tmp_path):
+    spec = begin([*orders(5), b"{", b"{"])
+    with pytest.raises(GateError, match=r"The share of refused messages .* Found shop: 0\.1"):
+        run_stage("validate", spec, "b1", spark)
+    assert failed(spec) == {"refused_share"}
+    assert tables(spark, spec) == {"shop.orders": 0}
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(GateError):
+        run_stage("publish", spec, "b1", spark)
+    lake = Lake.open(spark, spec)
+    assert [row.outcome for row in lake.read(lake.log("runs")).collect()] == ["failed"]
+
+    spec.quality.max_refused_share = 0.5
+    assert run_stage("validate", spec, "b1", spark).details["outcome"] == "passed"
+    assert tables(spark, spec) == {"shop.orders": 4}
+
+
+def test_a_message_that_says_something_else_is_found(spark, begin):
+    """One digit of one message is changed in the outbox, and one message is cut."""
+    spec = begin(orders(10))
+    tamper(
+        spark,
+        spec,
+        F.when(
+            (F.col("offset") == 3) & (F.col("target") == "canal"),
+            F.encode(
+                F.replace(F.decode("value", "UTF-8"), F.lit("0.10000"), F.lit("0.10001")), "UTF-8"
+            ),
+        )
+        .when(
+            (F.col("offset") == 4) & (F.col("target") == "debezium-json"),
+            F.expr("substring(value, 1, 30)"),
+        )
+        .otherwise(F.col("value")),
+    )
+    with pytest.raises(GateError):
+        run_stage("validate", spec, "b1", spark)
+    assert {"outbox_different", "outbox_undecodable"} <= failed(spec)
+    told = {d["change"]: d["what"] for d in read_result(spec, "b1")["differences"]}
+    assert "in column 'total' instead of" in told["shop/0/3/0"]
+    assert "cannot be read again" in told["shop/0/4/0"]
+
+    spec.quality.on_failure = "report"
+    report = run_stage("validate", spec, "b1", spark)
+    assert report.details["outcome"] == "reported"
+    assert any("critical: Every message" in warning for warning in report.warnings)
+    assert tables(spark, spec) == {"shop.orders": 8}
+
+
+def tamper(spark, spec, value) -> None:
+    """Write the outbox anew with another value."""
+    lake = Lake.open(spark, spec)
+    outbox = lake.log("outbox")
+    done = lake.find(outbox, "convert", "b1")
+    rows = lake.read(outbox).withColumn("value", value).collect()
+    schema = lake.read(outbox).schema
+    branch = lake.branch(outbox, "tamper", "b1")
+    branch.sql("DELETE FROM {branch} WHERE true")
+    branch.append(lake.spark.createDataFrame(rows, schema))
+    branch.commit(done.cursor, done.report, "b1", "convert")
+    branch.fast_forward()
+
+
+def test_a_key_that_stands_twice_is_found_before_it_is_visible(spark, begin):
+    spec = begin(orders(10))
+    lake = Lake.open(spark, spec)
+    table = lake.merged_tables()["shop.orders"]
+    (info,) = lake.waiting(table, "merge", "b1")
+    branch = lake.reopen(table, info.name)
+    branch.append(branch.read().where("_waybill_deleted").limit(1))
+    shown = branch.read().where("NOT _waybill_deleted").limit(1)
+    branch.append(
+        shown.withColumn("_waybill_key", F.lit('{"id":null}')).withColumn(
+            "_waybill_image", F.lit(None).cast("string")
+        )
+    )
+    with pytest.raises(GateError, match="Every key stands in its table once"):
+        run_stage("validate", spec, "b1", spark)
+    assert failed(spec) == {"duplicate_keys", "null_keys", "tombstones_as_rows"}
+    assert tables(spark, spec) == {"shop.orders": 0}
+
+
+def test_a_sequence_that_runs_backwards_is_a_warning(spark, begin, tmp_path):
+    from waybill.inprocess.job import ConvertJob
+    from waybill.inprocess.run import convert_file
+
+    given = tmp_path / "given.jsonl"
+    given.write_bytes(
+        b"".join(canal(7, "UPDATE", es=1700000000000 + i, id=i) + b"\n" for i in range(4))
+    )
+    convert_file(ConvertJob("canal", "datahub-blob", str(given), str(tmp_path / "blob.jsonl")))
+    messages = (tmp_path / "blob.jsonl").read_bytes().splitlines()
+    late = messages[4:] + messages[:4]
+    spec = begin(late, "validate", envelope="datahub-blob", publish=[])
+    assert failed(spec) == {"sequence_backwards"}
+    assert tables(spark, spec) == {"shop.orders": 1}
+
+
+def test_a_killed_gate_is_taken_up(spark, begin):
+    """Killed after one table was made visible: the next run judges and shows the rest."""
+    spec = begin([*orders(4), *(canal(i, table="notes") for i in range(3))])
+    lake = Lake.open(spark, spec)
+    table = lake.merged_tables()["shop.notes"]
+    (info,) = lake.waiting(table, "merge", "b1")
+    lake.reopen(table, info.name).fast_forward()
+    assert run_stage("validate", spec, "b1", spark).details["outcome"] == "passed"
+    assert tables(spark, spec) == {"shop.notes": 3, "shop.orders": 3}
+
+
+def test_suites_of_a_migration_run_too(spark, begin, tmp_path):
+    suite = tmp_path / "suite.json"
+    expectation = {
+        "type": "expect_column_values_to_be_between",
+        "kwargs": {"column": "rows", "min_value": 1000},
+        "severity": "critical",
+        "description": "A thousand rows.",
+    }
+    content = {"name": "mine", "meta": {"profile": "tables"}, "expectations": [expectation]}
+    suite.write_text(json.dumps(content))
+    spec = begin(orders(5), quality={"suites": ["tables", str(suite)]})
+    with pytest.raises(GateError, match="A thousand rows"):
+        run_stage("validate", spec, "b1", spark)
+    content["expectations"].append({"type": "expect_what_nobody_knows", "kwargs": {}})
+    suite.write_text(json.dumps(content))
+    with pytest.raises(ConfigurationError, match=r"expect_what_nobody_knows|cannot be loaded"):
+        run_stage("validate", spec, "b1", spark)
+
+
+# Publishing
+
+
+@pytest.fixture
+def passed(spark, begin):
+    """A batch that may be published, and its messages for one target."""
+
+    def make(layout: str = "lines", path: str | None = None):
+        target = {"envelope": "debezium-json", "files": {"path": path, "layout": layout}}
+        return begin(orders(30), "validate", publish=[target])
+
+    return make
+
+
+def messages_of(spark, spec):
+    lake = Lake.open(spark, spec)
+    return lake.read(lake.log("outbox")).where("outcome = 'ok'")
+
+
+def silent(*_: object) -> None:
+    """Says nothing."""
+
+
+def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(
+    spark, passed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("waybill.publish.parts.OFFSETS", 8)
+    spec = passed(path=str(tmp_path / "out"))
+    messages = messages_of(spark, spec)
+    whole = FilesTarget(path=str(tmp_path / "one"))
+    one = publish_files(messages, whole, "t", "debezium-json", "b1", silent)
+    parted = FilesTarget(path=str(tmp_path / "many"))
+    many = publish_files(messages, parted, "t", "debezium-json", "b1", silent, 10)
+    assert len(one.parts) == 1
+    assert len(many.parts) > 3
+    written = files_below(tmp_path / "many/b1")
+    joined = b"".join(written[part.file] for part in many.parts)
+    assert joined == (tmp_path / "one/b1/part-00000.jsonl").read_bytes()
+    shuffled = messages.repartition(7)
+    assert publish_files(shuffled, parted, "t", "debezium-json", "b1", silent, 10) == many
+    assert files_below(tmp_path / "many/b1") == written
+
+
+def test_a_killed_publish_is_taken_up_and_its_leftovers_removed(spark, passed, tmp_path):
+    spec = passed(path=str(tmp_path / "out"))
+    folder = tmp_path / "out/b1"
+    folder.mkdir(parents=True)
+    (folder / ".writing-part-00000.jsonl-aa").write_bytes(b"half")
+    (folder / "part-00000.jsonl").write_bytes(b"half")
+    (folder / "part-00009.jsonl").write_bytes(b"not of this batch")
+    run_stage("publish", spec, "b1", spark)
+    found = files_below(folder)
+    assert sorted(found) == ["manifest.json", "part-00000.jsonl"]
+    assert found["part-00000.jsonl"].count(b"\n") == 51
+
+
+def test_a_publish_killed_before_it_was_recorded_sends_nothing_twice(spark, passed, tmp_path):
+    spec = passed(path=str(tmp_path / "out"))
+    (target,) = spec.publish
+    publish_files(
+        messages_of(spark, spec), target.files, target.label, "debezium-json", "b1", silent
+    )
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/b1").iterdir()}
+    report = run_stage("publish", spec, "b1", spark)
+    assert report.rows_out == 51
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out/b1").iterdir()} == before
+
+
+def test_what_was_published_otherwise_before_is_not_touched(spark, passed, tmp_path):
+    spec = passed(path=str(tmp_path / "out"))
+    folder = tmp_path / "out/b1"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_bytes(b"{}")
+    (folder / "part-00000.jsonl").write_bytes(b"theirs")
+    with pytest.raises(ConflictError, match="lists other messages"):
+        run_stage("publish", spec, "b1", spark)
+    assert files_below(folder) == {"manifest.json": b"{}", "part-00000.jsonl": b"theirs"}
+    lake = Lake.open(spark, spec)
+    assert lake.find(lake.log("published"), "publish", "b1") is None
+
+
+def test_parquet_holds_keys_headers_and_tombstones(spark, passed, tmp_path):
+    spec = passed("parquet", str(tmp_path / "out"))
+    report = run_stage("publish", spec, "b1", spark)
+    table = pq.read_table(tmp_path / "out/b1/part-00000.parquet")
+    assert table.column_names == ["timestamp", "key", "value", "headers"]
+    assert table.num_rows == report.rows_out == 57
+    assert table.column("value").null_count == 6
+    assert table.column("key").null_count == 0
+
+
+def test_what_a_batch_left_behind_goes_with_the_next(spark, begin, tmp_path):
+    """A batch that stopped after convert is judged, shown and sent with the one after it."""
+    spec = begin(history(3), "convert", "b1")
+    (tmp_path / "in/1.jsonl").write_bytes(b"".join(canal(i) + b"\n" for i in range(10, 14)))
+    waybill = run_migration(spec, batch="b2", spark=spark)
+    assert waybill.stage("merge").rows_in == 7
+    assert waybill.stage("publish").rows_out == 14
+    assert waybill.stage("validate").details["outcome"] == "passed"
