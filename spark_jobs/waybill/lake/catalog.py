@@ -114,7 +114,7 @@ class Catalog:
     def _columns(self, schema: pa.Schema) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        text = from_arrow_schema(schema).json()
+        text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
         spark_type = self.jvm.org.apache.spark.sql.types.DataType.fromJson(text)
         return self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
 
