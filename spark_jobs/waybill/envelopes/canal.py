@@ -270,7 +270,10 @@ ENVELOPE = Envelope(
     ),
     partly={
         "types": "canal names MySQL types; types of other databases become the nearest one",
-        "source_time": "canal has milliseconds; digits below are cut off",
+        "unchanged_columns": "canal holds full rows; a column that the source left out and the row "
+        "before does not tell is left out, which not every reader expects",
+        "source_time": "canal has milliseconds, digits below are cut off, and always a time: "
+        "without one of the source it is the queue's",
         "other": "canal carries GTID and XA events that came from Canal, no others",
     },
     decoder=CanalDecoder,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from waybill.envelopes.mysql_types import fixed_length, logical_type, members
 from waybill.envelopes.temporal import (
     blank_from_iso,
+    faithful,
     iso_from_blank,
     utc_from_wall,
     wall_from_utc,
@@ -68,9 +69,11 @@ def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         names = members(mysql or "")
         return (enum_writer(names) if named == "enum" else set_writer(names)) if names else None
     if kind.kind == "timestamptz":
-        return wall_from_utc(zone)
+        return faithful(wall_from_utc(zone), utc_from_wall(zone))
     if kind.is_integer and is_year(mysql):
         return _four_digits
+    if kind.kind == "bytes" and (length := fixed_length(mysql or "")) is not None:
+        return fixed_bytes_writer(length)
     return _WRITERS.get(kind.kind)
 
 
@@ -183,6 +186,19 @@ def bytes_writer(text: str) -> str:
     return _bytes_to_write(text).decode("latin-1")
 
 
+def fixed_bytes_writer(length: int) -> Convert:
+    """As `bytes_writer`, for BINARY(n): shorter values would be filled up when they are read."""
+
+    def write(text: str) -> str:
+        written = bytes_writer(text)
+        if len(written) != length:
+            message = f"a value of {len(written)} bytes is none of binary({length})"
+            raise Refusal("encoding", message)
+        return written
+
+    return write
+
+
 def geometry_writer(text: str) -> str:
     """WKB in Base64 to MySQL's own form, one character per byte."""
     data = _bytes_to_write(text)
@@ -258,6 +274,8 @@ def _four_digits(text: str) -> str:
 
 
 def _digit(text: str) -> str:
+    if text in ("0", "1"):
+        raise Refusal("encoding", f"{text!r} is not a boolean, and would be one in Canal")
     return {"false": "0", "true": "1"}.get(text, text)
 
 
@@ -272,5 +290,5 @@ _WRITERS: dict[str, Convert] = {
     "bytes": bytes_writer,
     "geometry": geometry_writer,
     "bit": bits_writer,
-    "timestamp": blank_from_iso,
+    "timestamp": faithful(blank_from_iso, iso_from_blank),
 }

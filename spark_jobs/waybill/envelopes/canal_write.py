@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from waybill.envelopes.canal_columns import text_writer
 from waybill.envelopes.canal_tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
-from waybill.envelopes.mysql_types import name_of
+from waybill.envelopes.mysql_types import logical_type, name_of
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.envelopes.temporal import zone_named
 from waybill.errors import ConfigurationError, Refusal
@@ -201,6 +201,7 @@ class _Table:
         self.key_fields = schema.key_fields if schema.key else ()
         self.key_of = picker(self.key_fields)
         self.loses_schema = schema.schema is not None
+        self.loses_types = any(logical_type(c.source_type) != c.type for c in named.columns)
 
     def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
         """The message of a row."""
@@ -221,13 +222,16 @@ class _Table:
             self.convert(row)
         time = change.source_time
         if (
-            change.sequence is not None
+            time is None
+            or time % 1000
+            or change.sequence is not None
             or change.transaction is not None
             or self.loses_schema
             or kind == b"INSERT"
-            or (time is not None and time % 1000)
         ):
             count_losses(change, carried, losses)
+        if self.loses_types:
+            losses.append("types")
         es = (change.message.timestamp or 0) if time is None else time // 1000
         ts = es if carried.ts is None else carried.ts
         identity = change.message.offset if carried.id is None else carried.id
@@ -244,23 +248,23 @@ class _Table:
     def _completed(self, change: Change, after: Any, losses: list[str]) -> Any:
         """A copy of an image that lacks columns, filled up as far as the change knows them."""
         row = after.__copy__()
-        before = change.before if change.operation == "update" else None
-        if not fill(row, before):
-            losses.append("before_image" if change.operation == "delete" else "unchanged_columns")
+        losses.append("unchanged_columns")
+        if change.operation == "update" and change.before is not None:
+            fill(row, change.before)
         if UNSET in self.key_of(row):
-            raise Refusal("key", "a key column is not in the row")
+            raise Refusal("encoding", "a key column is not in the row")
         return row
 
     def _old(self, change: Change, row: Any, losses: list[str]) -> bytes:
         """`old`: the columns that the update changed, as they were."""
         old = self.schema.Image()
         before, moved = change.before, change.moved_from
-        if before is None:
-            losses.append("before_image")
-            if moved is None:
-                return b"null"
-        else:
+        if before is not None:
             self.difference(before, row, old)
+            if self.gaps(before):
+                losses.append("before_image")
+        elif moved is None:
+            return b"null"
         if moved is not None:
             key = self.schema.Image()
             for field, source in zip(self.key_fields, moved.__struct_fields__, strict=True):
@@ -289,7 +293,7 @@ def count_losses(change: Change, carried: _Carried, losses: list[str]) -> None:
         losses.append("sequence_id")
     if change.transaction is not None and carried is _NOTHING:
         losses.append("transactions")
-    if change.source_time is not None and change.source_time % 1000:
+    if change.source_time is None or change.source_time % 1000:
         losses.append("source_time")
     if change.schema.schema is not None:
         losses.append("schema_name")

@@ -88,18 +88,20 @@ def gaps(columns: int) -> Callable[[Any], bool]:
     return function("gaps(image)", [f"return {test}"], {})
 
 
+def nulls(columns: int) -> Callable[[Any], bool]:
+    """A function that tells whether a value of an image is null."""
+    test = " or ".join(f"image.f{i} is None" for i in range(columns)) or "False"
+    return function("nulls(image)", [f"return {test}"], {})
+
+
 def picker(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """A function that gives the values of some fields of an image, e.g. of its key."""
     values = "".join(f"image.{field}, " for field in fields)
     return function("pick(image)", [f"return ({values})"], {})
 
 
-def fill(after: Any, before: Any) -> bool:
-    """Take absent columns of `after` from `before`; whether all are there now."""
-    complete = True
-    for field in after.__struct_fields__:
-        if getattr(after, field) is UNSET:
-            value = UNSET if before is None else getattr(before, field)
-            setattr(after, field, value)
-            complete = complete and value is not UNSET
-    return complete
+def fill(image: Any, other: Any) -> None:
+    """Take the columns that an image lacks from another one, where that has them."""
+    for field in image.__struct_fields__:
+        if getattr(image, field) is UNSET:
+            setattr(image, field, getattr(other, field))

@@ -29,11 +29,12 @@ _NAMES = {
     "bytes": "blob",
     "geometry": "geometry",
     "date": "date",
-    "time": "time(6)",
-    "timestamp": "datetime(6)",
-    "timestamptz": "timestamp(6)",
     "xml": "text",
 }
+
+_CLOCKS = {"time": "time", "timestamp": "datetime", "timestamptz": "timestamp"}
+_MOST_DIGITS = 6
+"""Digits of the second that MySQL's times can have."""
 
 _JDBC = {
     "bit": -7,
@@ -90,6 +91,9 @@ def name_of(kind: LogicalType) -> str:
     """MySQL's name of a logical type, e.g. `bigint unsigned`."""
     if kind.kind in ("decimal", "bit"):
         return str(kind)
+    if kind.kind in _CLOCKS:
+        digits = _MOST_DIGITS if kind.precision is None else min(kind.precision, _MOST_DIGITS)
+        return f"{_CLOCKS[kind.kind]}({digits})"
     return _NAMES.get(kind.kind, "varchar")
 
 

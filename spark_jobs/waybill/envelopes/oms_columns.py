@@ -17,6 +17,7 @@ from msgspec import Raw
 from waybill.envelopes.temporal import (
     blank_from_iso,
     epoch_from_utc,
+    faithful,
     iso_from_blank,
     utc_from_epoch,
     utc_from_zoned,
@@ -212,6 +213,6 @@ _NOTATIONS = {
     "boolean": Notation("boolean", _boolean, write_boolean),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
-    "timestamp": Notation("text", iso_from_blank, blank_from_iso),
-    "timestamptz": Notation("text", _instant, epoch_from_utc),
+    "timestamp": Notation("text", iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
+    "timestamptz": Notation("text", _instant, faithful(epoch_from_utc, _instant)),
 }

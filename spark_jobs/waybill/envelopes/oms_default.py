@@ -322,6 +322,8 @@ ENVELOPE = Envelope(
     partly={
         "types": "oms-default tells numbers, texts and booleans apart and nothing more; declare "
         "the types under tables when it is read",
+        "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
+        "the row before does not tell is left out, which not every reader expects",
         "sequence_id": "oms-default carries a sequence of one number; for others one is made from "
         "the position in the source topic, which orders only inside a partition",
         "source_time": "oms-default has whole seconds; digits below are cut off",

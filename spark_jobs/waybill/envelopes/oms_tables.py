@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.oms_columns import WIRE_TYPES, Notation, notation_of, read_one
-from waybill.envelopes.values import quotes_of
+from waybill.envelopes.values import is_integer_text, quotes_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
 from waybill.types import NUMBER
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "ROW": "read"}
 """Record types that carry a row, and their operations; ROW is a row of a full synchronization."""
 
-LAST_SECOND = 253_402_300_799
-"""9999-12-31T23:59:59Z."""
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The first second of year 1 and the last of year 9999."""
+_LONGEST = 12
 
 OCEANBASE = frozenset({"OCEANBASE", "OB_MYSQL", "OB_ORACLE"})
 """Values of `dbType` whose `db` is `tenant.database`."""
@@ -235,11 +236,12 @@ def seconds(timestamp: str | None) -> int | None:
     """
     if timestamp is None or timestamp == "":
         return None
-    if not (timestamp.isascii() and timestamp.isdecimal()) or len(timestamp) > 12:
+    if len(timestamp) > _LONGEST or is_integer_text(timestamp) is None:
         raise Refusal("shape", f"timestamp is {timestamp[:40]!r} and not seconds since 1970")
     number = int(timestamp)
-    if number > LAST_SECOND:
-        raise Refusal("shape", "timestamp is beyond the year 9999; it must be in seconds")
+    if not FIRST_SECOND <= number <= LAST_SECOND:
+        sentence = "timestamp is not in the years 1 to 9999; it must be in seconds"
+        raise Refusal("shape", sentence)
     return number * 1_000_000
 
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import fill, function, gaps, picker
+from waybill.envelopes.generated import fill, function, gaps, nulls, picker
 from waybill.envelopes.oms_columns import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.oms_tables import database_of
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.envelopes.values import is_plain_number
 from waybill.errors import Refusal
+from waybill.types import NUMBER, STRING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,8 @@ _RECORD_TYPES = {
     "update": b"UPDATE",
     "delete": b"DELETE",
 }
+_TOLD = frozenset({NUMBER, STRING})
+"""Types that JSON itself tells, as long as the value is not null."""
 _MAX_NAMES = 1_000
 _NULL = Raw(b"null")
 _json = msgspec.json.Encoder().encode
@@ -106,6 +109,8 @@ class _Table:
         self.key_of = picker(key_fields)
         self.value_of = _value_writer(key_fields, notations, schema)
         self.names: dict[tuple[str | None, str | None], tuple[bytes, bytes]] = {}
+        self.loses_types = any(column.type not in _TOLD for column in schema.columns)
+        self.nulls = nulls(size)
         self.loses_schema = schema.schema is not None
         key = _json(SEPARATOR.join(schema.key)) if schema.key else b"null"
         self.template = (
@@ -122,18 +127,20 @@ class _Table:
             if before is None:
                 raise Refusal("encoding", "a delete without a row image")
             after = None
-            image = before = self._completed(before, None, "before_image", losses)
+            image = before = self._completed(before, None, losses)
         else:
             if after is None:
                 raise Refusal("encoding", f"a {change.operation} without a row image")
-            image = after = self._completed(after, before, "unchanged_columns", losses)
-            before = self._before(change, losses) if kind == b"UPDATE" else None
+            image = after = self._completed(after, before, losses)
+            before = self._before(change) if kind == b"UPDATE" else None
         if before is not None and after is not None:
             before, after = self.wire_pair(before, after)
         elif after is not None:
             after = self.wire(after)
         else:
             before = self.wire(before)
+        if self.loses_types or self.nulls(image):
+            losses.append("types")
         key = self.no_key
         value = b"null"
         if key is None:
@@ -220,32 +227,26 @@ class _Table:
             self.names[carried.db, carried.dbType] = names
         return names
 
-    def _before(self, change: Change, losses: list[str]) -> Any:
+    def _before(self, change: Change) -> Any:
         """The row before an update; of a key change without it, the key at least."""
         before, moved = change.before, change.moved_from
-        if before is None:
-            losses.append("before_image")
-            if moved is None:
-                return None
-            before = self.schema.Image()
-        elif moved is not None:
-            before = before.__copy__()
-        if moved is not None:
-            for field, source in zip(self.schema.key_fields, moved.__struct_fields__, strict=True):
-                setattr(before, field, getattr(moved, source))
-        elif self.gaps(before):
-            losses.append("before_image")
+        if moved is None:
+            return before
+        before = self.schema.Image() if before is None else before.__copy__()
+        for field, source in zip(self.schema.key_fields, moved.__struct_fields__, strict=True):
+            setattr(before, field, getattr(moved, source))
         return before
 
-    def _completed(self, image: Any, other: Any, loss: str, losses: list[str]) -> Any:
+    def _completed(self, image: Any, other: Any, losses: list[str]) -> Any:
         """An image, filled up from another one as far as that goes if it lacks columns."""
         if not self.gaps(image):
             return image
+        losses.append("unchanged_columns")
         row = image.__copy__()
-        if not fill(row, other):
-            losses.append(loss)
+        if other is not None:
+            fill(row, other)
         if UNSET in self.key_of(row):
-            raise Refusal("key", "a key column is not in the row")
+            raise Refusal("encoding", "a key column is not in the row")
         return row
 
 

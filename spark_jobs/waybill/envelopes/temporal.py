@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, Refusal
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _parse = datetime.fromisoformat
@@ -56,6 +56,21 @@ def blank_from_iso(text: str) -> str:
     except ValueError:
         pass
     return text
+
+
+def faithful(write: Callable[[str], str], read: Callable[[str], str]) -> Callable[[str], str]:
+    """A writer that refuses what it would write as it is and `read` would take for something else.
+
+    Such a text did not fit its type when it came; written as it is it must stay the text it was.
+    """
+
+    def checked(text: str) -> str:
+        written = write(text)
+        if written is text and read(text) != text:
+            raise Refusal("encoding", f"{text[:60]!r} is no value of its column and would be one")
+        return written
+
+    return checked
 
 
 def zone_named(name: str) -> ZoneInfo:
