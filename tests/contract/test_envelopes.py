@@ -1,0 +1,140 @@
+"""What every envelope promises by being registered.
+
+Nothing here knows an envelope by name. What one cannot do belongs into its declaration.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.probes import PROBES
+from tests.contract.roundtrip import differences, named, shown, travel
+from tests.histories import Knobs, histories
+from waybill.envelopes import registry
+from waybill.envelopes.protocol import CAPABILITIES
+
+ENVELOPES = registry.all_envelopes()
+BOTH_WAYS = [envelope for envelope in ENVELOPES if envelope.decoder and envelope.encoder]
+PAIRS = list(itertools.permutations(BOTH_WAYS, 2))
+WRITTEN = {"encoding"}
+"""The only reason to refuse a change that an encoder gets."""
+
+properties = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    report_multiple_bugs=False,
+)
+
+
+def by_name(envelope):
+    return envelope.name
+
+
+def of_pair(pair):
+    return f"{pair[0].name}-{pair[1].name}"
+
+
+envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES, ids=by_name)
+class TestDeclaration:
+    def test_capabilities_are_known_and_said_once(self, envelope):
+        assert envelope.carries | envelope.partly.keys() <= CAPABILITIES.keys()
+        assert not envelope.carries & envelope.partly.keys()
+
+    def test_it_says_what_it_is(self, envelope):
+        for text in (envelope.title, envelope.source, envelope.sequence, envelope.key_by):
+            assert text
+        for limit in envelope.partly.values():
+            assert len(limit) > 20, "say in a sentence what the limit is"
+
+    def test_its_settings_have_defaults_and_refuse_others(self, envelope):
+        for model in (envelope.decode_settings, envelope.encode_settings):
+            model()
+            with pytest.raises(ValueError, match="Extra inputs are not permitted"):
+                model(no_such_setting=1)
+
+
+def lost(envelope, trip) -> set[str]:
+    """What was lost, held against what was counted and what is declared.
+
+    A limit that Waybill's own reader gets over may be counted where others would not; the
+    declaration has to say so.
+    """
+    real, counted = differences(trip), set(trip.losses)
+    story = f"{named(trip.change)}: counted {sorted(counted)}, lost {sorted(real)}: {shown(trip)}"
+    assert real <= counted, story
+    assert counted - real <= envelope.partly.keys(), story
+    assert not counted & envelope.carries, f"declared in full, and {story}"
+    return real
+
+
+@envelopes
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_what_is_declared_is_so(envelope, capability):
+    """Declared in full: never lost. Not declared: always lost. In part: lost at least once."""
+    trips = travel(envelope, PROBES[capability]())
+    kept, gone = 0, 0
+    for trip in trips:
+        if trip.refusal is not None:
+            assert trip.refusal.kind in WRITTEN
+            assert capability not in envelope.carries, f"{named(trip.change)}: {trip.refusal}"
+            gone += 1
+            continue
+        real = lost(envelope, trip)
+        gone += capability in trip.losses
+        kept += capability not in real
+    if capability in envelope.carries:
+        assert gone == 0
+    elif capability in envelope.partly:
+        assert gone > 0, "nothing was lost: declare it in full"
+    else:
+        assert kept == 0, "something was carried: declare it, in part at least"
+
+
+@envelopes
+@properties
+@given(data=st.data())
+def test_a_history_comes_back(envelope, data):
+    """Changes as sources send them: nothing changes but what is declared, and that is counted."""
+    history = data.draw(histories())
+    for trip in travel(envelope, history.changes):
+        assert trip.refusal is None, f"{named(trip.change)}: {trip.refusal}"
+        lost(envelope, trip)
+
+
+@envelopes
+@properties
+@given(data=st.data())
+def test_values_over_the_edge_are_carried_or_refused(envelope, data):
+    history = data.draw(histories(knobs=Knobs(hard=True), steps=(1, 4)))
+    for trip in travel(envelope, history.changes):
+        if trip.refusal is not None:
+            assert trip.refusal.kind in WRITTEN
+        elif trip.unread is not None:
+            # The message holds the value, and its column's declared type does not allow it.
+            assert trip.unread.kind == "value"
+        else:
+            lost(envelope, trip)
+
+
+@envelopes
+@properties
+@given(data=st.data())
+def test_the_same_change_is_the_same_bytes(envelope, data):
+    history = data.draw(histories())
+    first = travel(envelope, history.changes)
+    time.sleep(0.002)
+    again = travel(envelope, history.changes)
+    assert [trip.encoded for trip in again] == [trip.encoded for trip in first]
+    assert [trip.losses for trip in again] == [trip.losses for trip in first]
+    for trip in first:
+        assert trip.encoded or trip.losses or trip.refusal, f"{named(trip.change)} vanished"

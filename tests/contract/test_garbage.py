@@ -1,0 +1,180 @@
+"""Hostile input: nothing but a Refusal, and no trace of it in what is read afterwards."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.test_envelopes import BOTH_WAYS, by_name
+from tests.golden import test_golden as golden
+from waybill.errors import REFUSAL_KINDS, Refusal
+from waybill.records import OPERATIONS, ROW_OPERATIONS, Message
+from waybill.tables import TableRules
+
+OUTCOMES = {"ok", "refused", "skipped"}
+envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
+properties = settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+
+
+@lru_cache
+def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
+    """The messages of the golden cases, with what their readers are told."""
+    from waybill.envelopes import registry
+
+    found = []
+    for path in sorted(Path(golden.HERE, name).glob("*.json")):
+        case = msgspec.json.decode(path.read_bytes(), type=golden.Case)
+        if (case.read_as or name) != name:
+            continue
+        told = registry.get(name).decode_settings(**case.settings)
+        for place, wire in enumerate(case.messages):
+            headers = [(n, golden.bytes_of(v)) for n, v in wire.headers or ()] or None
+            key, value = golden.bytes_of(wire.key), golden.bytes_of(wire.value)
+            message = Message("topic", 0, place, wire.timestamp, key, value, headers)
+            found.append((message, golden.rules_of(case.tables), told))
+    return found
+
+
+def reason(refusal: Refusal) -> tuple[str, str]:
+    assert refusal.kind in REFUSAL_KINDS
+    assert refusal.sentence
+    return refusal.kind, refusal.sentence
+
+
+def outcome(decoder, message) -> Any:
+    """What comes of a message, checked for what every reader of changes relies on."""
+    try:
+        changes = decoder.decode(message)
+    except Refusal as refusal:
+        return reason(refusal)
+    assert isinstance(changes, list)
+    for change in changes:
+        assert change.operation in OPERATIONS
+        assert change.outcome in OUTCOMES
+        if change.outcome == "refused":
+            assert change.reason_kind in REFUSAL_KINDS
+            continue
+        assert change.order_key
+        msgspec.json.encode([change.before, change.after])
+        assert change.extra is None or isinstance(json.loads(change.extra), dict)
+        if change.operation in ROW_OPERATIONS and change.outcome == "ok":
+            assert change.after is not None or change.before is not None
+            try:
+                change.key_image()
+                change.old_key_image()
+            except Refusal:
+                pass
+    return changes
+
+
+def written(changes) -> None:
+    """Whatever was accepted can be written in every envelope, or is refused."""
+    if not isinstance(changes, list):
+        return
+    for envelope in BOTH_WAYS:
+        encoder = envelope.encoder(envelope.encode_settings())
+        for change in changes:
+            if change.outcome != "ok" or change.half is not None:
+                continue
+            losses: list[str] = []
+            try:
+                assert encoder.encode(change, losses) or losses
+            except Refusal as refusal:
+                reason(refusal)
+
+
+@envelopes
+@properties
+@given(value=st.one_of(st.binary(), st.text().map(str.encode)), key=st.none() | st.binary())
+def test_any_bytes(envelope, value, key):
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules())
+    outcome(decoder, Message("topic", 0, 0, None, key, value))
+
+
+ODD: list[Any] = [
+    *(None, True, False, 0, -1, 1.5, 10**30, "", "x", "-1", "１", "\ud800", "NaN", [], {}, [None]),
+    *({"": None}, [[]], {"dataColumn": 1}, "\u0000", "a" * 5000, 1e308, -0.0),
+]
+
+
+def paths_in(data: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [at]
+    inner: Any = ()
+    if isinstance(data, dict):
+        inner = data.items()
+    elif isinstance(data, list):
+        inner = enumerate(data)
+    for name, value in inner:
+        found += paths_in(value, (*at, name))
+    return found
+
+
+@st.composite
+def broken(draw: st.DrawFn, value: bytes) -> bytes:
+    """A message that somebody damaged: some bytes, or one member of its JSON."""
+    try:
+        data = json.loads(value)
+    except (ValueError, RecursionError):
+        data = None
+    if data is None or draw(st.booleans()):
+        at = draw(st.integers(0, len(value)))
+        removed = draw(st.integers(0, 5))
+        return value[:at] + draw(st.binary(max_size=5)) + value[at + removed :]
+    path = draw(st.sampled_from(paths_in(data)))
+    odd = draw(st.sampled_from(ODD))
+    if not path:
+        return json.dumps(odd).encode()
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    how = draw(st.sampled_from(["replace", "remove", "add"]))
+    if how == "remove":
+        del inner[path[-1]]
+    elif how == "add" and isinstance(inner, dict):
+        inner[draw(st.sampled_from(["op", "id", "extra", "payload", 'a"b']))] = odd
+    else:
+        inner[path[-1]] = odd
+    compact = draw(st.booleans())
+    return json.dumps(data, separators=(",", ":") if compact else None).encode()
+
+
+@envelopes
+@properties
+@given(data=st.data())
+def test_damaged_messages(envelope, data):
+    """One decoder reads a good message, a damaged one, and the good one again as before."""
+    message, rules, told = data.draw(st.sampled_from(good_messages(envelope.name)))
+    if message.value is None:
+        return
+    decoder = envelope.decoder(told, rules)
+    first = outcome(decoder, message)
+    bad = Message("topic", 0, 1, None, message.key, data.draw(broken(message.value)))
+    bad.headers = message.headers
+    written(outcome(decoder, bad))
+    assert same(outcome(decoder, message), first)
+
+
+@envelopes
+def test_the_second_time_is_as_the_first(envelope):
+    """Decoders remember what schemas decide; that must not show."""
+    for message, rules, told in good_messages(envelope.name):
+        fresh = [outcome(envelope.decoder(told, rules), message) for _ in range(2)]
+        decoder = envelope.decoder(told, rules)
+        known = [outcome(decoder, message) for _ in range(3)]
+        assert all(same(found, fresh[0]) for found in (*fresh, *known)), message.value
+
+
+def same(found: Any, expected: Any) -> bool:
+    return found == expected

@@ -1,0 +1,107 @@
+"""From every envelope into every other and back: unchanged, or refused, or stated and counted."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.probes import change, table
+from tests.contract.roundtrip import named, travel
+from tests.contract.test_envelopes import BOTH_WAYS, WRITTEN, lost
+from tests.histories import by_name, histories
+
+PAIRS = [
+    pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}")
+    for pair in itertools.permutations(BOTH_WAYS, 2)
+]
+ITSELF = [pytest.param(envelope, envelope, id=envelope.name) for envelope in BOTH_WAYS]
+
+properties = settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+
+
+def read_by(envelope, changes) -> list[Any]:
+    """Changes as a stream in this envelope would have brought them."""
+    return [change for trip in travel(envelope, changes) for change in trip.read]
+
+
+def carried(source, target, changes) -> list[Any]:
+    """The changes after the way through the target; every loss must have been stated before."""
+    stated = set(source.losses_to(target))
+    found = []
+    for trip in travel(target, changes):
+        if trip.refusal is not None:
+            assert trip.refusal.kind in WRITTEN
+            continue
+        lost(target, trip)
+        unstated = set(trip.losses) - stated
+        assert source is target or not unstated, (
+            f"{named(trip.change)}: {sorted(unstated)} counted, but "
+            f"{source.name}.losses_to({target.name}) does not state it"
+        )
+        found += trip.read
+    return found
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
+@properties
+@given(data=st.data())
+def test_there_and_back(source, target, data):
+    history = data.draw(histories(steps=(1, 6)))
+    came = read_by(source, history.changes)
+    there = carried(source, target, came)
+    carried(target, source, there)
+
+
+EXACT = {
+    "n": "number",
+    "d": "decimal(65,30)",
+    "u": "uint64",
+    "f": "float64",
+    "s": "string",
+}
+EXACT_ROWS: list[dict[str, str | None]] = [
+    {"n": "1" * 30, "d": None, "u": "18446744073709551615", "f": "-0.0", "s": "1.10"},
+    {"n": "1.10", "d": f"{'7' * 35}.{'3' * 25}00000", "u": "0", "f": "1e+16", "s": "-0.0"},
+    {
+        "n": f"1{'0' * 400}",
+        "d": f"-0.{'0' * 29}1",
+        "u": "9007199254740993",
+        "f": "0.1",
+        "s": "1e400",
+    },
+    {"n": f"-{'9' * 60}.{'1' * 10}", "d": f"1.10{'0' * 28}", "u": "1", "f": "5e-324", "s": "007"},
+    {"n": "-0.0", "d": f"0.{'0' * 30}", "u": None, "f": None, "s": ""},
+    {"n": "0", "d": None, "u": None, "f": "1e400", "s": None},
+    {"n": "0", "d": None, "u": None, "f": "9007199254740993", "s": None},
+]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
+def test_numbers_stay_exact(source, target):
+    schema = table({"id": "int64", **EXACT}, dialect="")
+    for i, values in enumerate(EXACT_ROWS):
+        row = {"id": str(i), **values}
+        made = [change("insert", after=row, schema=schema), change("delete", row, schema=schema)]
+        for envelope in (source, target, source):
+            trips = travel(envelope, made)
+            counted = any("exact_numbers" in trip.losses for trip in trips)
+            refused = any(trip.refusal or trip.unread for trip in trips)
+            if counted or refused:
+                break
+            made = [change for trip in trips for change in trip.read]
+            for found, image in zip(made, (made[0].after, made[1].before), strict=True):
+                back = by_name(found.schema, image)
+                assert back is not None
+                if back["f"] is not None and values["f"] not in ("1e400", "9007199254740993"):
+                    back["f"] = repr(float(back["f"]))
+                different = {n: (row[n], back.get(n)) for n in row if back.get(n) != row[n]}
+                assert not different, f"after {envelope.name}"
