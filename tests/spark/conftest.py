@@ -24,6 +24,8 @@ def spark() -> Iterator[SparkSession]:
     # The workers import the envelope of the tests by its name.
     root = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    # Short runs spend more on Java's second compiler than they gain from it.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     session = start_session(None, "tests")
     yield session
     session.stop()
