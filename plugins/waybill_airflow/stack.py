@@ -257,6 +257,8 @@ class Stack:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            # A stage of the samples ends before the second compiler would pay off.
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "GX_ANALYTICS_ENABLED": "false",
             "no_proxy": local,
             "NO_PROXY": local,

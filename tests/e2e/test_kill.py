@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 PROJECT = Path(__file__).resolve().parents[2]
 DRIVER = Path(__file__).with_name("disturbed_run.py")
@@ -54,6 +55,12 @@ POINTS = [
     "published:move:after",
 ]
 """Where runs are killed, in the order in which a batch passes them."""
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of a run behind, neither the JVM nor Spark's workers."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Place:
@@ -99,7 +106,10 @@ class Place:
 
     def run(self, *arguments: str) -> tuple[int, bytes, str]:
         with self.start(*arguments) as process:
-            out, err = process.communicate(timeout=300)
+            try:
+                out, err = process.communicate(timeout=600)
+            finally:
+                end(process)
         return process.returncode, out, err.decode()
 
     def whole(self, batch: str) -> None:
@@ -202,7 +212,7 @@ def test_one_of_two_runs_at_once_loses_cleanly(tmp_path: Path, other: str, point
             (signs / "go").touch()
             _, err = slow.communicate(timeout=240)
         finally:
-            slow.kill()
+            end(slow)
     assert slow.returncode == 1
     assert re.search(r"^ConflictError: another run .*(moved|took over)", err.decode(), re.MULTILINE)
     before = place.lake()
