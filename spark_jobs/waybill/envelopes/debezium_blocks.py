@@ -45,7 +45,7 @@ class Blocks:
         if change.sequence:
             sequence = '"[' + ",".join([f'\\"{part}\\"' for part in change.sequence]) + ']"'
         micros, millis = change.source_time, change.message.timestamp
-        times, told = "null", ""
+        times, told = "null", ',"ts_us":null,"ts_ns":null'
         if micros is not None:
             times = str(micros // 1000)
             told = f',"ts_us":{micros},"ts_ns":{micros}000' if micros else ',"ts_us":0,"ts_ns":0'

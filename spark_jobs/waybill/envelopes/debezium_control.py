@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.debezium_source import Source, is_snapshot, sequence_of, source_time
+from waybill.envelopes.debezium_source import Millis, Source, is_snapshot, sequence_of, source_time
 from waybill.envelopes.values import json_refusal
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
@@ -39,7 +39,7 @@ class _SchemaChange(msgspec.Struct):
     schemaName: str | None = None
     ddl: str | None = None
     source: Source | None = None
-    ts_ms: int | None = None
+    ts_ms: Millis | None = None
     tableChanges: list[Raw] | None = None
 
 
@@ -48,20 +48,20 @@ class _Transaction(msgspec.Struct):
 
     status: str
     id: str
-    ts_ms: int | None = None
+    ts_ms: Millis | None = None
 
 
 class _Heartbeat(msgspec.Struct):
     """A message of the heartbeat topic."""
 
-    ts_ms: int | None = None
+    ts_ms: Millis | None = None
 
 
 class _LogMessage(msgspec.Struct):
     """A logical decoding message (`op` m)."""
 
     source: Source | None = None
-    ts_ms: int | None = None
+    ts_ms: Millis | None = None
 
 
 def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) -> Change:

@@ -11,14 +11,18 @@ from msgspec import Raw
 from waybill.envelopes.debezium_rows import decoder_of, fields_of, to_json
 from waybill.envelopes.debezium_source import Source
 from waybill.envelopes.values import check_json, quotes_of
+from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from waybill.envelopes.debezium_rows import RowPlan
 
 _USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
 """The order in which Debezium writes an envelope."""
 
 _CUT = b',"source":{'
+_NULL = b"null"
 _CUT_LENGTH = len(_CUT) - 1
 _NEGATIVE_ZERO = re.compile(rb"[:\s]-0\s*[,}]")
 
@@ -36,20 +40,10 @@ class Event:
         self, plan: RowPlan, names: tuple[str, ...], source_names: tuple[str, ...]
     ) -> None:
         self.plan = plan
-        source = _named_struct("Source", source_names, Source) | None
-        types = {"before": plan.before_row | None, "after": plan.after_row | None}
-        types |= {"source": source, "op": str}
-        envelope = msgspec.defstruct(
-            "Envelope",
-            [(name, types.get(name, Raw)) for name in names],
-            namespace={
-                name: None
-                for name in ("before", "after", "source", "transaction")
-                if name not in names
-            },
-            forbid_unknown_fields=True,
-            gc=False,
-        )
+        source = _struct("Source", source_names, _SOURCE, _SOURCE) | None
+        types: dict[str, Any] = {"before": plan.before_row | None, "after": plan.after_row | None}
+        types |= {"source": source, "op": str, "transaction": Raw}
+        envelope = _struct("Envelope", names, types, ("before", "after", "source", "transaction"))
         self.decode = decoder_of(envelope)
         # In the usual layout everything after the images can be carried on by one cut.
         self.cut = names[:3] == _USUAL[:3] and bool(source_names) and set(names) <= set(_USUAL)
@@ -66,8 +60,9 @@ class Event:
             ValueError: an integer is written -0, which the plan would read as 0.
         """
         if self.cut:
-            parts = (b'{"before":', to_json(event.before), b',"after":', to_json(event.after), _CUT)
-            head = b"".join(parts)
+            before = _NULL if event.before is None else to_json(event.before)
+            after = _NULL if event.after is None else to_json(event.after)
+            head = b"".join((b'{"before":', before, b',"after":', after, _CUT))
             if body.startswith(head):
                 return body[len(head) - _CUT_LENGTH : -1]
             at = body.rfind(_CUT)
@@ -82,13 +77,23 @@ class Event:
         return b",".join(b"%b:%b" % (to_json(n), bytes(fields[n])) for n in self.others)
 
 
-def _named_struct(title: str, names: tuple[str, ...], model: type[Any]) -> type[Any]:
-    """A struct of the fields that occur; those of `model` that do not are None."""
-    types = {field.name: field.type for field in msgspec.structs.fields(model)}
-    return msgspec.defstruct(
-        title,
-        [(name, types.get(name, Raw)) for name in names],
-        namespace={name: None for name in types if name not in names},
-        forbid_unknown_fields=True,
-        gc=False,
-    )
+def _struct(
+    title: str, names: tuple[str, ...], types: dict[str, Any], known: Iterable[str]
+) -> type[Any]:
+    """A struct of the fields that occur; those that are known and do not occur are None."""
+    # Names may be anything; only the known ones are read, and they are identifiers.
+    fields = {f"f{i}" if name not in types else name: name for i, name in enumerate(names)}
+    try:
+        return msgspec.defstruct(
+            title,
+            [(field, types.get(name, Raw)) for field, name in fields.items()],
+            rename=fields,
+            namespace={name: None for name in known if name not in names},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+    except ValueError as error:
+        raise Refusal("shape", f"a name of the envelope cannot be read: {error}") from error
+
+
+_SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}

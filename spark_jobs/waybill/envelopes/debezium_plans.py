@@ -94,7 +94,12 @@ class Plans:
                 if key is None:
                     raise Refusal("key", NO_ROW)
                 images = [_fields(payload_of(key, b""))]
-            columns, required = self._seen(identity, images, readings)
+            names = tuple(dict.fromkeys(name for image in images for name in image))
+            if known is not None and not images[0] and set(names) <= known.columns.keys():
+                # A delete that shows a part of the row says nothing about the other columns.
+                names = tuple(known.columns)
+            columns = self._seen(identity, names, images, readings)
+            required = frozenset(images[0] or names)
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
         else:
             known_by, columns, required = schema, {}, frozenset()
@@ -185,18 +190,21 @@ class Plans:
         )
 
     def _seen(
-        self, identity: Identity, images: list[dict[str, Raw]], readings: Readings
-    ) -> tuple[dict[str, _Kind], frozenset[str]]:
+        self,
+        identity: Identity,
+        names: tuple[str, ...],
+        images: list[dict[str, Raw]],
+        readings: Readings,
+    ) -> dict[str, _Kind]:
         """The kind of every column of a message, nulls told from the messages before it."""
         before = self._kinds.setdefault(identity, {})
         declared = self.rules.find(*identity).columns
         columns: dict[str, _Kind] = {}
-        for name in dict.fromkeys(name for image in images for name in image):
+        for name in names:
             seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
         before.update(columns)
-        first = next((image for image in images if image), {})
-        return columns, frozenset(first)
+        return columns
 
     def _key_only(self, source: Source) -> bool:
         return source.connector == "postgresql" and self.settings.replica_identity == "default"

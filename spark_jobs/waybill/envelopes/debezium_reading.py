@@ -235,7 +235,7 @@ class Readings:
         if name == "date":
             return times.date_text
         if name == "time":
-            return partial(times.time_text, digits=self._digits(declared))
+            return _CLOCKS[self._digits(declared)]
         if name in ("timestamp", "timestamptz"):
             convert = _TIMESTAMPS[self._digits(declared)]
             return convert if name == "timestamp" else _with_z(convert)
@@ -381,6 +381,7 @@ _PLAIN = {
 }
 """Connect types without a semantic name that are read like JSON values of a declared type."""
 _TIMESTAMPS = {3: times.millis_text, 6: times.micros_text, 9: times.nanos_text}
+_CLOCKS = {3: times.millis_time_text, 6: times.micros_time_text, 9: times.nanos_time_text}
 _UNIT_MODES = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
 _BINARY = {
     "bytes": values.base64_checked,

@@ -9,12 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Meta
 
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+from typing import Annotated
+
+Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Millis = Annotated[int, Meta(ge=-(2**63) // 1000 + 1, le=2**63 // 1000 - 1)]
+"""Counts of time that fit the lake, which keeps microseconds in 64 bits."""
 
 
 class Source(msgspec.Struct, gc=False):
@@ -24,11 +30,11 @@ class Source(msgspec.Struct, gc=False):
     """
 
     connector: str | None = None
-    ts_ms: int | None = None
+    ts_ms: Millis | None = None
     snapshot: str | bool | None = None
     db: str | None = None
     sequence: str | None = None
-    ts_us: int | None = None
+    ts_us: Micros | None = None
     schema: str | None = None
     table: str | None = None
     collection: str | None = None

@@ -165,7 +165,14 @@ def millis_time_text(count: int) -> str:
 
 def micros_time_text(count: int) -> str:
     """Text of `io.debezium.time.MicroTime`."""
-    return time_text(count, 6)
+    if not 0 <= count < _DAY_SECONDS * 1_000_000:
+        return time_text(count, 6)
+    second, fraction = divmod(count, 1_000_000)
+    if fraction == 0:
+        return _CLOCK_TEXTS[second]
+    if fraction % 1000:
+        return f"{_CLOCK_TEXTS[second]}.{fraction:06}"
+    return f"{_CLOCK_TEXTS[second]}.{fraction // 1000:03}"
 
 
 def nanos_time_text(count: int) -> str:

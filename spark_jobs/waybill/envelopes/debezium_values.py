@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 import struct
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import md5
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ from waybill.envelopes.values import (
     float64_text,
     is_json_number,
     number_text,
-    plain_text,
     to_float32,
 )
 
@@ -151,7 +151,12 @@ def float64_raw(raw: Raw) -> str | None:
 
 def float32_raw(raw: Raw) -> str | None:
     """A float32, in the digits that read back to it."""
-    text = str(raw, "utf-8")
+    return _float32(str(raw, "utf-8"))
+
+
+@lru_cache(maxsize=50_000)
+def _float32(text: str) -> str | None:
+    # The shortest digits are searched for, and measurements repeat.
     try:
         value = to_float32(float(text))
     except OverflowError:
@@ -172,7 +177,7 @@ def _float_text(text: str, value: float, canonical_of: Callable[[str], str], can
         return found
     number = Decimal(text)
     if not isfinite(value) or Decimal(f"{value:.{len(number.as_tuple().digits) - 1}e}") != number:
-        return plain_text(number)
+        return text
     return canonical or float32_value(value)
 
 

@@ -10,7 +10,6 @@ from msgspec import UNSET, Raw
 from waybill.envelopes.debezium_blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium_control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium_tables import TablePlan, to_json
-from waybill.envelopes.debezium_writing import UNDECLARED
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
@@ -52,10 +51,9 @@ class _Table(TablePlan):
         self._shape: Shape = ()
         self._same_shape: Callable[[bytes], Any] | None = None
         self._schemas: dict[tuple[int, ...], bytes] = {}
-        # Without a schema a reader sees JSON's own types only.
+        # Without a schema a reader sees JSON's own types only, and of a null none at all.
         self.hides_types = not settings.schemas and any(
-            column.type.kind not in _JSON_KINDS and column.source_type not in UNDECLARED
-            for column in schema.columns
+            column.type.kind != "unknown" for column in schema.columns
         )
 
     def envelope_schema(self, left_out: tuple[int, ...], fields: bytes) -> bytes:
@@ -83,9 +81,6 @@ class _Table(TablePlan):
                 {"type": "struct", "fields": types, "optional": False, "name": name, "version": 2}
             )
         return schema
-
-
-_JSON_KINDS = ("unknown", "string", "boolean")
 
 
 class DebeziumEncoder:
@@ -122,6 +117,7 @@ class DebeziumEncoder:
         if op == "d":
             return self._deleted(table, change.before, fields, None)
         if op == "u" and self._moves(table, change):
+            losses.append("key_change")
             return self._moved(table, change, fields)
         return [self._row(table, op, change.before, change.after, fields, None)]
 

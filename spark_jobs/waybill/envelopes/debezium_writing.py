@@ -245,7 +245,7 @@ def _wrapped(text: str) -> int:
 def json_number(text: str) -> Any:
     """A number as a JSON number with the same digits; NaN and the infinities as texts."""
     if is_json_number(text) is not None:
-        return Decimal(text)
+        return Raw(text.encode())
     if f'"{text}"' in SPECIAL:
         return text
     raise ValueError(f"{text[:40]!r} is not a number")
