@@ -66,7 +66,6 @@ _FIELDS: dict[str, Any] = {
 }
 _ABSENT = {"database": None, "old": None, **dict.fromkeys(_FIELDS)}
 _REQUIRED = {"data", "table", "type"}
-_RAW = ("mysqlType", "pkNames", "sqlType")
 
 
 class CanalTable:
@@ -106,8 +105,12 @@ class CanalTable:
         self.mysql = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
+        self.sql_quotes = 0
         self.stated = b""
         self.known: dict[bytes, bytes] = {}
+        # Names at the top, and the strings that are the same in every message.
+        self.strings = len(shape.fields) + 2 + (shape.database is not None)
+        self.raw_quotes = quotes_of(shape.mysql or b"") + quotes_of(shape.pk or b"")
         fields = set(shape.fields)
         self.fast = fields >= _REQUIRED and fields <= {"data", "table", "type", *_FIELDS, *_ABSENT}
         if self.fast:
@@ -145,8 +148,7 @@ class CanalTable:
             return None
         if flat.sqlType != self.sql and not self._recall(flat.sqlType):
             return None
-        # What gives the same bytes again was understood in full: no name twice, nothing unknown.
-        if _json(flat) != value and quotes_of(value) != self.quotes(flat):
+        if not self._understood(flat, value):
             return None
         operation = _OPERATIONS[flat.type]
         rows, old = flat.data, flat.old
@@ -191,19 +193,21 @@ class CanalTable:
             )
         return changes
 
-    def quotes(self, flat: Any) -> int:
-        """How many quotes a text of a message has that says nothing but what was understood."""
-        strings = 0
+    def _understood(self, flat: Any, value: bytes) -> bool:
+        """Whether a message says nothing but what was decoded: no name stands twice in it.
+
+        Encoding it gives the same bytes again, or at least, where a producer writes JSON in other
+        ways, as many quotes: every name and every string has two.
+        """
+        if _json(flat) == value:
+            return True
+        count = self.count
+        strings = self.strings + (flat.gtid is not None) + (flat.sql is not None)
         for row in flat.data:
-            strings += self.count(row)
+            strings += count(row)
         for row in flat.old or ():
-            strings += self.count(row)
-        raw = 0
-        for name in flat.__struct_fields__:
-            part = getattr(flat, name)
-            strings += 1 + (part.__class__ is str)
-            raw += quotes_of(bytes(part)) if name in _RAW else 0
-        return 2 * strings + raw
+            strings += count(row)
+        return quotes_of(value) == 2 * strings + self.raw_quotes + self.sql_quotes
 
     def _recall(self, sql: Raw | None) -> bool:
         """Take over what is known about a `sqlType`; false where nothing is."""
@@ -211,6 +215,7 @@ class CanalTable:
         if stated is None:
             return False
         self.sql = None if sql is None else sql.copy()
+        self.sql_quotes = 0 if sql is None else quotes_of(bytes(sql))
         self.stated = stated
         return True
 
