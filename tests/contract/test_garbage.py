@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.contract.test_envelopes import BOTH_WAYS, by_name
 from tests.golden import test_golden as golden
+from tests.histories import by_name as images
 from waybill.errors import REFUSAL_KINDS, Refusal
 from waybill.records import OPERATIONS, ROW_OPERATIONS, Message
 from waybill.tables import TableRules
@@ -77,6 +78,22 @@ def outcome(decoder, message) -> Any:
             except Refusal:
                 pass
     return changes
+
+
+def said(found: Any) -> Any:
+    """What changes say, apart from columns that a table was seen to have meanwhile."""
+    if not isinstance(found, list):
+        return found
+    return [
+        {
+            **msgspec.structs.asdict(change),
+            "schema": change.schema.qualified_name,
+            "before": images(change.schema, change.before),
+            "after": images(change.schema, change.after),
+            "moved_from": change.moved_from and msgspec.structs.astuple(change.moved_from),
+        }
+        for change in found
+    ]
 
 
 def written(changes) -> None:
@@ -163,7 +180,7 @@ def test_damaged_messages(envelope, data):
     bad = Message("topic", 0, 1, None, message.key, data.draw(broken(message.value)))
     bad.headers = message.headers
     written(outcome(decoder, bad))
-    assert same(outcome(decoder, message), first)
+    assert said(outcome(decoder, message)) == said(first)
 
 
 @envelopes
@@ -173,8 +190,4 @@ def test_the_second_time_is_as_the_first(envelope):
         fresh = [outcome(envelope.decoder(told, rules), message) for _ in range(2)]
         decoder = envelope.decoder(told, rules)
         known = [outcome(decoder, message) for _ in range(3)]
-        assert all(same(found, fresh[0]) for found in (*fresh, *known)), message.value
-
-
-def same(found: Any, expected: Any) -> bool:
-    return found == expected
+        assert all(found == fresh[0] for found in (*fresh, *known)), message.value
