@@ -7,6 +7,7 @@ its after image, as one process would have done it.
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -15,7 +16,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from waybill.inprocess.account import Account
 from waybill.inprocess.quarantine import quarantine_line
-from waybill.inprocess.run import lines_of, messages_of_block
+from waybill.inprocess.run import RARELY, lines_of, messages_of_block
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded
@@ -73,6 +74,7 @@ _worker: _Worker | None = None
 
 def _start(job: ConvertJob) -> None:
     global _worker
+    gc.set_threshold(RARELY)
     _worker = _Worker(job)
 
 

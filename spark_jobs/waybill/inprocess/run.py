@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
@@ -22,6 +23,9 @@ TOMBSTONE = "a null value cannot be a line"
 BLANK = "blank line"
 LINES = (".jsonl", ".json", ".txt", ".ndjson")
 PARQUET = ".parquet"
+
+RARELY = 200_000
+"""New objects between two looks for cycles."""
 
 Progress = Callable[[int], None]
 """Told how many bytes were read since it was told last."""
@@ -73,6 +77,7 @@ def convert_file(
     if processes > 1 and (reads, writes) != ("lines", "lines"):
         raise ConfigurationError("--processes works from lines to lines only; leave it out")
     with ExitStack() as stack:
+        stack.enter_context(rare_collections())
         aside = stack.enter_context(_quarantine(quarantine))
 
         def refuse(message: Message, index: int, kind: str, sentence: str) -> None:
@@ -94,6 +99,17 @@ def convert_file(
             else:
                 _to_parquet(converter, blocks, job, stack)
     return converter.account, time.monotonic() - started
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Look for cycles rarely: converting makes none, and looking costs some percent of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(RARELY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _silent(_: int) -> None:
