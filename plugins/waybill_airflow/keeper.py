@@ -59,6 +59,7 @@ class Keeper:
                 )
             except OSError as error:
                 log.write(f"{error}\n".encode())
+                log.flush()
                 _say(name=order["name"], code=127)
                 return
         self.names[process.pid] = order["name"]
