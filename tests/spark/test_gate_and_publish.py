@@ -16,7 +16,7 @@ from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
 from waybill.publish.files import publish_files
-from waybill.spec import FilesTarget
+from waybill.spec import FilesTarget, Migration
 from waybill.validate.results import read_page, read_result
 
 pytestmark = pytest.mark.spark
@@ -253,95 +253,84 @@ def test_suites_of_a_migration_run_too(spark, begin, tmp_path):
         run_stage("validate", spec, "b1", spark)
 
 
-# Publishing
+# Publishing, over the messages of one batch that all these tests share
 
 
-@pytest.fixture
-def passed(spark, begin):
-    """A batch that may be published, and its messages for one target."""
-
-    def make(layout: str = "lines", path: str | None = None):
-        target = {"envelope": "debezium-json", "files": {"path": path, "layout": layout}}
-        return begin(orders(30), "validate", publish=[target])
-
-    return make
-
-
-def messages_of(spark, spec):
+@pytest.fixture(scope="module")
+def messages(spark, tmp_path_factory):
+    """The messages of a batch for one target."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "in").mkdir()
+    (folder / "in/0.jsonl").write_bytes(b"".join(m + b"\n" for m in orders(30)))
+    spec = Migration.model_validate(
+        {
+            "name": "shared",
+            "source": {"files": {"path": str(folder / "in"), "topic": "shop"}, "envelope": "canal"},
+            "publish": [{"envelope": "debezium-json", "files": {"path": str(folder / "out")}}],
+            "lake": {"warehouse": str(folder / "lake")},
+        }
+    )
+    run_migration(spec, until="convert", batch="b1", spark=spark)
     lake = Lake.open(spark, spec)
-    return lake.read(lake.log("outbox")).where("outcome = 'ok'")
+    return lake.read(lake.log("outbox")).where("outcome = 'ok'").persist()
 
 
-def silent(*_: object) -> None:
-    """Says nothing."""
+def send(messages, folder: Path, layout: str = "lines", part_messages: int = 1000):
+    target = FilesTarget(path=str(folder), layout=layout)
+    return publish_files(
+        messages, target, "t", "debezium-json", "b1", lambda *_: None, part_messages
+    )
 
 
-def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(
-    spark, passed, tmp_path, monkeypatch
-):
+def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_path, monkeypatch):
     monkeypatch.setattr("waybill.publish.parts.OFFSETS", 8)
-    spec = passed(path=str(tmp_path / "out"))
-    messages = messages_of(spark, spec)
-    whole = FilesTarget(path=str(tmp_path / "one"))
-    one = publish_files(messages, whole, "t", "debezium-json", "b1", silent)
-    parted = FilesTarget(path=str(tmp_path / "many"))
-    many = publish_files(messages, parted, "t", "debezium-json", "b1", silent, 10)
+    one = send(messages, tmp_path / "one")
+    many = send(messages, tmp_path / "many", part_messages=10)
     assert len(one.parts) == 1
     assert len(many.parts) > 3
     written = files_below(tmp_path / "many/b1")
     joined = b"".join(written[part.file] for part in many.parts)
     assert joined == (tmp_path / "one/b1/part-00000.jsonl").read_bytes()
-    shuffled = messages.repartition(7)
-    assert publish_files(shuffled, parted, "t", "debezium-json", "b1", silent, 10) == many
-    assert files_below(tmp_path / "many/b1") == written
+    again = send(messages.repartition(7), tmp_path / "again", part_messages=10)
+    assert again.parts == many.parts
+    assert files_below(tmp_path / "again/b1") == written
 
 
-def test_a_killed_publish_is_taken_up_and_its_leftovers_removed(spark, passed, tmp_path):
-    spec = passed(path=str(tmp_path / "out"))
-    folder = tmp_path / "out/b1"
-    folder.mkdir(parents=True)
+def test_a_killed_publish_is_taken_up_and_its_leftovers_removed(messages, tmp_path):
+    folder = tmp_path / "b1"
+    folder.mkdir()
     (folder / ".writing-part-00000.jsonl-aa").write_bytes(b"half")
     (folder / "part-00000.jsonl").write_bytes(b"half")
     (folder / "part-00009.jsonl").write_bytes(b"not of this batch")
-    run_stage("publish", spec, "b1", spark)
+    send(messages, tmp_path)
     found = files_below(folder)
     assert sorted(found) == ["manifest.json", "part-00000.jsonl"]
     assert found["part-00000.jsonl"].count(b"\n") == 51
 
 
-def test_a_publish_killed_before_it_was_recorded_sends_nothing_twice(spark, passed, tmp_path):
-    spec = passed(path=str(tmp_path / "out"))
-    (target,) = spec.publish
-    publish_files(
-        messages_of(spark, spec), target.files, target.label, "debezium-json", "b1", silent
-    )
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/b1").iterdir()}
-    report = run_stage("publish", spec, "b1", spark)
-    assert report.rows_out == 51
-    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "out/b1").iterdir()} == before
-
-
-def test_what_was_published_otherwise_before_is_not_touched(spark, passed, tmp_path):
-    spec = passed(path=str(tmp_path / "out"))
-    folder = tmp_path / "out/b1"
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_bytes(b"{}")
-    (folder / "part-00000.jsonl").write_bytes(b"theirs")
+def test_listed_parts_are_never_written_again(messages, tmp_path):
+    """As after a kill between the manifest and the record in the lake."""
+    first = send(messages, tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "b1").iterdir()}
+    assert send(messages, tmp_path) == first
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "b1").iterdir()} == before
     with pytest.raises(ConflictError, match="lists other messages"):
-        run_stage("publish", spec, "b1", spark)
-    assert files_below(folder) == {"manifest.json": b"{}", "part-00000.jsonl": b"theirs"}
-    lake = Lake.open(spark, spec)
-    assert lake.find(lake.log("published"), "publish", "b1") is None
+        send(messages.where("offset <> 3"), tmp_path)
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "b1").iterdir()} == before
 
 
-def test_parquet_holds_keys_headers_and_tombstones(spark, passed, tmp_path):
-    spec = passed("parquet", str(tmp_path / "out"))
-    report = run_stage("publish", spec, "b1", spark)
-    table = pq.read_table(tmp_path / "out/b1/part-00000.parquet")
+def test_parquet_holds_keys_headers_and_tombstones(messages, tmp_path):
+    sent = send(messages, tmp_path, "parquet")
+    table = pq.read_table(tmp_path / "b1/part-00000.parquet")
     assert table.column_names == ["timestamp", "key", "value", "headers"]
-    assert table.num_rows == report.rows_out == 57
+    assert table.num_rows == sent.parts[0].messages == 57
     assert table.column("value").null_count == 6
     assert table.column("key").null_count == 0
+
+
+def test_nothing_to_publish_leaves_no_folder(messages, tmp_path):
+    assert send(messages.where("false"), tmp_path / "out").parts == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_a_batch_left_behind_goes_with_the_next(spark, begin, tmp_path):

@@ -100,6 +100,12 @@ def run(
     full: Annotated[
         bool, typer.Option("--full", help="Read the source again from its beginning.")
     ] = False,
+    drop_held: Annotated[
+        bool,
+        typer.Option(
+            "--drop-held", help="Drop what a failed gate holds; this batch merges it again."
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Run all stages of a migration here, on local Spark, without Airflow.
@@ -109,9 +115,9 @@ def run(
 
     [dim]Example:[/]  waybill run migrations/shop.yaml --until merge
     """
-    from waybill.cli.run import run_command
+    from waybill.cli.run import Ways, run_command
 
-    run_command(migration, until, batch, full, json)
+    run_command(migration, until, batch, Ways(full, drop_held), json)
 
 
 @app.command()

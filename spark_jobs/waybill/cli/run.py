@@ -5,25 +5,43 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from waybill.cli.waybill_table import print_waybill
 from waybill.report import Waybill
 from waybill.spec_file import load_migration
 
 
+class Ways(NamedTuple):
+    """How a run differs from the ordinary one.
+
+    Attributes:
+        full: read the source again from its beginning.
+        drop_held: drop what a failed gate holds.
+    """
+
+    full: bool
+    drop_held: bool
+
+
 def run_command(
-    migration: Path, until: str | None, batch: str | None, full: bool, as_json: bool
+    migration: Path, until: str | None, batch: str | None, ways: Ways, as_json: bool
 ) -> None:
     """Run a batch and print its waybill, also of one that the gate holds."""
     spec = load_migration(migration)
     from waybill.jobs import new_batch_id, run_migration
 
     waybill = Waybill(spec.name, batch or new_batch_id())
-    mode = "full" if full else "incremental"
+    mode = "full" if ways.full else "incremental"
     with watching():
         try:
             run_migration(
-                spec, until=until, batch=waybill.batch, mode=mode, on_stage=waybill.stages.append
+                spec,
+                until=until,
+                batch=waybill.batch,
+                mode=mode,
+                drop_held=ways.drop_held,
+                on_stage=waybill.stages.append,
             )
         finally:
             # What was done is told even if the next stage failed.
