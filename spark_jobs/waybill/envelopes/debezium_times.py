@@ -67,11 +67,13 @@ class _Seconds(dict[str, int]):
 
 
 _CLOCK = re.compile(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])")
-_DATE = re.compile(r"([-+]?)([0-9]{4,})-([0-9]{2})-([0-9]{2})( BC)?")
+# Only what `date_text` and `time_text` write, so that no text comes back as another one.
+_YEAR = r"(?!-0000)-?[0-9]{4}|[-+][1-9][0-9]{4,}"
+_DATE = re.compile(rf"({_YEAR})-([0-9]{{2}})-([0-9]{{2}})")
 _TIMESTAMP = re.compile(
-    r"([-+]?[0-9]{4,}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2})(:[0-9]{2})?(\.[0-9]*)?( BC)?"
+    rf"((?:{_YEAR})-[0-9]{{2}}-[0-9]{{2}})T([0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}})(\.[0-9]+)?"
 )
-_TIME = re.compile(r"(-?)([0-9]{2,}):([0-5][0-9])(?::([0-5][0-9])(\.[0-9]*)?)?")
+_TIME = re.compile(r"(-?)([0-9]{2}|[1-9][0-9]{2,}):([0-5][0-9]):([0-5][0-9])(\.[0-9]+)?")
 _ZONED = re.compile(r"(.*[0-9])([-+])([0-9]{2})(?::?([0-9]{2}))?(?::?([0-9]{2}))?", re.S)
 _DURATION = re.compile(r"PT(-?)([0-9]+)(\.[0-9]+)?S")
 
@@ -108,17 +110,15 @@ def _date_text(days: int) -> str:
 
 
 def date_value(text: str) -> int:
-    """Days since 1970 of an ISO date of any year; `BC` after it is understood.
+    """Days since 1970 of an ISO date of any year.
 
     Raises:
-        ValueError: there is no such day.
+        ValueError: there is no such day, or it is written another way.
     """
     match = _DATE.fullmatch(text)
     if match is None:
         raise ValueError(f"{text[:40]!r} is not a date")
-    year, month, day = int(match[1] + match[2]), int(match[3]), int(match[4])
-    if match[5]:
-        year = 1 - year
+    year, month, day = (int(part) for part in match.groups())
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     lengths = (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
     if not (1 <= month <= 12 and 1 <= day <= lengths[month - 1]):
@@ -189,8 +189,10 @@ def time_value(text: str, digits: int) -> int:
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"{text[:40]!r} is not a time")
-    seconds = (int(match[2]) * 60 + int(match[3])) * 60 + int(match[4] or 0)
+    seconds = (int(match[2]) * 60 + int(match[3])) * 60 + int(match[4])
     count = seconds * _POWERS[digits] + _fraction(match[5] or "", digits)
+    if match[1] and count == 0:
+        raise ValueError("there is no negative midnight")
     return -count if match[1] else count
 
 
@@ -248,9 +250,9 @@ def timestamp_value(text: str, digits: int) -> int:
     Raises:
         ValueError: it is none, there is no such day, or the unit is too coarse for its fraction.
     """
-    if text[10:11] in ("T", " ") and (len(text) == 19 or text[19:20] == "."):
+    if text[10:11] == "T" and (len(text) == 19 or text[19:20] == "."):
         fraction = text[20:]
-        if fraction.isascii() and (fraction.isdigit() or not fraction):
+        if len(text) == 19 or (fraction.isascii() and fraction.isdigit()):
             seconds = _DAY_NUMBERS[text[:10]] * _DAY_SECONDS + _SECONDS[text[11:19]]
             return seconds * _POWERS[digits] + _fraction(text[19:], digits)
     if text in _UNITS and digits in (3, 6):
@@ -258,9 +260,8 @@ def timestamp_value(text: str, digits: int) -> int:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise ValueError(f"{text[:40]!r} is not a timestamp")
-    day, minute, second, fraction = match[1], match[2], match[3] or ":00", match[4] or ""
-    seconds = _DAY_NUMBERS[day + (match[5] or "")] * _DAY_SECONDS + _SECONDS[minute + second]
-    return seconds * _POWERS[digits] + _fraction(fraction, digits)
+    seconds = _DAY_NUMBERS[match[1]] * _DAY_SECONDS + _SECONDS[match[2]]
+    return seconds * _POWERS[digits] + _fraction(match[3] or "", digits)
 
 
 # Texts with a zone
@@ -279,7 +280,7 @@ def zoned_text(text: str) -> str:
     local, sign, hours, minutes, seconds = match.groups()
     fraction = local[local.index(".") :] if "." in local else ""
     try:
-        count = timestamp_value(local.removesuffix(fraction), 0)
+        count = timestamp_value(local.removesuffix(fraction).replace(" ", "T"), 0)
     except ValueError:
         return text
     shift = (int(hours) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
@@ -312,4 +313,7 @@ def duration_value(text: str, digits: int) -> int:
     if match is None:
         raise ValueError(f"{text[:40]!r} is not a duration in seconds")
     count = int(match[2]) * _POWERS[digits] + _fraction(match[3] or "", digits)
-    return -count if match[1] else count
+    count = -count if match[1] else count
+    if duration_text(count, digits) != text:
+        raise ValueError(f"{text[:40]!r} would be written another way")
+    return count
