@@ -39,7 +39,8 @@ def value_sql(text: str, type_: str) -> str:
     if type_ == "boolean":
         return f"CASE {text} WHEN 'true' THEN true WHEN 'false' THEN false END"
     if type_ == "binary":
-        return f"try_to_binary({text}, 'base64')"
+        # Without the length Spark also takes texts that were cut off in their padding.
+        return f"CASE WHEN length({text}) % 4 = 0 THEN try_to_binary({text}, 'base64') END"
     cast = f"try_cast({text} AS {type_})"
     if type_ in _SHAPES:
         return f"CASE WHEN {text} RLIKE '{_SHAPES[type_]}' THEN {cast} END"
@@ -53,7 +54,7 @@ def value_sql(text: str, type_: str) -> str:
         scale = int(type_.rstrip(")").split(",")[1])
         point = f"instr({text}, '.')"
         return (
-            f"CASE WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
+            f"CASE WHEN {text} RLIKE '[eE]' THEN NULL WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
             f"OR length(rtrim('0', {text})) - {point} <= {scale} THEN {cast} END"
         )
     return cast
