@@ -1,0 +1,67 @@
+"""Values checked against the types that a migration declares."""
+
+from __future__ import annotations
+
+import pytest
+
+from waybill.envelopes.declared import check_for
+from waybill.errors import Refusal
+from waybill.types import parse_type
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "found"),
+    [
+        ("int8", "-128", "-128"),
+        ("uint64", "18446744073709551615", "18446744073709551615"),
+        ("decimal(38,10)", "1.10", "1.10"),
+        ("decimal(38,10)", "1.10000000000000000000", "1.10000000000000000000"),
+        ("decimal(5,5)", "0.12345", "0.12345"),
+        ("decimal(5,0)", "-0", "-0"),
+        ("decimal(3,1)", "1e1", "10"),
+        ("number", "1e30", f"1{'0' * 30}"),
+        ("number", "-123456789012345678901234567890.10", "-123456789012345678901234567890.10"),
+        ("float64", "1.50", "1.5"),
+        ("float64", "1e400", "1e400"),
+        ("float64", "-Infinity", "-Infinity"),
+        ("float32", "0.1", "0.1"),
+        ("boolean", "1", "true"),
+        ("boolean", "FALSE", "false"),
+        ("bytes", "AP8=", "AP8="),
+        ("timestamp", "2024-01-02 03:04:05.678", "2024-01-02T03:04:05.678"),
+        ("timestamp", "0000-00-00 00:00:00", "0000-00-00 00:00:00"),
+        ("timestamptz", "2024-01-02 03:04:05+00", "2024-01-02T03:04:05Z"),
+        ("timestamptz", "2024-01-02T03:04:05.5Z", "2024-01-02T03:04:05.5Z"),
+        ("timestamptz", "2024-01-02 03:04:05+08", "2024-01-02 03:04:05+08"),
+    ],
+)
+def test_values_that_fit(kind, text, found):
+    assert check_for(parse_type(kind))(text) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *[
+            ("int8", text)
+            for text in ("128", "-129", "1.0", "1e2", "", "+1", " 1", "1_0", "１", "0x1")
+        ],
+        ("int64", "9" * 5000),
+        *[("uint8", text) for text in ("-1", "256", "01")],
+        *[("decimal(5,2)", text) for text in ("1.234", "1234", "x", "", "1,5", "NaN", "0.001")],
+        *[("number", text) for text in ("x", "1_0", "Infinity", "1e999999999")],
+        *[("float64", text) for text in ("x", "", "1,5", "0x1p3", "１", "1_0")],
+        *[("boolean", text) for text in ("yes", "2", "")],
+        *[("bytes", text) for text in ("a", "a===", "AP8", "AP_=", "AP8=\n")],
+    ],
+)
+def test_values_that_do_not_fit_are_refused(kind, text):
+    with pytest.raises(Refusal) as refusal:
+        check_for(parse_type(kind))(text)
+    assert refusal.value.kind == "value"
+    assert len(refusal.value.sentence) < 300
+
+
+@pytest.mark.parametrize("kind", ["string", "json", "enum", "xml", "interval", "date", "time"])
+def test_every_text_is_a_value(kind):
+    assert check_for(parse_type(kind)) is None
