@@ -99,7 +99,11 @@ def _key_columns() -> list[Change]:
 
 
 PROBES: dict[str, Callable[[], list[Change]]] = {
-    "before_image": lambda: [change("update", ROW, OTHER), change("delete", ROW)],
+    "before_image": lambda: [
+        change("update", ROW, OTHER),
+        change("delete", ROW),
+        change("update", None, MOVED, moved_from=PLAIN.Key("eu", "9007199254740993")),
+    ],
     "unchanged_columns": lambda: [change("update", None, {"id": "5", "region": "eu"})],
     "full_rows": _full_rows,
     "delete": lambda: [change("delete", ROW)],

@@ -86,7 +86,7 @@ def test_oms_from_a_database_with_schemas():
     assert meta["storeDataSequence"] == 42_000_002
     assert meta["timestamp"] is None
     assert value["prevStruct"]["name%"] == "b"
-    assert sorted(losses) == ["schema_name", "sequence_id", "transactions", "types"]
+    assert sorted(losses) == ["schema_name", "transactions", "types"]
 
 
 @pytest.mark.parametrize(("micros", "lost"), [(1_500_000, False), (1_500_001, True)])
@@ -118,7 +118,7 @@ def test_a_key_change_that_is_told_apart_from_the_images(envelope):
         assert value["old"] == [{"id": "6"}]
     else:
         assert value["prevStruct"] == {"id": 6, "at": "1672531200.5"}
-    assert "before_image" not in losses
+    assert ("before_image" in losses) is (envelope == "canal"), "Canal takes the rest for unchanged"
     _, value, losses = write(envelope, change("update", OLD, ROW, moved_from=moved))
     if envelope == "canal":
         assert value["old"] == [{"id": "6", "name%": "b"}]

@@ -201,6 +201,7 @@ class CanalDecoder:
             tuple(fields),
             tuple(names),
             tuple(types.get(name) for name in names),
+            len(types),
             tuple(key or ()),
             bytes(flat.mysqlType) if "mysqlType" in fields else None,
             bytes(flat.pkNames) if "pkNames" in fields else None,
@@ -258,7 +259,6 @@ ENVELOPE = Envelope(
     sequence="None in the message; partition, offset and the place in `data` order the rows.",
     carries=frozenset(
         {
-            "before_image",
             "delete",
             "truncate",
             "ddl",
@@ -270,6 +270,8 @@ ENVELOPE = Envelope(
     ),
     partly={
         "types": "canal names MySQL types; types of other databases become the nearest one",
+        "before_image": "canal tells the columns that changed; what a before image leaves out is "
+        "taken for unchanged",
         "unchanged_columns": "canal holds full rows; a column that the source left out and the row "
         "before does not tell is left out, which not every reader expects",
         "source_time": "canal has milliseconds, digits below are cut off, and always a time: "

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.envelopes.canal_columns import text_reader
-from waybill.envelopes.generated import converter, counter, overlay
+from waybill.envelopes.generated import converter, counter, gaps, overlay
 from waybill.envelopes.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.mysql_types import jdbc_type, logical_type, raised_jdbc_type
 from waybill.envelopes.values import JSON_ERRORS, quotes_of
@@ -38,6 +38,7 @@ class Shape(NamedTuple):
         fields: names at the top of the message, in order.
         names: columns in the order of `mysqlType`, then those that only rows have.
         types: texts of `mysqlType` to them.
+        named: how many of the columns stand in `mysqlType`.
         key: `pkNames`.
         mysql: `mysqlType` as it stands there, None where it does not.
         pk: `pkNames`, likewise.
@@ -48,6 +49,7 @@ class Shape(NamedTuple):
     fields: tuple[str, ...]
     names: tuple[str, ...]
     types: tuple[str | None, ...]
+    named: int
     key: tuple[str, ...]
     mysql: bytes | None
     pk: bytes | None
@@ -102,6 +104,9 @@ class CanalTable:
         self.overlay = overlay(len(columns), readers)
         self.count = counter(len(columns))
         self.types = SqlTypes(self.schema)
+        # Columns that only rows name: rows with fewer of them are of another shape.
+        self.loose = shape.named < len(columns)
+        self.gaps = gaps(len(columns))
         self.mysql = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
@@ -196,9 +201,11 @@ class CanalTable:
     def _understood(self, flat: Any, value: bytes) -> bool:
         """Whether a message says nothing but what was decoded: no name stands twice in it.
 
-        Encoding it gives the same bytes again, or at least, where a producer writes JSON in other
+        Of columns that only rows name, all have to be there. Encoding it gives the same bytes again, or at least, where a producer writes JSON in other
         ways, as many quotes: every name and every string has two.
         """
+        if self.loose and any(map(self.gaps, flat.data)):
+            return False
         if _json(flat) == value:
             return True
         count = self.count

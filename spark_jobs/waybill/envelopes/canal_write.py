@@ -261,10 +261,10 @@ class _Table:
         before, moved = change.before, change.moved_from
         if before is not None:
             self.difference(before, row, old)
-            if self.gaps(before):
-                losses.append("before_image")
         elif moved is None:
             return b"null"
+        if before is None or self.gaps(before):
+            losses.append("before_image")
         if moved is not None:
             key = self.schema.Image()
             for field, source in zip(self.key_fields, moved.__struct_fields__, strict=True):

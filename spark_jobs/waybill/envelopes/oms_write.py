@@ -192,7 +192,8 @@ class _Table:
         if sequence is not None and len(sequence) == 1:
             stated = b'"storeDataSequence":%d,' % sequence
         elif kind not in (b"ROW", b"HEARTBEAT") or sequence is not None:
-            losses.append("sequence_id")
+            if sequence is not None:
+                losses.append("sequence_id")
             number = change.message.offset * PLACES + change.index
             stated = b'"storeDataSequence":%d,' % number
         if change.transaction is not None:
