@@ -201,8 +201,9 @@ class CanalTable:
     def _understood(self, flat: Any, value: bytes) -> bool:
         """Whether a message says nothing but what was decoded: no name stands twice in it.
 
-        Of columns that only rows name, all have to be there. Encoding it gives the same bytes again, or at least, where a producer writes JSON in other
-        ways, as many quotes: every name and every string has two.
+        Of columns that only rows name, all have to be there. Encoding it gives the same bytes
+        again, or at least, where a producer writes JSON in other ways, as many quotes: every name
+        and every string has two.
         """
         if self.loose and any(map(self.gaps, flat.data)):
             return False
