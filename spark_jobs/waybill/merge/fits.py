@@ -1,7 +1,7 @@
 """Texts as values of a lake column: exactly, or not at all.
 
 For every type there is a SQL expression, null where the text is no value of the type, and the
-same rule in Python. The rules in Python are never more generous than those in SQL.
+same rule in Python; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def value_sql(text: str, type_: str) -> str:
         scale = int(type_.rstrip(")").split(",")[1])
         point = f"instr({text}, '.')"
         return (
-            f"CASE WHEN {text} RLIKE '[eE]' THEN NULL WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
+            f"CASE WHEN {text} RLIKE '[eE]' THEN NULL "
+            f"WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
             f"OR length(rtrim('0', {text})) - {point} <= {scale} THEN {cast} END"
         )
     return cast
