@@ -8,6 +8,7 @@ rows and writes it down, so it knows its own final rows.
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +140,15 @@ def texts(kind: LogicalType, hard: bool = False) -> st.SearchStrategy[str]:
     return st.one_of(strategies)
 
 
+def _values(column: Column, hard: bool) -> st.SearchStrategy[str]:
+    """Texts that a column holds: BINARY(n) of MySQL always has n bytes."""
+    fixed = re.fullmatch(r"binary\((\d+)\)", column.source_type or "")
+    if fixed is None:
+        return texts(column.type, hard)
+    size = int(fixed[1])
+    return st.binary(min_size=size, max_size=size).map(lambda b: base64.b64encode(b).decode())
+
+
 def _decimals(precision: int, scale: int) -> st.SearchStrategy[str]:
     def text(digits: int, minus: bool) -> str:
         padded = str(digits).rjust(scale + 1, "0")
@@ -264,7 +274,7 @@ def rows(draw: st.DrawFn, schema: TableSchema, hard: bool = False) -> dict[str, 
     for column in schema.columns:
         in_key = column.name in (schema.key or ())
         nulls = in_key or draw(st.integers(0, 5)) > 0
-        row[column.name] = draw(texts(column.type, hard and not in_key)) if nulls else None
+        row[column.name] = draw(_values(column, hard and not in_key)) if nulls else None
     return row
 
 
