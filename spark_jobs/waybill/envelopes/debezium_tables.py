@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from waybill.envelopes.debezium_texts import structure
 from waybill.envelopes.debezium_values import Marks
-from waybill.envelopes.debezium_writing import Writing, Writings, structure
+from waybill.envelopes.debezium_writing import Writing, Writings
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -7,13 +7,10 @@ exactly: nothing is rounded, cut or replaced.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
 
 from waybill.envelopes import debezium_times as times
 from waybill.envelopes.debezium_connect import (
@@ -26,21 +23,30 @@ from waybill.envelopes.debezium_connect import (
     SQL_TYPE,
     VARIABLE,
 )
-from waybill.envelopes.debezium_values import SPECIAL, split_srid
+from waybill.envelopes.debezium_texts import (
+    Convert,
+    base64_value,
+    bits_value,
+    boolean_value,
+    float_value,
+    geometry_value,
+    integer_writer,
+    iso_text,
+    json_number,
+    structure,
+    unscaled_base64,
+    unscaled_digits,
+    variable_value,
+    wrapped_value,
+)
 from waybill.envelopes.values import (
     base64_bytes,
-    base64_text,
-    is_integer_text,
-    is_json_number,
-    is_plain_number,
 )
 from waybill.types import INTEGER_RANGE, LogicalType
 
 if TYPE_CHECKING:
     from waybill.envelopes.debezium_settings import DebeziumWriteSettings
     from waybill.records import Column
-
-Convert = Callable[[str], Any]
 
 
 class Writing(NamedTuple):
@@ -119,7 +125,7 @@ class Writings:
             return self._bytes()
         if kind == "bit":
             length = {"length": str(type_.precision)}
-            return Writing(_named("bytes", BITS, parameters=length), _bits, True)
+            return Writing(_named("bytes", BITS, parameters=length), bits_value, True)
         if kind in ("date", "time", "timestamp"):
             return self._time(column)
         if kind in ("enum", "set"):
@@ -132,16 +138,16 @@ class Writings:
 
     def _integer(self, kind: str) -> Writing:
         if kind != "uint64":
-            convert = _integer_writer(kind, self.settings.schemas)
+            convert = integer_writer(kind, self.settings.schemas)
             return Writing({"type": _HOLDERS[kind]}, convert, integer=not self.settings.schemas)
         mode = self.settings.unsigned or ("precise" if self.settings.schemas else "number")
         if mode == "precise":
             return _decimal(LogicalType("decimal", 20, 0), "uint64")
         if mode == "long":
-            return Writing({"type": "int64"}, _wrapped)
+            return Writing({"type": "int64"}, wrapped_value)
         if self.settings.schemas:
-            return Writing({"type": "int64"}, _integer_writer("int64", True))
-        return Writing({"type": "int64"}, _integer_writer(kind, False), integer=True)
+            return Writing({"type": "int64"}, integer_writer("int64", True))
+        return Writing({"type": "int64"}, integer_writer(kind, False), integer=True)
 
     def _number(self, type_: LogicalType) -> Writing:
         if self.settings.decimals == "string":
@@ -158,7 +164,7 @@ class Writings:
         mode, kind = self.settings.temporal, column.type.kind
         if mode == "isostring":
             name = f"io.debezium.time.Iso{kind.capitalize()}"
-            return Writing(_named("string", name), partial(_iso, _CHECKS[kind]), True)
+            return Writing(_named("string", name), partial(iso_text, _CHECKS[kind]), True)
         if kind == "date":
             name = "org.apache.kafka.connect.data.Date" if mode == "connect" else _DATE
             return Writing(_named("int32", name), times.date_value)
@@ -217,73 +223,12 @@ def sql_parameters(sql: str) -> dict[str, str]:
     return parameters
 
 
-# Conversions
-
-
-def _integer_writer(kind: str, ranged: bool) -> Convert:
-    low, high = INTEGER_RANGE[kind]
-
-    def write(text: str) -> int:
-        if is_integer_text(text) is None:
-            raise ValueError(f"{text[:40]!r} is not an integer")
-        value = int(text)
-        if ranged and not low <= value <= high:
-            raise ValueError(f"{text[:40]} is out of the range of {kind}")
-        return value
-
-    return write
-
-
-def _wrapped(text: str) -> int:
-    """64 bits without sign as the mode `long` writes them."""
-    if is_integer_text(text) is None or not 0 <= int(text) < 2**64:
-        raise ValueError(f"{text[:40]!r} is not an integer of 64 bits without sign")
-    value = int(text)
-    return value if value < 2**63 else value - 2**64
-
-
-def json_number(text: str) -> Any:
-    """A number as a JSON number with the same digits; NaN and the infinities as texts."""
-    if is_json_number(text) is not None:
-        return Raw(text.encode())
-    if f'"{text}"' in SPECIAL:
-        return text
-    raise ValueError(f"{text[:40]!r} is not a number")
-
-
-def _float(text: str) -> Any:
-    """A floating point number; digits that a float does not hold stay as they are."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise ValueError(f"{text[:40]!r} is not a number") from None
-    return value if repr(value) == text and text[-1] not in "nf" else json_number(text)
-
-
-def unscaled_base64(value: int) -> str:
-    """Base64 of the shortest two's complement of an integer, most significant byte first."""
-    length = (value if value >= 0 else ~value).bit_length() // 8 + 1
-    return base64_text(value.to_bytes(length, "big", signed=True))
-
-
-def _unscaled(text: str, scale: int) -> int:
-    if is_plain_number(text) is None:
-        raise ValueError(f"{text[:40]!r} is not a number in plain digits")
-    whole, _, fraction = text.partition(".")
-    if len(fraction) > scale and fraction[scale:].strip("0"):
-        raise ValueError(f"{text[:60]} has more than {scale} digits after the point")
-    try:
-        return int(Decimal(whole + fraction[:scale].ljust(scale, "0")))
-    except InvalidOperation:
-        raise ValueError("a number of too many digits") from None
-
-
 def _decimal(type_: LogicalType, name: str = "") -> Writing:
     scale = type_.scale or 0
     parameters = {"scale": str(scale), "connect.decimal.precision": str(type_.precision)}
 
     def write(text: str) -> str:
-        value = _unscaled(text, scale)
+        value = unscaled_digits(text, scale)
         if name == "uint64" and not 0 <= value < 2**64:
             raise ValueError(f"{text[:40]} is out of the range of 64 bits without sign")
         if value == 0 and text.startswith("-"):
@@ -291,51 +236,6 @@ def _decimal(type_: LogicalType, name: str = "") -> Writing:
         return unscaled_base64(value)
 
     return Writing(_named("bytes", DECIMAL, parameters=parameters), write, True)
-
-
-def _variable(text: str) -> dict[str, Any]:
-    scale = len(text.partition(".")[2])
-    value = _unscaled(text, scale)
-    if value == 0 and text.startswith("-"):
-        raise ValueError("a negative zero has no unscaled digits")
-    return {"scale": scale, "value": unscaled_base64(value)}
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(f"{text[:40]!r} is neither true nor false")
-    return text == "true"
-
-
-def _base64(text: str) -> str:
-    base64_bytes(text)
-    return text
-
-
-def _bits(text: str) -> str:
-    return base64_text(base64_bytes(text)[::-1])
-
-
-def _geometry(text: str) -> dict[str, Any]:
-    data, srid = split_srid(base64_bytes(text))
-    return {"wkb": base64_text(data), "srid": srid}
-
-
-def structure(text: str) -> Raw:
-    """JSON text as the JSON value that it is."""
-    # Written between other JSON as it is, so it has to be exactly one JSON value.
-    data = text.encode()
-    msgspec.json.decode(data)
-    return Raw(data)
-
-
-def _iso(check: Convert, text: str) -> str:
-    """A text of the mode `isostring`, which ends in Z; what is no such time stays as it is."""
-    try:
-        check(text)
-    except ValueError:
-        return text
-    return f"{text}Z"
 
 
 # Types
@@ -357,7 +257,7 @@ _VARIABLE = Writing(
             {"type": "bytes", "optional": False, "field": "value"},
         ],
     ),
-    _variable,
+    variable_value,
 )
 _GEOMETRY = [
     {"type": "bytes", "optional": False, "field": "wkb"},
@@ -409,7 +309,7 @@ _AS_IT_CAME = {
         )
     },
     "io.debezium.time.Year": Writing(
-        _named("int32", "io.debezium.time.Year"), _integer_writer("int16", True)
+        _named("int32", "io.debezium.time.Year"), integer_writer("int16", True)
     ),
     **{
         f"io.debezium.time.{prefix}Duration": Writing(
@@ -420,15 +320,15 @@ _AS_IT_CAME = {
     },
     **{
         f"io.debezium.data.geometry.{name}": Writing(
-            _named("struct", f"io.debezium.data.geometry.{name}", fields=_GEOMETRY), _geometry
+            _named("struct", f"io.debezium.data.geometry.{name}", fields=_GEOMETRY), geometry_value
         )
         for name in ("Geometry", "Geography")
     },
 }
 _KINDS = {
-    "boolean": Writing({"type": "boolean"}, _boolean),
-    "float32": Writing({"type": "float"}, _float),
-    "float64": Writing({"type": "double"}, _float),
+    "boolean": Writing({"type": "boolean"}, boolean_value),
+    "float32": Writing({"type": "float"}, float_value),
+    "float64": Writing({"type": "double"}, float_value),
     "geometry": _AS_IT_CAME["io.debezium.data.geometry.Geometry"],
     "json": _AS_IT_CAME["io.debezium.data.Json"],
     "xml": _AS_IT_CAME["io.debezium.data.Xml"],
@@ -449,8 +349,8 @@ _UNSIGNED = {
     "uint64": "BIGINT UNSIGNED",
 }
 _BINARY: dict[str, Convert] = {
-    "bytes": _base64,
-    "base64": _base64,
-    "base64-url-safe": lambda text: _base64(text).replace("+", "-").replace("/", "_"),
+    "bytes": base64_value,
+    "base64": base64_value,
+    "base64-url-safe": lambda text: base64_value(text).replace("+", "-").replace("/", "_"),
     "hex": lambda text: base64_bytes(text).hex(),
 }
