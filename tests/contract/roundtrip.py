@@ -130,11 +130,12 @@ def travel(envelope: Envelope, changes: list[Change], **settings: Any) -> list[T
             trip.read = read(*readers[0], messages)
         except Refusal as refusal:
             trip.unread = refusal
+            readers[0][1].rest()
             continue
         try:
             trip.bare = read(*readers[1], messages)
         except Refusal:
-            trip.bare = []
+            readers[1][1].rest()
     return trips
 
 

@@ -9,7 +9,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.probes import PROBES
@@ -30,6 +30,7 @@ properties = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
     report_multiple_bugs=False,
+    phases=[Phase.generate],
 )
 
 

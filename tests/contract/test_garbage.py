@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.test_envelopes import BOTH_WAYS, by_name
@@ -26,6 +26,7 @@ properties = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
+    phases=[Phase.generate],
 )
 
 

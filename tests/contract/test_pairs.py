@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.probes import change, table
@@ -25,6 +25,7 @@ properties = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
+    phases=[Phase.generate],
 )
 
 
