@@ -141,12 +141,19 @@ def texts(kind: LogicalType, hard: bool = False) -> st.SearchStrategy[str]:
 
 
 def _values(column: Column, hard: bool) -> st.SearchStrategy[str]:
-    """Texts that a column holds: BINARY(n) of MySQL always has n bytes."""
-    fixed = re.fullmatch(r"binary\((\d+)\)", column.source_type or "")
-    if fixed is None:
+    """Texts that a column of MySQL holds: BINARY(n) n bytes, a time the digits declared for it."""
+    declared = re.fullmatch(
+        r"(binary|time|datetime|timestamp)(?:\((\d+)\))?", column.source_type or ""
+    )
+    if declared is None:
         return texts(column.type, hard)
-    size = int(fixed[1])
-    return st.binary(min_size=size, max_size=size).map(lambda b: base64.b64encode(b).decode())
+    size = int(declared[2] or 0)
+    if declared[1] == "binary":
+        return st.binary(min_size=size, max_size=size).map(lambda b: base64.b64encode(b).decode())
+    fraction = re.compile(rf"\.([0-9]{{0,{size}}})[0-9]*")
+    return texts(column.type, hard).map(
+        lambda text: fraction.sub(lambda m: f".{m[1]}" if m[1] else "", text)
+    )
 
 
 def _decimals(precision: int, scale: int) -> st.SearchStrategy[str]:

@@ -9,9 +9,10 @@ import itertools
 import time
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contract.effort import properties
 from tests.contract.probes import PROBES
 from tests.contract.roundtrip import differences, named, shown, travel
 from tests.histories import Knobs, histories
@@ -23,15 +24,6 @@ BOTH_WAYS = [envelope for envelope in ENVELOPES if envelope.decoder and envelope
 PAIRS = list(itertools.permutations(BOTH_WAYS, 2))
 WRITTEN = {"encoding"}
 """The only reason to refuse a change that an encoder gets."""
-
-properties = settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-    report_multiple_bugs=False,
-    phases=[Phase.generate],
-)
 
 
 def by_name(envelope):
@@ -102,8 +94,7 @@ def test_what_is_declared_is_so(envelope, capability):
 
 
 @envelopes
-@pytest.mark.xfail(strict=False, reason="still finds cases in some envelopes; being mended")
-@properties
+@properties(30)
 @given(data=st.data())
 def test_a_history_comes_back(envelope, data):
     """Changes as sources send them: nothing changes but what is declared, and that is counted."""
@@ -114,8 +105,7 @@ def test_a_history_comes_back(envelope, data):
 
 
 @envelopes
-@pytest.mark.xfail(strict=False, reason="still finds cases in some envelopes; being mended")
-@properties
+@properties(30)
 @given(data=st.data())
 def test_values_over_the_edge_are_carried_or_refused(envelope, data):
     history = data.draw(histories(knobs=Knobs(hard=True), steps=(1, 4)))
@@ -130,7 +120,7 @@ def test_values_over_the_edge_are_carried_or_refused(envelope, data):
 
 
 @envelopes
-@properties
+@properties(30)
 @given(data=st.data())
 def test_the_same_change_is_the_same_bytes(envelope, data):
     history = data.draw(histories())

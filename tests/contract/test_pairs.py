@@ -6,9 +6,10 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contract.effort import properties
 from tests.contract.probes import change, table
 from tests.contract.roundtrip import named, travel
 from tests.contract.test_envelopes import BOTH_WAYS, WRITTEN, lost
@@ -19,14 +20,6 @@ PAIRS = [
     for pair in itertools.permutations(BOTH_WAYS, 2)
 ]
 ITSELF = [pytest.param(envelope, envelope, id=envelope.name) for envelope in BOTH_WAYS]
-
-properties = settings(
-    max_examples=10,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-    phases=[Phase.generate],
-)
 
 
 def read_by(envelope, changes) -> list[Any]:
@@ -53,8 +46,7 @@ def carried(source, target, changes) -> list[Any]:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
-@pytest.mark.xfail(strict=False, reason="still finds cases in some envelopes; being mended")
-@properties
+@properties(10)
 @given(data=st.data())
 def test_there_and_back(source, target, data):
     history = data.draw(histories(steps=(1, 6)))

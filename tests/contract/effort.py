@@ -1,0 +1,27 @@
+"""How hard the contract's properties try.
+
+By default the same cases every time, so that a failure comes from a change. `WAYBILL_EFFORT=10`
+tries ten times as many, other ones in every run.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, Phase, settings
+
+EFFORT = int(os.environ.get("WAYBILL_EFFORT", "1"))
+
+
+def properties(examples: int) -> settings:
+    """Settings of a property; a failing case is told as it was found, making it smaller is slow."""
+    return settings(
+        max_examples=examples * EFFORT,
+        deadline=None,
+        derandomize=EFFORT == 1,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        phases=[Phase.explicit, Phase.generate],
+        print_blob=True,
+    )
