@@ -8,6 +8,7 @@ import msgspec
 
 from waybill import __version__
 from waybill.envelopes.debezium_tables import to_json
+from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +70,20 @@ Shape = tuple[tuple[str, Any], ...]
 
 
 def shape_of(block: bytes) -> Shape:
-    """What the schema of a JSON object of blocks depends on."""
-    return _shape(msgspec.json.decode(block))
+    """What the schema of a JSON object of blocks depends on.
+
+    Raises:
+        Refusal: kind `encoding`; a Connect schema has no word for it.
+    """
+    try:
+        return _shape(_decode(block))
+    except (ValueError, RecursionError) as error:
+        message = f"the blocks around the row cannot be described by a schema: {error}"
+        raise Refusal("encoding", message) from None
+
+
+# Only the type of a number matters here, not whether it fits a float.
+_decode: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(float_hook=float).decode
 
 
 def _shape(block: dict[str, Any]) -> Shape:

@@ -103,7 +103,7 @@ class Plans:
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
         else:
             known_by, columns, required = schema, {}, frozenset()
-        cached = (known_by, required, identity, connector, shape)
+        cached = (known_by, required, identity, source.connector, shape)
         plan = self._plans.get(cached)
         if plan is None:
             rule = self.rules.find(*identity)
@@ -157,6 +157,7 @@ class Plans:
             _key(rule, shape, columns),
             shape,
             dialect,
+            source.connector,
             self._key_only(source),
         )
 
@@ -186,7 +187,10 @@ class Plans:
             _key(rule, shape, columns),
             shape,
             "json",
+            source.connector,
             self._key_only(source),
+            # One that takes nearly anything would take the next messages for what they are not.
+            lasting=required == kinds.keys() and all(k.kind != "mixed" for k in kinds.values()),
         )
 
     def _seen(
@@ -203,7 +207,7 @@ class Plans:
         for name in names:
             seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
-        before.update(columns)
+        before.update((name, kind) for name, kind in columns.items() if kind.kind != "mixed")
         return columns
 
     def _key_only(self, source: Source) -> bool:
@@ -267,13 +271,17 @@ def kind_of(raw: bytes | Raw, marks: frozenset[str]) -> str:
     if first == '"':
         return "special" if text in SPECIAL else "str"
     if first == "{":
-        names = fields_of(raw).keys()
-        if names == {"scale", "value"}:
-            return "variable"
-        return "geometry" if {"wkb", "srid"} <= names else "structure"
+        return _object_kind(fields_of(raw))
     if first in _FIRST:
         return _FIRST[first]
     return "real" if set(text) & set(".eE") or text == "-0" else "int"
+
+
+def _object_kind(fields: dict[str, Raw]) -> str:
+    if fields.keys() == {"scale", "value"}:
+        # A map of texts may have these two names as well.
+        return "variable" if bytes(fields["scale"])[:1] != b'"' else "structure"
+    return "geometry" if {"wkb", "srid"} <= fields.keys() else "structure"
 
 
 _FIRST = {"[": "structure", "t": "bool", "f": "bool", "n": "none"}

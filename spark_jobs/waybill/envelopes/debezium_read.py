@@ -177,6 +177,7 @@ class DebeziumDecoder:
                 plan.table == source.table
                 and plan.database == source.db
                 and plan.namespace == source.schema
+                and plan.connector == source.connector
             )
         except ValueError:
             fits = False
@@ -186,6 +187,8 @@ class DebeziumDecoder:
                 return None
             told = event.decode(value)
             source, plan = told.source or topic.fallback, event.plan
+            if plan.connector != source.connector:
+                return None
         operation = _ROWS.get(told.op)
         if operation is None or not plan.fits_key(message.key):
             return None
@@ -332,7 +335,7 @@ class DebeziumDecoder:
             raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise plan.explain(rows, error) from None
-        if opened.whole:
+        if opened.whole and plan.lasting:
             topic.learn(opened.prefix, event)
         return change
 

@@ -181,7 +181,7 @@ class Readings:
             marks = self.marks.text if self.mysql else self.marks.text + self.marks.bytes
             return Reading(STRING, TEXT, None, None, marks)
         if kind == "structure":
-            convert = self.marks.reader(values.json_raw)
+            convert = self.marks.reader(values.structure_raw)
             return Reading(JSON, Raw, convert, "structure", raw=True)
         return _UNDECLARED[kind]
 
@@ -221,7 +221,7 @@ class Readings:
         if name in ("decimal", "number") and kind == "real":
             return values.real_raw
         if name in TEXT_KINDS and kind in ("real", "structure"):
-            return values.json_raw
+            return values.json_raw if kind == "structure" else values.number_raw
         return None
 
     def _integer(self, declared: LogicalType) -> Callable[[int], str] | None:

@@ -50,7 +50,9 @@ class RowPlan:
         key: names of the key columns, empty for a table without key, None if unknown.
         shape: how message keys look.
         dialect: which names the source types are.
+        connector: `source.connector`, on which notations depend.
         key_only: whether only the key columns of a before image can be trusted.
+        lasting: whether later messages are likely to look like this one.
     """
 
     def __init__(
@@ -62,12 +64,16 @@ class RowPlan:
         key: tuple[str, ...] | None,
         shape: KeyShape,
         dialect: str,
+        connector: str | None,
         key_only: bool,
+        lasting: bool = True,
     ) -> None:
         self.database, self.namespace, self.table = identity
         self.columns = columns
         self.shape = shape
+        self.connector = connector
         self.key_only = key_only
+        self.lasting = lasting
         self.schema: TableSchema = intern_schema(
             *identity,
             tuple(
@@ -85,11 +91,9 @@ class RowPlan:
         self.before = _image_maker(readings, image, True)
         self.only_key: Callable[[Any], Any] = lambda image: image
         self.check_key: Callable[[bytes], Any] = lambda _key: None
-        if shape.names is not None and not shape.prefix:
+        if shape.names is not None:
             names = dict.fromkeys(shape.names, _ANY)
             self.check_key = decoder_of(_row_struct(names, frozenset(names)))
-        first = shape.names[0] if shape.names is not None and len(shape.names) == 1 else ""
-        self._key_head = b"{" + to_json(first) + b":"
         if key:
             self._compile_key(key)
 
@@ -113,17 +117,17 @@ class RowPlan:
         Raises:
             ValueError: it does not, too.
         """
+        shape = self.shape
         if key is None:
-            return not self.shape.given
-        if self.shape.prefix:
-            return key.startswith(self.shape.prefix)
-        if self.shape.names is None:
-            return self.shape.given and not key.startswith(b"{")
-        # One column and nothing else named; a text that holds the two signs gets a closer look.
-        if key.startswith(self._key_head) and key.count(b'":') == 1:
-            return True
+            return not shape.given
+        if shape.names is None:
+            return shape.given and not key.startswith(b"{")
+        if shape.prefix:
+            if not (key.startswith(shape.prefix) and key.endswith(b"}")):
+                return False
+            key = key[len(shape.prefix) : -1]
         self.check_key(key)
-        return self.shape.given
+        return True
 
     def key_of(self, payload: bytes | Raw) -> Any:
         """The key image of a key's JSON object.

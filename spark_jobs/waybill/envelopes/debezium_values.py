@@ -232,7 +232,25 @@ def bits_reader(text: str) -> str:
 def json_raw(raw: Raw) -> str | None:
     """The JSON text of an array, map or struct."""
     text = str(raw, "utf-8")
-    return None if text == "null" else text
+    if text[0] not in "[{":
+        if text == "null":
+            return None
+        raise ValueError("a value is neither an array nor an object")
+    return text
+
+
+def structure_raw(raw: Raw) -> str | None:
+    """The JSON text of an array or map without a schema, which is no number with a scale."""
+    text = json_raw(raw)
+    if text is not None and text.startswith('{"scale":') and text[9:10] != '"':
+        raise ValueError("a value may be a number with its own scale")
+    return text
+
+
+def number_raw(raw: Raw) -> str | None:
+    """The JSON text of a number in a column of texts."""
+    text = str(raw, "utf-8")
+    return None if text == "null" else _number(text)
 
 
 def mixed_raw(raw: Raw) -> str | None:

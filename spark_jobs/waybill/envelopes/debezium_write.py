@@ -101,9 +101,17 @@ class DebeziumEncoder:
             Refusal: kind `encoding`; a value has no exact notation, or a row its operation needs
                 is missing.
         """
-        op = _ROWS.get(change.operation)
-        if op is None:
-            return self._without_row(change, losses)
+        try:
+            op = _ROWS.get(change.operation)
+            if op is None:
+                return self._without_row(change, losses)
+            return self._with_row(change, op, losses)
+        except Refusal as refusal:
+            if refusal.kind == "encoding":
+                raise
+            raise Refusal("encoding", refusal.sentence) from None
+
+    def _with_row(self, change: Change, op: str, losses: list[str]) -> list[Encoded]:
         table = self._table(change.schema)
         if table.hides_types:
             losses.append("types")
