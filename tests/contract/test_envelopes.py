@@ -11,6 +11,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.contract.effort import properties
 from tests.contract.probes import PROBES
@@ -70,13 +71,10 @@ def lost(envelope, trip) -> set[str]:
     return real
 
 
-@envelopes
-@pytest.mark.parametrize("capability", CAPABILITIES)
-def test_what_is_declared_is_so(envelope, capability):
+def hold_to_declaration(envelope, capability) -> None:
     """Declared in full: never lost. Not declared: always lost. In part: lost at least once."""
-    trips = travel(envelope, PROBES[capability]())
     kept, gone = 0, 0
-    for trip in trips:
+    for trip in travel(envelope, PROBES[capability]()):
         if trip.refusal is not None:
             assert trip.refusal.kind in WRITTEN
             assert capability not in envelope.carries, f"{named(trip.change)}: {trip.refusal}"
@@ -91,6 +89,32 @@ def test_what_is_declared_is_so(envelope, capability):
         assert gone > 0, "nothing was lost: declare it in full"
     else:
         assert kept == 0, "something was carried: declare it, in part at least"
+
+
+@envelopes
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_what_is_declared_is_so(envelope, capability):
+    hold_to_declaration(envelope, capability)
+
+
+@envelopes
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_declaration_that_lies_is_found(envelope, capability):
+    """In both directions: too much promised, and too little."""
+    full, part = envelope.carries, envelope.partly
+    without = {name: limit for name, limit in part.items() if name != capability}
+    if capability in full:
+        lies = [
+            structs.replace(envelope, carries=full - {capability}),
+            structs.replace(
+                envelope, carries=full - {capability}, partly={**part, capability: "some"}
+            ),
+        ]
+    else:
+        lies = [structs.replace(envelope, carries=full | {capability}, partly=without)]
+    for lie in lies:
+        with pytest.raises(AssertionError):
+            hold_to_declaration(lie, capability)
 
 
 @envelopes
