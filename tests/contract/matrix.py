@@ -1,4 +1,4 @@
-"""The tables of `docs/formats.md`, made from the declarations: `python -m tests.contract.matrix`."""
+"""The tables of `docs/formats.md`, from the declarations: `python -m tests.contract.matrix`."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from tests.histories import by_name
+from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.values import is_integer_text
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
 from waybill.tables import TableRule, TableRules

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybill.envelopes.datahub_blob import ENVELOPE
-from waybill.envelopes.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
+from waybill.envelopes.datahub.blob import ENVELOPE
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
 from waybill.errors import Refusal
 from waybill.records import Message
 from waybill.tables import TableRules

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from waybill.envelopes import debezium_times as times
 from waybill.envelopes import registry
-from waybill.envelopes.values import float32_value, to_float32
+from waybill.envelopes.debezium import times
+from waybill.envelopes.notation.values import float32_value, to_float32
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from waybill.envelopes import registry
-from waybill.envelopes.values import base64_text
+from waybill.envelopes.notation.values import base64_text
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules

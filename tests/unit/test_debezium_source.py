@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from waybill.envelopes import registry
-from waybill.envelopes.debezium_source import Source, sequence_of
+from waybill.envelopes.debezium.source import Source, sequence_of
 from waybill.errors import Refusal
 from waybill.order import order_key
 from waybill.records import Message

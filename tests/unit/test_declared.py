@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.envelopes.declared import check_for
+from waybill.envelopes.notation.declared import check_for
 from waybill.errors import Refusal
 from waybill.types import parse_type
 

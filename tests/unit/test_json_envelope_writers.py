@@ -10,10 +10,16 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from waybill.envelopes import registry
-from waybill.envelopes.canal_columns import text_reader, text_writer
-from waybill.envelopes.canal_write import statement_type
-from waybill.envelopes.mysql_types import fixed_length, jdbc_type, logical_type, members, name_of
-from waybill.envelopes.temporal import zone_named
+from waybill.envelopes.canal.columns import text_reader, text_writer
+from waybill.envelopes.canal.encoder import statement_type
+from waybill.envelopes.notation.mysql_types import (
+    fixed_length,
+    jdbc_type,
+    logical_type,
+    members,
+    name_of,
+)
+from waybill.envelopes.notation.temporal import zone_named
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Column, Message, intern_schema
 from waybill.types import parse_type

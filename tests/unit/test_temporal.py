@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.envelopes import temporal
+from waybill.envelopes.notation import temporal
 from waybill.errors import ConfigurationError
 
 FIRST = datetime(1, 1, 3, tzinfo=UTC).replace(tzinfo=None)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from waybill.envelopes import values
+from waybill.envelopes.notation import values
 from waybill.errors import Refusal
 
 

@@ -1,1 +1,1 @@
-"""One file per message format, a registry of them, and the conversion of Arrow batches."""
+"""A folder per family of message formats, a registry of them, and Arrow batches through them."""

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from waybill.envelopes.protocol import Envelope
 
 MODULES = {
-    "datahub-blob": "waybill.envelopes.datahub_blob",
-    "oms-default": "waybill.envelopes.oms_default",
-    "canal": "waybill.envelopes.canal",
-    "debezium-json": "waybill.envelopes.debezium_json",
+    "datahub-blob": "waybill.envelopes.datahub.blob",
+    "oms-default": "waybill.envelopes.oms.default",
+    "canal": "waybill.envelopes.canal.flat_message",
+    "debezium-json": "waybill.envelopes.debezium.json_envelope",
 }
 """Where each envelope is declared, in the order of the documentation."""
 

@@ -1,0 +1,294 @@
+"""How Canal writes the values of a column: every value is a string, and the type decides which.
+
+An ENUM is its number and a SET its bit mask, the texts stand only in `mysqlType`. Bytes are one
+character each, BINARY(n) without its trailing zero bytes. A BIT is a decimal number. A TIMESTAMP
+is printed in the time zone of the server's Java machine. Floats are Java's texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from waybill.envelopes.notation.mysql_types import fixed_length, logical_type, members
+from waybill.envelopes.notation.temporal import (
+    blank_from_iso,
+    faithful,
+    iso_from_blank,
+    utc_from_wall,
+    wall_from_utc,
+)
+from waybill.envelopes.notation.values import (
+    base64_bytes,
+    base64_text,
+    bits_text,
+    float32_text,
+    float64_text,
+    is_integer_text,
+)
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from waybill.types import LogicalType
+
+Convert = Callable[[str], str]
+
+_TEXTS = frozenset({"enum", "set", "string", "unknown"})
+_MAX_CACHED = 10_000
+
+
+def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
+    """A function from Canal's value of a column to its canonical text; None if they are equal.
+
+    Args:
+        kind: what the column holds, as declared or as `mysql` says.
+        mysql: the column's text in `mysqlType`.
+        zone: time zone of the Canal server.
+    """
+    named = logical_type(mysql).kind
+    if named in ("enum", "set") and kind.kind in _TEXTS:
+        names = members(mysql or "")
+        return (enum_reader(names) if named == "enum" else set_reader(names)) if names else None
+    if kind.kind in ("bytes", "geometry"):
+        return bytes_reader(fixed_length(mysql or ""), kind.kind == "geometry")
+    if kind.kind == "bit":
+        return bits_reader(kind.precision or 1)
+    if kind.kind == "timestamptz":
+        return utc_from_wall(zone)
+    if kind.is_integer and is_year(mysql):
+        return _year
+    return _READERS.get(kind.kind)
+
+
+def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
+    """The inverse of `text_reader`; its functions refuse (kind `encoding`) what has no notation."""
+    named = logical_type(mysql).kind
+    if named in ("enum", "set") and kind.kind in _TEXTS:
+        names = members(mysql or "")
+        return (enum_writer(names) if named == "enum" else set_writer(names)) if names else None
+    if kind.kind == "timestamptz":
+        return faithful(wall_from_utc(zone), utc_from_wall(zone))
+    if kind.is_integer and is_year(mysql):
+        return _four_digits
+    if kind.kind == "bytes" and (length := fixed_length(mysql or "")) is not None:
+        return fixed_bytes_writer(length)
+    return _WRITERS.get(kind.kind)
+
+
+def is_year(mysql: str | None) -> bool:
+    """Whether a MySQL type is YEAR, whose 0 is written 0000."""
+    return mysql is not None and mysql.strip().lower().startswith("year")
+
+
+# Members
+
+
+def enum_reader(names: tuple[str, ...]) -> Convert:
+    """Numbers of an ENUM to texts; 0 is MySQL's empty error value, texts pass."""
+    texts = {name: name for name in names}
+    texts.update({str(i): name for i, name in enumerate(names, start=1)})
+    texts.setdefault("0", "")
+    texts.setdefault("", "")
+
+    def read(value: str) -> str:
+        try:
+            return texts[value]
+        except KeyError:
+            message = f"{value[:60]!r} is neither a member of the ENUM nor a number of one"
+            raise Refusal("value", message) from None
+
+    return read
+
+
+def enum_writer(names: tuple[str, ...]) -> Convert:
+    """Texts of an ENUM to numbers."""
+    numbers = {name: str(i) for i, name in reversed(list(enumerate(names, start=1)))}
+    numbers.setdefault("", "0")
+
+    def write(text: str) -> str:
+        try:
+            return numbers[text]
+        except KeyError:
+            raise Refusal("encoding", f"{text[:60]!r} is not a member of the ENUM") from None
+
+    return write
+
+
+def set_reader(names: tuple[str, ...]) -> Convert:
+    """Bit masks of a SET to texts joined by commas; texts of known members pass."""
+    known: dict[str, str] = {"": ""}
+
+    def unmask(value: str) -> str:
+        if is_integer_text(value) is None:
+            if all(part in names for part in value.split(",")):
+                return value
+        elif len(value) <= 20 and 0 <= (mask := int(value)) < 1 << len(names):
+            return ",".join(name for i, name in enumerate(names) if mask >> i & 1)
+        message = f"{value[:60]!r} is neither members of the SET nor a bit mask of them"
+        raise Refusal("value", message)
+
+    def read(value: str) -> str:
+        found = known.get(value)
+        if found is None:
+            found = unmask(value)
+            if len(known) < _MAX_CACHED:
+                known[value] = found
+        return found
+
+    return read
+
+
+def set_writer(names: tuple[str, ...]) -> Convert:
+    """Texts of a SET to bit masks."""
+    bits = {name: 1 << i for i, name in reversed(list(enumerate(names)))}
+
+    def write(text: str) -> str:
+        if not text:
+            return "0"
+        mask = 0
+        for part in text.split(","):
+            if part not in bits:
+                raise Refusal("encoding", f"{part[:60]!r} is not a member of the SET")
+            mask |= bits[part]
+        return str(mask)
+
+    return write
+
+
+# Bytes and bits
+
+
+def bytes_reader(length: int | None, geometry: bool) -> Convert:
+    """Text with one character per byte to Base64.
+
+    Args:
+        length: the n of BINARY(n), to which values are filled up with zero bytes.
+        geometry: MySQL's four bytes of reference system stand before the WKB.
+    """
+
+    def read(value: str) -> str:
+        try:
+            data = value.encode("latin-1")
+        except UnicodeEncodeError:
+            message = "a value of a bytes column holds a character that is not one byte"
+            raise Refusal("value", message) from None
+        if length is not None and len(data) < length:
+            data = data.ljust(length, b"\0")
+        return base64_text(_wkb(data) if geometry else data)
+
+    return read
+
+
+def bytes_writer(text: str) -> str:
+    """Base64 to text with one character per byte."""
+    return _bytes_to_write(text).decode("latin-1")
+
+
+def fixed_bytes_writer(length: int) -> Convert:
+    """As `bytes_writer`, for BINARY(n): shorter values would be filled up when they are read."""
+
+    def write(text: str) -> str:
+        written = bytes_writer(text)
+        if len(written) != length:
+            message = f"a value of {len(written)} bytes is none of binary({length})"
+            raise Refusal("encoding", message)
+        return written
+
+    return write
+
+
+def geometry_writer(text: str) -> str:
+    """WKB in Base64 to MySQL's own form, one character per byte."""
+    data = _bytes_to_write(text)
+    if len(data) < 5:
+        raise Refusal("encoding", "a value of a geometry column is no WKB")
+    order = _byte_order(data[0])
+    kind = int.from_bytes(data[1:5], order)
+    if kind & _HAS_SRID:
+        srid = int.from_bytes(data[5:9], order)
+        plain = (kind & ~_HAS_SRID).to_bytes(4, order)
+        data = srid.to_bytes(4, "little") + data[:1] + plain + data[9:]
+    else:
+        data = bytes(4) + data
+    return data.decode("latin-1")
+
+
+_HAS_SRID = 0x20000000
+"""Flag in the type of an extended WKB: the number of the reference system follows."""
+
+
+def _byte_order(flag: int) -> Literal["little", "big"]:
+    return "little" if flag == 1 else "big"
+
+
+def _wkb(data: bytes) -> bytes:
+    """MySQL's geometry as WKB, or as extended WKB where it names a reference system."""
+    if len(data) < 9:
+        raise Refusal("value", "a value of a geometry column is no geometry")
+    if data[:4] == bytes(4):
+        return data[4:]
+    order = _byte_order(data[4])
+    srid = int.from_bytes(data[:4], "little").to_bytes(4, order)
+    kind = (int.from_bytes(data[5:9], order) | _HAS_SRID).to_bytes(4, order)
+    return data[4:5] + kind + srid + data[9:]
+
+
+def bits_reader(bits: int) -> Convert:
+    """The decimal number of a BIT(n) to Base64."""
+
+    def read(value: str) -> str:
+        if len(value) > 20 or is_integer_text(value) is None:
+            raise Refusal("value", f"{value[:60]!r} is not the number of a bit({bits})")
+        return bits_text(int(value), bits)
+
+    return read
+
+
+def bits_writer(text: str) -> str:
+    """Base64 of a BIT(n) to its decimal number."""
+    return str(int.from_bytes(_bytes_to_write(text), "big"))
+
+
+def _bytes_to_write(text: str) -> bytes:
+    try:
+        return base64_bytes(text)
+    except Refusal as refusal:
+        raise Refusal("encoding", refusal.sentence) from None
+
+
+# The rest
+
+
+def _boolean(value: str) -> str:
+    return {"0": "false", "1": "true"}.get(value, value)
+
+
+def _year(value: str) -> str:
+    return "0" if value == "0000" else value
+
+
+def _four_digits(text: str) -> str:
+    return "0000" if text == "0" else text
+
+
+def _digit(text: str) -> str:
+    if text in ("0", "1"):
+        raise Refusal("encoding", f"{text!r} is not a boolean, and would be one in Canal")
+    return {"false": "0", "true": "1"}.get(text, text)
+
+
+_READERS: dict[str, Convert] = {
+    "boolean": _boolean,
+    "float32": float32_text,
+    "float64": float64_text,
+    "timestamp": iso_from_blank,
+}
+_WRITERS: dict[str, Convert] = {
+    "boolean": _digit,
+    "bytes": bytes_writer,
+    "geometry": geometry_writer,
+    "bit": bits_writer,
+    "timestamp": faithful(blank_from_iso, iso_from_blank),
+}

@@ -1,0 +1,314 @@
+"""Writes Canal FlatMessages, one row a message, fields in Canal's own order.
+
+What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
+`es` is the source's time, else the queue's timestamp, else 0; `ts` is the one that came from Canal,
+else the same as `es`; `id` is the one that came from Canal, else the offset of the source message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+from pydantic import Field, field_validator
+
+from waybill.envelopes.canal.columns import text_writer
+from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.generated import converter, difference, fill, gaps, picker
+from waybill.envelopes.notation.mysql_types import logical_type, name_of
+from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.protocol import Encoded, Settings
+from waybill.errors import ConfigurationError, Refusal
+from waybill.records import Column, TableSchema, intern_schema
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from waybill.records import Change
+
+_json = msgspec.json.Encoder().encode
+_ROW_TYPES = {
+    "insert": b"INSERT",
+    "read": b"INSERT",
+    "upsert": b"INSERT",
+    "update": b"UPDATE",
+    "delete": b"DELETE",
+}
+_STATEMENTS = {
+    ("create", "index"): "CINDEX",
+    ("create", "unique"): "CINDEX",
+    ("create", "fulltext"): "CINDEX",
+    ("create", "spatial"): "CINDEX",
+    ("drop", "index"): "DINDEX",
+    ("create", "table"): "CREATE",
+    ("create", "temporary"): "CREATE",
+    ("drop", "table"): "ERASE",
+    ("drop", "temporary"): "ERASE",
+    ("alter", "table"): "ALTER",
+    ("rename", "table"): "RENAME",
+}
+"""Canal's type of a DDL statement by its first two words; everything else is QUERY."""
+
+
+class CanalWriteSettings(Settings):
+    """What writing Canal needs to be told."""
+
+    timezone: str = Field(
+        default="UTC",
+        description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
+        "machine of a Canal server would.",
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            zone_named(name)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+
+class _Carried(msgspec.Struct, gc=False):
+    """What a message from Canal brought along (see `tables.extra_json`)."""
+
+    id: int | None = None
+    ts: int | None = None
+    type: str | None = None
+    sqlType: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Extra(msgspec.Struct, gc=False):
+    canal: _Carried | None = None
+
+
+_NOTHING = _Carried()
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+
+
+class CanalEncoder:
+    """Writes FlatMessages.
+
+    Args:
+        settings: time zone to print instants in.
+    """
+
+    def __init__(self, settings: CanalWriteSettings) -> None:
+        self.zone = zone_named(settings.timezone)
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The FlatMessage of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in Canal.
+        """
+        kind = _ROW_TYPES.get(change.operation)
+        if kind is None:
+            return self._event(change, losses)
+        schema = change.schema
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self.zone)
+        return [table.message(change, kind, losses)]
+
+    def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
+        carried = carried_by(change)
+        operation, schema = change.operation, change.schema
+        sql = change.ddl_text or ""
+        if operation in ("begin", "commit", "rollback"):
+            losses.append("transactions")
+            return []
+        if operation == "heartbeat":
+            kind = "MHEARTBEAT"
+        elif operation == "truncate":
+            kind = "TRUNCATE"
+            names = [name for name in (schema.database, schema.table) if name]
+            sql = sql or "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
+        elif operation == "ddl":
+            kind = carried.type or statement_type(sql)
+        elif carried.type is not None:
+            kind = carried.type
+        else:
+            losses.append("other")
+            return []
+        count_losses(change, carried, losses)
+        time = change.source_time
+        es = (change.message.timestamp or 0) if time is None else time // 1000
+        value = {
+            "data": None,
+            "database": schema.database or "",
+            "es": es,
+            "gtid": gtid_of(change, carried),
+            "id": change.message.offset if carried.id is None else carried.id,
+            "isDdl": operation in ("ddl", "truncate"),
+            "mysqlType": None,
+            "old": None,
+            "pkNames": None,
+            "sql": sql,
+            "sqlType": None,
+            "table": schema.table or "",
+            "ts": es if carried.ts is None else carried.ts,
+            "type": kind,
+        }
+        return [Encoded(None, _json(value))]
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
+        self.schema = schema
+        size = len(schema.columns)
+        texts = [mysql_text(schema, column) for column in schema.columns]
+        writers = {}
+        for i, (column, text) in enumerate(zip(schema.columns, texts, strict=True)):
+            write = text_writer(column.type, text, zone)
+            if write is not None:
+                writers[i] = write
+        self.convert = converter(writers)
+        self.difference = difference(size, writers)
+        self.gaps = gaps(size)
+        named = intern_schema(
+            schema.database,
+            schema.schema,
+            schema.table,
+            tuple(Column(c.name, c.type, t) for c, t in zip(schema.columns, texts, strict=True)),
+            schema.key,
+            "mysql",
+        )
+        self.types = SqlTypes(named)
+        self.usual = _json(self.types.usual)
+        # Canal's number for some types depends on the value.
+        self.varying = bool(self.types.raised or self.types.sets)
+        mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
+        self.template = (
+            b'{"data":[%%b],"database":%b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
+            b'"mysqlType":%b,"old":%%b,"pkNames":%b,"sql":"","sqlType":%%b,"table":%b,"ts":%%d,'
+            b'"type":"%%b"}'
+        ) % tuple(
+            _json(part).replace(b"%", b"%%")
+            for part in (
+                schema.database or "",
+                mysql,
+                list(schema.key) if schema.key else None,
+                schema.table or "",
+            )
+        )
+        # Without key only one partition keeps the order.
+        self.no_key = None if schema.key else schema.qualified_name.encode()
+        self.key_fields = schema.key_fields if schema.key else ()
+        self.key_of = picker(self.key_fields)
+        self.loses_schema = schema.schema is not None
+        self.loses_types = any(logical_type(c.source_type) != c.type for c in named.columns)
+
+    def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
+        """The message of a row."""
+        carried = _NOTHING if change.extra is None else carried_by(change)
+        after = change.before if kind == b"DELETE" else change.after
+        if after is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        row = after
+        if self.gaps(after):
+            row = self._completed(change, after, losses)
+        key = self.no_key or _json(self.key_of(row))
+        old = b"null"
+        if kind == b"UPDATE":
+            old = self._old(change, row, losses)
+        if self.convert is not None:
+            if row is after:
+                row = after.__copy__()
+            self.convert(row)
+        time = change.source_time
+        if (
+            time is None
+            or time % 1000
+            or change.sequence is not None
+            or change.transaction is not None
+            or self.loses_schema
+            or kind == b"INSERT"
+        ):
+            count_losses(change, carried, losses)
+        if self.loses_types:
+            losses.append("types")
+        es = (change.message.timestamp or 0) if time is None else time // 1000
+        ts = es if carried.ts is None else carried.ts
+        identity = change.message.offset if carried.id is None else carried.id
+        types = self.usual
+        stated = bytes(carried.sqlType)
+        if stated:
+            types = stated
+        elif self.varying:
+            types = self.types.json(row)
+        gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
+        value = self.template % (_json(row), es, gtid, identity, old, types, ts, kind)
+        return Encoded(key, value)
+
+    def _completed(self, change: Change, after: Any, losses: list[str]) -> Any:
+        """A copy of an image that lacks columns, filled up as far as the change knows them."""
+        row = after.__copy__()
+        losses.append("unchanged_columns")
+        if change.operation == "update" and change.before is not None:
+            fill(row, change.before)
+        if UNSET in self.key_of(row):
+            raise Refusal("encoding", "a key column is not in the row")
+        return row
+
+    def _old(self, change: Change, row: Any, losses: list[str]) -> bytes:
+        """`old`: the columns that the update changed, as they were."""
+        old = self.schema.Image()
+        before, moved = change.before, change.moved_from
+        if before is not None:
+            self.difference(before, row, old)
+        elif moved is None:
+            return b"null"
+        if before is None or self.gaps(before):
+            losses.append("before_image")
+        if moved is not None:
+            key = self.schema.Image()
+            for field, source in zip(self.key_fields, moved.__struct_fields__, strict=True):
+                setattr(key, field, getattr(moved, source))
+            self.difference(key, row, old)
+        return b"[%b]" % _json(old)
+
+
+def carried_by(change: Change) -> _Carried:
+    """What a message from Canal brought along; nothing for changes from elsewhere."""
+    if change.extra is None:
+        return _NOTHING
+    return _decode_extra(change.extra).canal or _NOTHING
+
+
+def gtid_of(change: Change, carried: _Carried) -> str:
+    """The transaction of a change that came from Canal, where it is the GTID; else nothing."""
+    return "" if carried is _NOTHING else change.transaction or ""
+
+
+def count_losses(change: Change, carried: _Carried, losses: list[str]) -> None:
+    """Note what a message of Canal leaves out of a change."""
+    if change.operation == "read":
+        losses.append("full_rows")
+    if change.sequence is not None:
+        losses.append("sequence_id")
+    if change.transaction is not None and carried is _NOTHING:
+        losses.append("transactions")
+    if change.source_time is None or change.source_time % 1000:
+        losses.append("source_time")
+    if change.schema.schema is not None:
+        losses.append("schema_name")
+
+
+def mysql_text(schema: TableSchema, column: Column) -> str:
+    """`mysqlType` of a column: as the source said it, where that was MySQL."""
+    if schema.dialect == "mysql" and column.source_type is not None:
+        return column.source_type
+    return name_of(column.type)
+
+
+def statement_type(sql: str) -> str:
+    """Canal's type of a DDL statement."""
+    words = sql.replace("(", " ").lower().split(None, 3)
+    if words[:1] == ["truncate"]:
+        return "TRUNCATE"
+    return _STATEMENTS.get(tuple(words[:2]), "QUERY")  # type: ignore[arg-type]

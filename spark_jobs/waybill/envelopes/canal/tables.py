@@ -1,0 +1,344 @@
+"""What one shape of a Canal table decides: schema, converters of values, the typed decoder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Raw
+
+from waybill.envelopes.canal.columns import text_reader
+from waybill.envelopes.generated import converter, counter, gaps, overlay
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.mysql_types import jdbc_type, logical_type, raised_jdbc_type
+from waybill.envelopes.notation.values import JSON_ERRORS, quotes_of
+from waybill.errors import Refusal
+from waybill.records import Change, Column, intern_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from zoneinfo import ZoneInfo
+
+    from waybill.records import Message, TableSchema
+    from waybill.tables import TableRules
+
+_OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+_MAX_SQL_TYPES = 1_000
+_BLOB = 2004
+_NULL = Raw(b"null")
+_json = msgspec.json.Encoder().encode
+
+
+class Shape(NamedTuple):
+    """Everything of a message that the way to read its rows depends on.
+
+    Attributes:
+        database: name as it stands there.
+        table: name.
+        fields: names at the top of the message, in order.
+        names: columns in the order of `mysqlType`, then those that only rows have.
+        types: texts of `mysqlType` to them.
+        named: how many of the columns stand in `mysqlType`.
+        key: `pkNames`.
+        mysql: `mysqlType` as it stands there, None where it does not.
+        pk: `pkNames`, likewise.
+    """
+
+    database: str | None
+    table: str
+    fields: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[str | None, ...]
+    named: int
+    key: tuple[str, ...]
+    mysql: bytes | None
+    pk: bytes | None
+
+
+_FIELDS: dict[str, Any] = {
+    "es": Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)] | None,
+    "gtid": str | None,
+    "id": int | None,
+    "isDdl": bool | None,
+    "mysqlType": Raw,
+    "pkNames": Raw,
+    "sql": str | None,
+    "sqlType": Raw,
+    "ts": int | None,
+}
+_ABSENT = {"database": None, "old": None, **dict.fromkeys(_FIELDS)}
+_REQUIRED = {"data", "table", "type"}
+
+
+class CanalTable:
+    """A table as messages of one shape describe it.
+
+    Args:
+        shape: what those messages have in common.
+        rules: declared keys and types, which go before what the messages say.
+        zone: time zone of the Canal server.
+    """
+
+    def __init__(self, shape: Shape, rules: TableRules, zone: ZoneInfo) -> None:
+        rule = rules.find(shape.database or None, None, shape.table)
+        columns = tuple(
+            Column(name, rule.columns.get(name) or logical_type(text), text)
+            for name, text in zip(shape.names, shape.types, strict=True)
+        )
+        self.schema = intern_schema(
+            shape.database or None,
+            None,
+            shape.table,
+            columns,
+            shape.key if rule.key is None else rule.key,
+            "mysql",
+        )
+        readers = {}
+        for i, column in enumerate(columns):
+            read = text_reader(column.type, column.source_type, zone)
+            if read is not None:
+                readers[i] = read
+        self.needle = b'"table":%b' % _json(shape.table)
+        self.image: type[Any] = self.schema.Image
+        self.convert = converter(readers)
+        self.overlay = overlay(len(columns), readers)
+        self.count = counter(len(columns))
+        self.types = SqlTypes(self.schema)
+        # Columns that only rows name: rows with fewer of them are of another shape.
+        self.loose = shape.named < len(columns)
+        self.gaps = gaps(len(columns))
+        self.mysql = None if shape.mysql is None else Raw(shape.mysql)
+        self.pk = None if shape.pk is None else Raw(shape.pk)
+        self.sql: Raw | None = Raw(b"?")
+        self.sql_quotes = 0
+        self.stated = b""
+        self.known: dict[bytes, bytes] = {}
+        # Names at the top, and the strings that are the same in every message.
+        self.strings = len(shape.fields) + 2 + (shape.database is not None)
+        self.raw_quotes = quotes_of(shape.mysql or b"") + quotes_of(shape.pk or b"")
+        fields = set(shape.fields)
+        self.fast = fields >= _REQUIRED and fields <= {"data", "table", "type", *_FIELDS, *_ABSENT}
+        if self.fast:
+            self.decode = self._typed_decoder(shape)
+
+    def _typed_decoder(self, shape: Shape) -> Callable[[bytes], Any]:
+        """A decoder of whole messages; the shape's fields are required, no other is allowed."""
+        images = list[self.image]  # type: ignore[name-defined]
+        kinds = {
+            **_FIELDS,
+            "data": images,
+            "old": images | None,
+            "table": Literal[shape.table],
+            "database": None if shape.database is None else Literal[shape.database],
+            "type": Literal["INSERT", "UPDATE", "DELETE"],
+        }
+        # In the order of the message, so that encoding gives the same bytes again.
+        made = msgspec.defstruct(
+            "Flat",
+            [(name, kinds[name]) for name in shape.fields],
+            namespace={n: v for n, v in _ABSENT.items() if n not in shape.fields},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        return msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The changes of a message of this table; None if it needs a closer look.
+
+        Raises:
+            Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
+        """
+        flat = self.decode(value)
+        if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl:
+            return None
+        if flat.sqlType != self.sql and not self._recall(flat.sqlType):
+            return None
+        if not self._understood(flat, value):
+            return None
+        operation = _OPERATIONS[flat.type]
+        rows, old = flat.data, flat.old
+        if old is not None and (operation != "update" or len(old) != len(rows)):
+            return None
+        if flat.id is None or flat.ts is None or self.stated:
+            stated = Raw(self.stated) if self.stated else None
+            extra = extra_json(flat.id, flat.ts, sqlType=stated)
+        else:
+            extra = b'{"canal":{"id":%d,"ts":%d}}' % (flat.id, flat.ts)
+        time = None if flat.es is None else flat.es * 1000
+        gtid = flat.gtid or None
+        schema, convert = self.schema, self.convert
+        changes = []
+        for index, after in enumerate(rows):
+            if convert is not None:
+                convert(after)
+            before = None
+            if old is not None:
+                before = old[index]
+                self.overlay(before, after)
+            elif operation == "delete":
+                before, after = after, None
+            changes.append(
+                Change(
+                    operation,
+                    schema,
+                    message,
+                    index,
+                    before,
+                    after,
+                    None,
+                    1,
+                    False,
+                    None,
+                    None,
+                    time,
+                    gtid,
+                    None,
+                    extra,
+                )
+            )
+        return changes
+
+    def _understood(self, flat: Any, value: bytes) -> bool:
+        """Whether a message says nothing but what was decoded: no name stands twice in it.
+
+        Of columns that only rows name, all have to be there. Encoding it gives the same bytes
+        again, or at least, where a producer writes JSON in other ways, as many quotes: every name
+        and every string has two.
+        """
+        if self.loose and any(map(self.gaps, flat.data)):
+            return False
+        if _json(flat) == value:
+            return True
+        count = self.count
+        strings = self.strings + (flat.gtid is not None) + (flat.sql is not None)
+        for row in flat.data:
+            strings += count(row)
+        for row in flat.old or ():
+            strings += count(row)
+        return quotes_of(value) == 2 * strings + self.raw_quotes + self.sql_quotes
+
+    def _recall(self, sql: Raw | None) -> bool:
+        """Take over what is known about a `sqlType`; false where nothing is."""
+        stated = self.known.get(b"null" if sql is None else bytes(sql))
+        if stated is None:
+            return False
+        self.sql = None if sql is None else sql.copy()
+        self.sql_quotes = 0 if sql is None else quotes_of(bytes(sql))
+        self.stated = stated
+        return True
+
+    def change(self, message: Message, flat: Any, index: int, row: Raw, old: Raw) -> Change:
+        """One row of a message on the slow way.
+
+        Raises:
+            Refusal: the row or a value of it is bad.
+        """
+        operation = _OPERATIONS[flat.type]
+        image = self._image(row)
+        before = None
+        if operation == "update" and old != _NULL:
+            before = self._image(old, converted=False)
+            self.overlay(before, image)
+        after: Any = image
+        if operation == "delete":
+            before, after = image, None
+        return Change(
+            operation,
+            self.schema,
+            message,
+            index,
+            before,
+            after,
+            source_time=None if flat.es is None else flat.es * 1000,
+            transaction=flat.gtid or None,
+            extra=extra_json(flat.id, flat.ts, sqlType=self._carried(flat, image)),
+        )
+
+    def _image(self, row: Raw, converted: bool = True) -> Any:
+        try:
+            image = msgspec.json.decode(row, type=self.image)
+        except JSON_ERRORS as error:
+            raise Refusal("shape", f"a row has the wrong shape: {error}") from None
+        if converted and self.convert is not None:
+            self.convert(image)
+        return image
+
+    def _carried(self, flat: Any, image: Any) -> Raw | None:
+        """`sqlType` if it does not follow from `mysqlType` and the row."""
+        if flat.sqlType == _NULL:
+            return None
+        try:
+            stated = msgspec.json.decode(flat.sqlType, type=dict[str, int | None])
+        except JSON_ERRORS as error:
+            raise Refusal("shape", f"sqlType has the wrong shape: {error}") from None
+        return None if stated == self.types.of(image) else Raw(_json(stated))
+
+    def learn(self, flat: Any, changes: list[Change]) -> None:
+        """Remember the `sqlType` of a message whose rows were all good.
+
+        Canal states it for the last row.
+        """
+        if not changes or any(change.outcome != "ok" for change in changes):
+            return
+        last = changes[-1]
+        carried = self._carried(flat, last.before if last.after is None else last.after)
+        if len(self.known) >= _MAX_SQL_TYPES:
+            self.known.clear()
+        self.known[bytes(flat.sqlType)] = b"" if carried is None else bytes(carried)
+
+
+class SqlTypes:
+    """`sqlType` as Canal would state it.
+
+    An unsigned integer that its signed type does not hold gets the next larger type, and a SET
+    that is null the number of a BLOB.
+
+    Args:
+        schema: a schema whose source types are MySQL's.
+    """
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.usual = {c.name: jdbc_type(c.source_type or "") for c in schema.columns}
+        self.raised: list[tuple[str, str, int, int]] = []
+        self.sets: list[tuple[str, str]] = []
+        for i, column in enumerate(schema.columns):
+            text = column.source_type or ""
+            raised = raised_jdbc_type(text)
+            if raised is not None:
+                self.raised.append((f"f{i}", column.name, *raised))
+            elif text.lower().startswith("set"):
+                self.sets.append((f"f{i}", column.name))
+        self._json = {frozenset[tuple[str, int]](): _json(self.usual)}
+
+    def of(self, image: Any) -> dict[str, int]:
+        """The numbers for a row."""
+        return {**self.usual, **dict(self._unusual(image))}
+
+    def json(self, image: Any) -> bytes:
+        """The same as JSON."""
+        unusual = frozenset(self._unusual(image))
+        text = self._json.get(unusual)
+        if text is None:
+            text = _json({**self.usual, **dict(unusual)})
+            if len(self._json) < _MAX_SQL_TYPES:
+                self._json[unusual] = text
+        return text
+
+    def _unusual(self, image: Any) -> list[tuple[str, int]]:
+        found = []
+        for field, name, number, limit in self.raised:
+            value = getattr(image, field)
+            digits = value.__class__ is str and len(value) < 21 and value.isdecimal()
+            if digits and int(value) >= limit:
+                found.append((name, number))
+        for field, name in self.sets:
+            if getattr(image, field) is None:
+                found.append((name, _BLOB))
+        return found
+
+
+def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:
+    """What only a Canal target can carry on: batch id, time of writing and further fields."""
+    fields = {"id": identity, "ts": ts, **more}
+    carried = {name: value for name, value in fields.items() if value is not None}
+    return _json({"canal": carried}) if carried else None

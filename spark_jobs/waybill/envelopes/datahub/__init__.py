@@ -1,0 +1,1 @@
+"""Alibaba Cloud DataHub topics, as DataWorks writes and reads them."""

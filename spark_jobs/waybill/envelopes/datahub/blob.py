@@ -1,0 +1,313 @@
+"""DataHub BLOB messages, as DataWorks writes and reads them (StreamX JSON): the declaration.
+
+Reading is in `decoder`; this file writes. The rules are those of "DataHub message
+formats"; where real messages say more, the comment says so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET
+from pydantic import field_validator
+
+from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
+from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
+from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
+from waybill.envelopes.datahub.values import image_writer
+from waybill.envelopes.notation.instants import Zone
+from waybill.envelopes.protocol import Encoded, Envelope, Settings
+from waybill.errors import Refusal
+from waybill.order import AFTER
+from waybill.records import ROW_OPERATIONS, Change, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import TableSchema
+
+MAX_INDEX, MAX_PARTITION = 100_000, 10_000
+
+_VERBS = (
+    (re.compile(r"\s*create\s+(?:\w+\s+)*?index\b", re.IGNORECASE), "CINDEX"),
+    (re.compile(r"\s*drop\s+index\b", re.IGNORECASE), "DINDEX"),
+    (re.compile(r"\s*create\s+(?:\w+\s+)*?table\b", re.IGNORECASE), "CREATE"),
+    (re.compile(r"\s*drop\s+(?:\w+\s+)*?table\b", re.IGNORECASE), "ERASE"),
+    (re.compile(r"\s*rename\s+table\b", re.IGNORECASE), "RENAME"),
+    (re.compile(r"\s*alter\s+table\b", re.IGNORECASE), "ALTER"),
+)
+_OPS = {
+    "begin": "TRANSACTION_BEGIN",
+    "commit": "TRANSACTION_END",
+    "truncate": "TRUNCATE",
+    "heartbeat": "MHEARTBEAT",
+}
+
+_json = msgspec.json.Encoder().encode
+
+
+class WriteSettings(Settings):
+    """What writing DataHub BLOB messages needs to be told."""
+
+    updates: Literal["two", "one"] = "two"
+    """`two` writes an update as UPDATE_BEFOR and UPDATE_AFTER, as the documents say; `one` writes
+    both images into UPDATE_AFTER, as newer versions of DataWorks do."""
+    version: str = "0.0.1"
+    """The format version of messages whose source did not have one."""
+    db_type: str | None = None
+    """The database type that messages name if their source did not, e.g. `MySQL`."""
+    timezone: str = "UTC"
+    """The zone of wall clocks in columns that came as DATE: the same as for reading."""
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return Zone(name).name
+
+
+class _Extra(msgspec.Struct, gc=False):
+    """What a StreamX message carried beside the change."""
+
+    op: str | None = None
+    systemTime: int | None = None
+    checkpointTime: int | None = None
+    version: str | None = None
+    dbType: str | None = None
+    dbVersion: str | None = None
+    ddlMeta: str | None = None
+
+
+class _Family(msgspec.Struct, gc=False):
+    streamx: _Extra
+
+
+_EXTRA_HEAD = b'{"streamx":{'
+_extra = msgspec.json.Decoder(_Family)
+
+
+class _WrittenTable:
+    """What a table decides for writing its changes."""
+
+    def __init__(self, schema: TableSchema, source: Any, zone: Zone) -> None:
+        self.head = b'{"schema":' + written_schema(schema, *source) + b',"payload":{"op":"'
+        self.insert = self.head + b'INSERT","after":{"dataColumn":'
+        self.after = self.head + b'UPDATE_AFTER","after":{"dataColumn":'
+        self.before = self.head + b'UPDATE_BEFOR","before":{"dataColumn":'
+        self.both = self.head + b'UPDATE_AFTER","before":{"dataColumn":'
+        self.delete = self.head + b'DELETE","before":{"dataColumn":'
+        self.image = image_writer(schema, zone)
+        self.key = _key_writer(schema)
+        self.lossy = types_are_lost(schema)
+
+
+def _key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
+    """A function from an image to the message key: what messages are sharded by.
+
+    With a primary key its values, without one the name of the table (section Sharding strategies).
+    """
+    if not schema.key:
+        name = schema.qualified_name.encode() or None
+        return lambda _image: name
+    fields, make = schema.key_fields, schema.Key
+
+    def key(image: Any) -> bytes:
+        values = [getattr(image, field) for field in fields]
+        if UNSET in values:
+            key_of(schema, image)  # raises, and names the column
+        return _json(make(*values))
+
+    return key
+
+
+class BlobEncoder:
+    """Writes DataHub BLOB messages."""
+
+    def __init__(self, settings: WriteSettings) -> None:
+        self.two = settings.updates == "two"
+        self.source = (settings.db_type, None)
+        self.version = _json(settings.version).decode()
+        self.zone = Zone(settings.timezone)
+        self._tables: dict[Any, _WrittenTable] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The messages of one change; two for an update, unless `updates` is `one`."""
+        given, place = change.extra, change.schema
+        carried = None
+        if given is not None and given.startswith(_EXTRA_HEAD):
+            carried = _extra.decode(given).streamx
+            place = (place, carried.dbType, carried.dbVersion)  # type: ignore[assignment]
+        table = self._tables.get(place)
+        if table is None:
+            source = self.source if carried is None else (carried.dbType, carried.dbVersion)
+            table = self._tables[place] = _WrittenTable(change.schema, source, self.zone)
+        if change.operation in ROW_OPERATIONS:
+            return self._row(change, table, carried, losses)
+        return self._event(change, table, carried, losses)
+
+    def _row(
+        self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
+    ) -> list[Encoded]:
+        operation, before, after = change.operation, change.before, change.after
+        if change.moved_from is not None and before is None:
+            before = _moved(change)
+        inserts = operation in _INSERTS and (before is None or operation == "read")
+        full_row = inserts and change.full_row
+        number = FULL_ROW_ID if full_row else _sequence_id(change, losses)
+        tail = f'}},"sequenceId":"{number}",{self._end(change, carried, losses)}'.encode()
+        _count(change, table, full_row, losses)
+        if operation == "delete" or after is None:
+            if before is None:
+                raise Refusal("encoding", f"there is no row to write for this {operation}")
+            head = table.delete if operation == "delete" else table.before
+            return [Encoded(table.key(before), head + table.image(before) + tail)]
+        row = table.image(after)
+        key = table.key(after)
+        if inserts:
+            return [Encoded(key, table.insert + row + tail)]
+        if before is None:
+            return [Encoded(key, table.after + row + tail)]
+        old = table.image(before)
+        if not self.two:
+            return [Encoded(key, table.both + old + b'},"after":{"dataColumn":' + row + tail)]
+        old_key = change.old_key_image()
+        return [
+            Encoded(key if old_key is None else _json(old_key), table.before + old + tail),
+            Encoded(key, table.after + row + tail),
+        ]
+
+    def _event(
+        self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
+    ) -> list[Encoded]:
+        operation = change.operation
+        op = _op(change, carried)
+        if change.transaction is not None or operation == "rollback":
+            losses.append("transactions")
+        if op is None:
+            if operation != "rollback":
+                losses.append("other")
+            return []
+        parts = [op]
+        if change.sequence is not None or operation in _ORDERED:
+            parts.append(f'"sequenceId":"{_sequence_id(change, losses)}"')
+        ddl = {"text": change.ddl_text, "ddlMeta": carried and carried.ddlMeta}
+        given = {name: text for name, text in ddl.items() if text is not None}
+        if given:
+            parts.append(f'"ddl":{_json(given).decode()}')
+        parts.append(self._end(change, carried, losses))
+        key = change.schema.qualified_name.encode() if operation in _BY_TABLE else b""
+        return [Encoded(key or None, table.head + ",".join(parts).encode())]
+
+    def _end(self, change: Change, carried: _Extra | None, losses: list[str]) -> str:
+        """The end of a message, from its timestamp; never the clock, so reruns write the same."""
+        time = change.source_time
+        if time is None:
+            event = -1
+        else:
+            event, rest = divmod(time, 1000)
+            if rest or event < 0:
+                losses.append("source_time")
+        if carried is None:
+            return f'"timestamp":{{"eventTime":{event}}}}},"version":{self.version}}}'
+        times = f'"eventTime":{event}'
+        if carried.systemTime is not None:
+            times += f',"systemTime":{carried.systemTime}'
+        if carried.checkpointTime is not None:
+            times += f',"checkpointTime":{carried.checkpointTime}'
+        version = self.version if carried.version is None else _json(carried.version).decode()
+        return f'"timestamp":{{{times}}}}},"version":{version}}}'
+
+
+_INSERTS = frozenset({"insert", "read", "upsert"})
+_BY_TABLE = frozenset({"ddl", "truncate"})
+_ORDERED = frozenset({"ddl", "truncate", "begin", "commit"})
+
+
+def _count(change: Change, table: _WrittenTable, full_row: bool, losses: list[str]) -> None:
+    """The losses that do not depend on how the row is written."""
+    if table.lossy:
+        losses.append("types")
+    if change.transaction is not None:
+        losses.append("transactions")
+    if change.operation == "read" and not full_row:
+        losses.append("full_rows")
+    if full_row and change.sequence is not None:
+        losses.append("sequence_id")
+
+
+def _sequence_id(change: Change, losses: list[str]) -> str:
+    """The source's own id where it is one number, else one made from the position.
+
+    The made one grows with the offset and the index inside a message, is another for each
+    partition (so that halves of two updates cannot be mistaken for one), and is the same when the
+    message is converted again. It fits 64 bits for offsets up to nine thousand million.
+    """
+    sequence = change.sequence
+    if sequence is not None:
+        if len(sequence) == 1 and change.rank <= AFTER and sequence[0] >= 0:
+            return str(sequence[0])
+        losses.append("sequence_id")
+    message = change.message
+    if change.index >= MAX_INDEX or message.partition >= MAX_PARTITION:
+        limits = f"{MAX_INDEX} rows of a message or {MAX_PARTITION} partitions"
+        raise Refusal("encoding", f"no sequence id can be made for more than {limits}")
+    return str((message.offset * MAX_INDEX + change.index) * MAX_PARTITION + message.partition)
+
+
+def _moved(change: Change) -> Any:
+    """A before image with nothing but the key that the row had."""
+    fields = change.schema.key_fields
+    values = msgspec.structs.astuple(change.moved_from)
+    return change.schema.Image(**dict(zip(fields, values, strict=True)))
+
+
+def _op(change: Change, carried: _Extra | None) -> str | None:
+    """The name of an operation without a row, as it follows `"op":"`; None where there is none."""
+    operation = change.operation
+    op = None if carried is None else carried.op
+    if op is None or EVENTS.get(op) is None:
+        op = _OPS.get(operation)
+        if operation == "ddl":
+            op = _ddl_op(change.ddl_text)
+        if operation == "other" and change.ddl_text and is_row_statement(change.ddl_text):
+            op = "QUERY"
+    return None if op is None else f'{op}"'
+
+
+def _ddl_op(text: str | None) -> str:
+    if text is None:
+        return "ALTER"
+    return next((op for verb, op in _VERBS if verb.match(text)), "QUERY")
+
+
+ENVELOPE = Envelope(
+    name="datahub-blob",
+    title="DataHub BLOB topic, written by DataWorks (StreamX JSON)",
+    source="DataHub message formats",
+    sequence="payload.sequenceId, an integer in digits; -1 marks full rows",
+    carries=frozenset(
+        {
+            *("before_image", "unchanged_columns", "delete", "truncate", "ddl", "heartbeat"),
+            *("key_change", "key_columns", "exact_numbers", "schema_name"),
+        }
+    ),
+    partly={
+        "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "transactions": "there is no rollback, and rows do not name their transaction",
+        "types": (
+            "there are six types: numbers beyond 64 bits, dates and times are written as STRING"
+            " with their exact text"
+        ),
+        "sequence_id": "an id of several parts is replaced by one made from the position",
+        "source_time": "milliseconds; finer digits and times before 1970 are not carried",
+        "other": "only statements of row changes and events that came from the same family",
+    },
+    decoder=BlobDecoder,
+    encoder=BlobEncoder,
+    decode_settings=ReadSettings,
+    encode_settings=WriteSettings,
+    key_by="the values of the primary key as JSON; the table's name where there is no key",
+    pairs=True,
+)
+"""DataHub BLOB."""

@@ -1,0 +1,172 @@
+"""The blocks around the rows of a written message: source, transaction, times, their schemas."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill import __version__
+from waybill.envelopes.debezium.row_writers import to_json
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.debezium.settings import DebeziumWriteSettings
+    from waybill.records import Change, TableSchema
+
+
+class Blocks:
+    """The fields after the rows for changes that come from another envelope.
+
+    Times are the change's own or the message's, never the clock.
+
+    Args:
+        schema: the table.
+        settings: what the envelope was told.
+    """
+
+    def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
+        def text(value: str | None) -> str:
+            return to_json(value).decode()
+
+        connector = settings.connector or ("mysql" if schema.dialect == "mysql" else "waybill")
+        self._head = (
+            f'"source":{{"version":{text(__version__)},"connector":{text(connector)},'
+            f'"name":{text(settings.name)},"ts_ms":'
+        )
+        self._database = f',"db":{text(schema.database or "")},"sequence":'
+        namespace = "" if schema.schema is None else f',"schema":{text(schema.schema)}'
+        self._table = f'{namespace},"table":{text(schema.table)}}},"transaction":'
+
+    def of(self, change: Change, op: str | None) -> bytes:
+        """Source, transaction, op and time of a change, as the fields of a JSON object."""
+        sequence = "null"
+        if change.sequence:
+            sequence = '"[' + ",".join([f'\\"{part}\\"' for part in change.sequence]) + ']"'
+        micros, millis = change.source_time, change.message.timestamp
+        times, told = "null", ',"ts_us":null,"ts_ns":null'
+        if micros is not None:
+            times = str(micros // 1000)
+            told = f',"ts_us":{micros},"ts_ns":{micros}000' if micros else ',"ts_us":0,"ts_ns":0'
+            if millis is None:
+                millis = micros // 1000
+        snapshot = "true" if change.operation == "read" else "false"
+        transaction = "null"
+        if change.transaction is not None:
+            name = to_json(change.transaction).decode()
+            transaction = f'{{"id":{name},"total_order":null,"data_collection_order":null}}'
+        return (
+            f'{self._head}{times},"snapshot":"{snapshot}"{self._database}{sequence}{told}'
+            f'{self._table}{transaction}{_OPS[op]},"ts_ms":{"null" if millis is None else millis}'
+        ).encode()
+
+
+_OPS: dict[str | None, str] = {None: "", **{op: f',"op":"{op}"' for op in "crudt"}}
+
+Shape = tuple[tuple[str, Any], ...]
+"""Names of a block, each with its Connect type or the shape of what is inside."""
+
+
+def shape_of(block: bytes) -> Shape:
+    """What the schema of a JSON object of blocks depends on.
+
+    Raises:
+        Refusal: kind `encoding`; a Connect schema has no word for it.
+    """
+    try:
+        return _shape(_decode(block))
+    except (ValueError, RecursionError) as error:
+        message = f"the blocks around the row cannot be described by a schema: {error}"
+        raise Refusal("encoding", message) from None
+
+
+# Only the type of a number matters here, not whether it fits a float.
+_decode: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(float_hook=float).decode
+
+
+def _shape(block: dict[str, Any]) -> Shape:
+    return tuple(
+        (name, _KNOWN.get(name) or (_shape(value) if type(value) is dict else _KINDS[type(value)]))
+        for name, value in block.items()
+    )
+
+
+def shape_check(shape: Shape) -> Callable[[bytes], Any]:
+    """A function that raises ValueError for JSON of another shape; fast where it is the same."""
+    check: Callable[[bytes], Any] = msgspec.json.Decoder(_shape_struct(shape)).decode
+    return check
+
+
+def _shape_struct(shape: Shape) -> type[Any]:
+    return msgspec.defstruct(
+        "Block",
+        [(f"f{i}", _checked_type(kind)) for i, (_, kind) in enumerate(shape)],
+        rename={f"f{i}": name for i, (name, _) in enumerate(shape)},
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+
+
+def _checked_type(kind: Any) -> Any:
+    return _shape_struct(kind) if isinstance(kind, tuple) else _JSON_TYPES[kind]
+
+
+def block_types(shape: Shape) -> list[dict[str, Any]]:
+    """The Connect types of the fields of blocks."""
+    return [_field(name, kind) for name, kind in shape]
+
+
+def _field(name: str, kind: Any) -> dict[str, Any]:
+    if name in _FIXED:
+        return _FIXED[name]
+    if isinstance(kind, tuple):
+        fields = block_types(kind)
+        return {"type": "struct", "fields": fields, "optional": name != "source", "field": name}
+    field = {"type": kind, "optional": True, "field": name}
+    if kind == "array":
+        field["items"] = {"type": "string", "optional": True}
+    return field
+
+
+_KNOWN = {
+    **dict.fromkeys(("ts_ms", "ts_us", "ts_ns", "server_id", "pos", "thread"), "int64"),
+    **dict.fromkeys(("txId", "lsn", "xmin", "origin_lsn", "event_serial_no"), "int64"),
+    **dict.fromkeys(("total_order", "data_collection_order"), "int64"),
+    "row": "int32",
+    "transaction": "struct",
+    "op": "string",
+}
+"""Fields that may be null, so that their value does not show their type."""
+_KINDS: dict[type, str] = {
+    str: "string",
+    type(None): "string",
+    int: "int64",
+    bool: "boolean",
+    float: "double",
+    list: "array",
+}
+_JSON_TYPES: dict[str, Any] = {
+    "string": str | None,
+    "int64": int | None,
+    "int32": int | None,
+    "boolean": bool | None,
+    "double": float | None,
+    **dict.fromkeys(("array", "struct"), msgspec.Raw),
+}
+_FIXED: dict[str, dict[str, Any]] = {
+    "op": {"type": "string", "optional": False, "field": "op"},
+    "transaction": {
+        "type": "struct",
+        "fields": [
+            {"type": "string", "optional": False, "field": "id"},
+            {"type": "int64", "optional": True, "field": "total_order"},
+            {"type": "int64", "optional": True, "field": "data_collection_order"},
+        ],
+        "optional": True,
+        "name": "event.block",
+        "version": 1,
+        "field": "transaction",
+    },
+}

@@ -1,0 +1,401 @@
+"""How a column of a Debezium row is read: its logical type, its JSON type and the conversion.
+
+With an inline schema the Kafka Connect type and its semantic name say it. Without one the JSON
+value's own kind, the declared type and the settings do. Decided once per schema, never per row.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.debezium import text_values as values
+from waybill.envelopes.debezium import times
+from waybill.envelopes.debezium.connect import (
+    BITS,
+    DECIMAL,
+    ENUM,
+    ENUM_SET,
+    FLAT,
+    GEOMETRY,
+    INTEGER,
+    INTEGERS,
+    JSON,
+    SEMANTIC,
+    TEXT,
+    VARIABLE,
+    Field,
+    sql_type,
+    structure_schema,
+)
+from waybill.envelopes.notation import values as shared
+from waybill.envelopes.notation.declared import check_for
+from waybill.types import (
+    BOOLEAN,
+    BYTES,
+    INTEGER_RANGE,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    LogicalType,
+    parse_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.debezium.settings import DebeziumReadSettings
+
+TEXT_KINDS = frozenset({"string", "enum", "set", "json", "interval", "xml", "unknown"})
+"""Kinds whose text is whatever the source says."""
+
+_MAX_PRECISION = 1000
+"""No database declares decimals of more digits."""
+
+
+class Reading(NamedTuple):
+    """How one column is read.
+
+    Attributes:
+        type: its logical type.
+        wire: the msgspec type of its JSON value, null included.
+        convert: JSON value to text, None where the text is the value.
+        source_type: the type as the message says it.
+        marks: texts that stand for a value that was not sent.
+        raw: whether `convert` takes the value's JSON text, null included.
+    """
+
+    type: LogicalType
+    wire: Any
+    convert: Callable[[Any], Any] | None = None
+    source_type: str | None = None
+    marks: tuple[str, ...] = ()
+    raw: bool = False
+
+
+class Readings:
+    """Decides how columns are read, for the tables of one connector.
+
+    Args:
+        settings: what the envelope was told.
+        connector: `source.connector`.
+    """
+
+    def __init__(self, settings: DebeziumReadSettings, connector: str) -> None:
+        self.settings = settings
+        self.mysql = connector in ("mysql", "mariadb")
+        # Their TIME is counted in microseconds whatever its digits; so is what this project writes.
+        self.micro_time = self.mysql or connector == "waybill"
+        self.marks = values.Marks(settings.unavailable, settings.binary)
+
+    # With a schema
+
+    def of_field(self, field: Field, declared: LogicalType | None) -> Reading:
+        """The reading of a column of a Connect schema; a declared type goes before its own."""
+        reading = self._semantic(field) or self._primitive(field)
+        if declared is not None:
+            return self._as_declared(reading, field, declared)
+        told = _refined(field, reading.type)
+        if told is None:
+            return reading
+        if told.kind == "bytes" and self.settings.binary == "bytes":
+            return reading
+        if told.is_integer or told.kind == "bytes":
+            return self._as_declared(reading, field, told)
+        return reading._replace(type=told, convert=values.number_or_special)
+
+    def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
+        if declared == reading.type or declared.kind == "unknown":
+            return reading
+        if field.name is None and (field.type, declared.kind) in _PLAIN:
+            found = self.of_json(_PLAIN[field.type, declared.kind], declared)
+            return found._replace(source_type=reading.source_type)
+        return _checked(reading, declared)
+
+    def _semantic(self, field: Field) -> Reading | None:
+        name, source = field.name, field.name
+        if name is None:
+            return None
+        if name in SEMANTIC:
+            type_, wire, convert = SEMANTIC[name]
+            return Reading(type_, wire, convert, source, self.marks.text if wire is TEXT else ())
+        if name == DECIMAL:
+            return self._decimal(field)
+        if name == BITS:
+            length = int(field.parameters.get("length", "1"))
+            type_ = LogicalType("bit", length)
+            return Reading(type_, TEXT, values.bits_reader, source, self.marks.bytes)
+        if name in (ENUM, ENUM_SET):
+            kind = "enum" if name == ENUM else "set"
+            allowed = field.parameters.get("allowed")
+            source = name if allowed is None else f"{name}({allowed})"
+            return Reading(LogicalType(kind), TEXT, None, source, self.marks.text)
+        return None
+
+    def _decimal(self, field: Field) -> Reading:
+        scale = int(field.parameters.get("scale", "0"))
+        precision = int(field.parameters.get("connect.decimal.precision", "0"))
+        fits = 0 <= scale <= precision
+        type_ = LogicalType("decimal", precision, scale) if fits else NUMBER
+        convert = values.decimal_reader(scale)
+        return Reading(type_, TEXT, convert, DECIMAL, self.marks.bytes)
+
+    def _primitive(self, field: Field) -> Reading:
+        # A name that is not known says nothing about the notation: the type alone decides.
+        if field.type in INTEGERS:
+            return Reading(LogicalType(field.type), INTEGERS[field.type], str, _source(field))
+        if field.type in FLAT:
+            type_, wire, convert, raw = FLAT[field.type]
+            return Reading(type_, wire, convert, _source(field), raw=raw)
+        if field.type == "string":
+            return Reading(STRING, TEXT, None, _source(field), self.marks.text)
+        if field.type == "bytes":
+            return Reading(BYTES, TEXT, values.base64_checked, _source(field), self.marks.bytes)
+        convert = self.marks.reader(values.json_raw)
+        return Reading(JSON, Raw, convert, structure_schema(field), raw=True)
+
+    # Without a schema
+
+    def of_json(self, kind: str, declared: LogicalType | None, loose: bool = False) -> Reading:
+        """The reading of a column by the kind of its JSON values.
+
+        Args:
+            kind: none, bool, int, real, str, mixed, structure, variable or geometry.
+            declared: its declared type.
+            loose: whether the placeholder text has been seen in place of such a value.
+
+        Raises:
+            ValueError: the declared type has no such values.
+        """
+        if declared is None or declared.kind == "unknown":
+            reading = self._undeclared(kind)
+        else:
+            reading = self._declared(kind, declared)
+        return self._loose(reading) if loose else reading
+
+    def _undeclared(self, kind: str) -> Reading:
+        if kind == "str":
+            marks = self.marks.text if self.mysql else self.marks.text + self.marks.bytes
+            return Reading(STRING, TEXT, None, None, marks)
+        if kind == "structure":
+            convert = self.marks.reader(values.structure_raw)
+            return Reading(JSON, Raw, convert, "structure", raw=True)
+        return _UNDECLARED[kind]
+
+    def _declared(self, kind: str, declared: LogicalType) -> Reading:
+        if kind == "none":
+            return Reading(declared, _NOTHING)
+        convert = self._converter(kind, declared)
+        if convert is not None:
+            wire = _WIRES[kind]
+            marks: tuple[str, ...] = ()
+            if wire is TEXT:
+                bytes_like = declared.kind in ("bytes", "bit", "geometry")
+                marks = self.marks.bytes if bytes_like else self.marks.text
+                if declared.is_number:
+                    marks = self.marks.text + self.marks.bytes
+            raw = wire is Raw
+            read = self.marks.reader(convert) if raw else convert
+            source = self._unit(declared) if kind == "int" else None
+            return Reading(declared, wire, None if read is _as_is else read, source, marks, raw)
+        return _checked(self._undeclared(kind), declared)._replace(source_type=None)
+
+    def _converter(self, kind: str, declared: LogicalType) -> Callable[[Any], Any] | None:
+        """The conversion where one is better than text and check; None where there is none."""
+        name = declared.kind
+        if kind == "int":
+            return self._integer(declared)
+        if kind == "str":
+            return self._string(declared)
+        if kind == "variable":
+            return values.variable_text if name in ("decimal", "number") else None
+        if kind == "geometry":
+            return values.geometry_text if name == "geometry" else None
+        if kind == "bool" and declared.is_integer:
+            return _bit_digit
+        if name in ("float32", "float64") and kind == "real":
+            return values.float32_raw if name == "float32" else values.float64_raw
+        if name in ("decimal", "number") and kind == "real":
+            return values.real_raw
+        if name in TEXT_KINDS and kind in ("real", "structure"):
+            return values.json_raw if kind == "structure" else values.number_raw
+        return None
+
+    def _integer(self, declared: LogicalType) -> Callable[[int], str] | None:
+        name = declared.kind
+        if name == "uint64":
+            return values.unsigned_text if self.settings.unsigned == "long" else None
+        if name in ("decimal", "number", *TEXT_KINDS - {"interval"}):
+            return str
+        if name == "interval":
+            return partial(times.duration_text, digits=6)
+        if name == "date":
+            return times.date_text
+        if name == "time":
+            return _CLOCKS[self._digits(declared)]
+        if name in ("timestamp", "timestamptz"):
+            convert = _TIMESTAMPS[self._digits(declared)]
+            return convert if name == "timestamp" else _with_z(convert)
+        return None
+
+    def _digits(self, declared: LogicalType) -> int:
+        """Digits of the second of the unit that counts of a type are in."""
+        mode = self.settings.temporal
+        if mode in _UNIT_MODES:
+            return _UNIT_MODES[mode]
+        if declared.kind == "time" and (self.micro_time or mode == "adaptive_time_microseconds"):
+            return 6
+        precision = declared.precision
+        if precision is None:
+            precision = 0 if self.mysql else 6
+        return 3 if precision <= 3 else 6 if precision <= 6 else 9
+
+    def _unit(self, declared: LogicalType) -> str | None:
+        """The semantic name that a connector would give to a count of time."""
+        if declared.kind not in ("time", "timestamp"):
+            return None
+        prefix = {3: "", 6: "Micro", 9: "Nano"}[self._digits(declared)]
+        return f"io.debezium.time.{prefix}{declared.kind.capitalize()}"
+
+    def _string(self, declared: LogicalType) -> Callable[[str], str] | None:
+        name, settings = declared.kind, self.settings
+        if name in TEXT_KINDS:
+            return _as_is
+        if name in ("decimal", "number"):
+            if settings.decimals != "precise":
+                return values.number_or_special
+            return None if declared.scale is None else values.decimal_reader(declared.scale)
+        if name == "uint64" and settings.unsigned == "precise":
+            return values.decimal_reader(0)
+        if name == "bytes":
+            return _BINARY[settings.binary]
+        return _STRINGS.get(name)
+
+    def _loose(self, reading: Reading) -> Reading:
+        """The same values, or the placeholder text in their place."""
+        if reading.marks:
+            return reading
+        if reading.raw and reading.convert is not None:
+            return reading._replace(convert=self.marks.reader(reading.convert))
+        decode = msgspec.json.Decoder(reading.wire).decode
+        convert = reading.convert or _as_is
+
+        def read(raw: Raw) -> Any:
+            value = decode(raw)
+            return None if value is None else convert(value)
+
+        return reading._replace(wire=Raw, convert=self.marks.reader(read), raw=True)
+
+
+def _refined(field: Field, found: LogicalType) -> LogicalType | None:
+    """A type that the source's type says and the Connect type does not: unsigned, decimal text."""
+    sql = sql_type(field)
+    try:
+        told = UNKNOWN if sql is None else parse_type(sql)
+    except ValueError:
+        return None
+    if told.kind.startswith("uint") and (found.is_integer or field.name == DECIMAL):
+        return told
+    if field.type == "string" and found == STRING and told.kind in ("decimal", "number"):
+        # PostgreSQL gives a NUMERIC without precision an impossible length.
+        return told if (told.precision or 0) <= _MAX_PRECISION else NUMBER
+    return told if field.type == "string" and told.kind == "bytes" else None
+
+
+def _checked(reading: Reading, declared: LogicalType) -> Reading:
+    """A reading whose texts are checked against another type.
+
+    Raises:
+        ValueError: no value of the one is a value of the other.
+    """
+    if reading.type.kind == "unknown" or declared.kind in TEXT_KINDS:
+        return reading._replace(type=declared)
+    check = check_for(declared)
+    if check is None and declared.kind != reading.type.kind:
+        message = f"a JSON value of kind {reading.type} stands in a column declared {declared}"
+        raise ValueError(message)
+    return reading._replace(type=declared, convert=_both(reading, check))
+
+
+def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:
+    convert = reading.convert
+    if check is None or convert is None:
+        return check or convert
+    if not reading.raw:
+        return lambda value: check(convert(value))
+
+    def read(raw: Raw) -> Any:
+        text = convert(raw)
+        return text if text is None or text is UNSET else check(text)
+
+    return read
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+def _bit_digit(value: bool) -> str:
+    return "1" if value else "0"
+
+
+def _with_z(convert: Callable[[int], str]) -> Callable[[int], str]:
+    def read(count: int) -> str:
+        text = convert(count)
+        return text if "infinity" in text else f"{text}Z"
+
+    return read
+
+
+def _source(field: Field) -> str:
+    return field.name or field.type
+
+
+_NOTHING: Any = type(None)
+_COUNTED = ("date", "time", "timestamp", "timestamptz")
+_WIRES: dict[str, Any] = {
+    "bool": bool | None,
+    "int": INTEGER,
+    "real": Raw,
+    "str": TEXT,
+    "structure": Raw,
+    "mixed": Raw,
+    "variable": values.VariableScale | None,
+    "geometry": values.Geometry | None,
+}
+_UNDECLARED: dict[str, Reading] = {
+    "none": Reading(UNKNOWN, _NOTHING),
+    "bool": Reading(BOOLEAN, bool | None, values.bool_text),
+    "int": Reading(NUMBER, INTEGER, str, "number"),
+    "real": Reading(NUMBER, Raw, values.real_raw, "number", raw=True),
+    "mixed": Reading(STRING, Raw, values.mixed_raw, raw=True),
+    "variable": Reading(NUMBER, values.VariableScale | None, values.variable_text, VARIABLE),
+    "geometry": Reading(GEOMETRY, values.Geometry | None, values.geometry_text),
+}
+_PLAIN = {
+    **{(f"int{n}", kind): "int" for n in (8, 16, 32, 64) for kind in (*INTEGER_RANGE, *_COUNTED)},
+    **{("string", kind): "str" for kind in (*_COUNTED, *TEXT_KINDS, "bytes")},
+}
+"""Connect types without a semantic name that are read like JSON values of a declared type."""
+_TIMESTAMPS = {3: times.millis_text, 6: times.micros_text, 9: times.nanos_text}
+_CLOCKS = {3: times.millis_time_text, 6: times.micros_time_text, 9: times.nanos_time_text}
+_UNIT_MODES = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
+_BINARY = {
+    "bytes": values.base64_checked,
+    "base64": values.base64_checked,
+    "base64-url-safe": values.base64_url_text,
+    "hex": values.hex_text,
+}
+_STRINGS: dict[str, Callable[[str], str]] = {
+    "bit": values.bits_reader,
+    "geometry": values.base64_checked,
+    "date": times.local_text,
+    "time": times.local_text,
+    "timestamp": times.local_text,
+    "timestamptz": times.zoned_text,
+    "float32": shared.float32_text,
+    "float64": shared.float64_text,
+}

@@ -1,0 +1,152 @@
+"""Messages of Debezium without a row: schema changes, transactions, heartbeats, log messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from waybill.envelopes.debezium.source import Millis, Source, is_snapshot, sequence_of, source_time
+from waybill.envelopes.notation.values import json_refusal
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CONTROL = b'{"debezium_message":'
+"""How `extra` of a change without a row begins; the message's own JSON follows."""
+
+EXTRA = b'{"debezium":{'
+MOVED = b'{"debezium_oldkey":true,"debezium":{'
+LEFT = b'{"debezium_newkey":'
+"""How `extra` begins: of a row, of the insert and of the delete of a change of the key. What
+follows are the fields of the envelope besides its images, as they were sent."""
+
+TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
+
+FLATTENED = (
+    "the message is no Debezium envelope; flattened records (ExtractNewRecordState) have no "
+    "envelope any more: take the topic without that transformation"
+)
+
+
+class _SchemaChange(msgspec.Struct):
+    """A message of the schema-change topic."""
+
+    databaseName: str | None = None
+    schemaName: str | None = None
+    ddl: str | None = None
+    source: Source | None = None
+    ts_ms: Millis | None = None
+    tableChanges: list[Raw] | None = None
+
+
+class _Transaction(msgspec.Struct):
+    """A message of the transaction topic."""
+
+    status: str
+    id: str
+    ts_ms: Millis | None = None
+
+
+class _Heartbeat(msgspec.Struct):
+    """A message of the heartbeat topic."""
+
+    ts_ms: Millis | None = None
+
+
+class _LogMessage(msgspec.Struct):
+    """A logical decoding message (`op` m)."""
+
+    source: Source | None = None
+    ts_ms: Millis | None = None
+
+
+def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) -> Change:
+    """The change of a message that is no row event.
+
+    Args:
+        message: where it came from.
+        payload: the JSON object without its schema.
+        fields: the names in it.
+
+    Raises:
+        Refusal: it is none of Debezium's messages, or not as they should be.
+    """
+    try:
+        if "op" in fields:
+            return _log_message(message, payload)
+        if "ddl" in fields and ("databaseName" in fields or "tableChanges" in fields):
+            return _schema_change(message, payload)
+        if "status" in fields and "id" in fields and _is_transaction(fields):
+            return _transaction(message, payload)
+        if fields and TIMES.issuperset(fields):
+            beat = msgspec.json.decode(payload, type=_Heartbeat)
+            return _control("heartbeat", NO_TABLE, message, payload, source_time=_micros(beat))
+    except ValueError as error:
+        raise json_refusal(error) from None
+    raise Refusal("shape", FLATTENED)
+
+
+def _is_transaction(fields: Mapping[str, Raw]) -> bool:
+    return "event_count" in fields or "data_collections" in fields
+
+
+def _micros(told: Any) -> int | None:
+    return None if told.ts_ms is None else told.ts_ms * 1000
+
+
+def _control(
+    operation: str, schema: TableSchema, message: Message, payload: bytes, **more: Any
+) -> Change:
+    payload.decode()
+    extra = CONTROL + payload + b"}"
+    return Change(operation, schema, message, extra=extra, **more)
+
+
+def _log_message(message: Message, payload: bytes) -> Change:
+    told = msgspec.json.decode(payload, type=_LogMessage)
+    source = told.source or Source()
+    return _control(
+        "other",
+        NO_TABLE,
+        message,
+        payload,
+        sequence=sequence_of(source),
+        source_time=source_time(source) or _micros(told),
+        transaction=None if source.txId is None else str(source.txId),
+    )
+
+
+def _schema_change(message: Message, payload: bytes) -> Change:
+    """One statement; the table is told only where the statement concerns exactly one."""
+    told = msgspec.json.decode(payload, type=_SchemaChange)
+    source = told.source or Source()
+    table = source.table or None
+    if told.tableChanges is not None and len(told.tableChanges) > 1:
+        table = None
+    database = told.databaseName or source.db or None
+    schema = told.schemaName or source.schema or None
+    sequence = sequence_of(source)
+    return _control(
+        "ddl",
+        intern_schema(database, schema, table),
+        message,
+        payload,
+        ddl_text=told.ddl,
+        sequence=sequence,
+        full_row=is_snapshot(source) and sequence is None,
+        source_time=source_time(source) or _micros(told),
+    )
+
+
+def _transaction(message: Message, payload: bytes) -> Change:
+    told = msgspec.json.decode(payload, type=_Transaction)
+    operation = {"BEGIN": "begin", "END": "commit"}.get(told.status)
+    if operation is None:
+        raise Refusal("operation", f"a transaction message says {told.status[:40]!r}")
+    return _control(
+        operation, NO_TABLE, message, payload, source_time=_micros(told), transaction=told.id
+    )

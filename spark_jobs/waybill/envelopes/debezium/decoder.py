@@ -1,0 +1,407 @@
+"""Reads Debezium JSON messages, with and without inline schema.
+
+Messages of a topic look alike, so the way of the last message is tried first: the bytes of the
+inline schema are compared, not parsed, and rows go through what was compiled for their table.
+Whatever does not fit takes the way through `_settle`, which looks at everything and says what is
+wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from waybill.envelopes.debezium.control import EXTRA, FLATTENED, LEFT, MOVED, control_change
+from waybill.envelopes.debezium.events import Event
+from waybill.envelopes.debezium.opening import Opened, opening, payload_of
+from waybill.envelopes.debezium.plans import NO_ROW, Identity, Plans
+from waybill.envelopes.debezium.row_readers import RowPlan, fields_of, to_json
+from waybill.envelopes.debezium.source import (
+    STREAMING,
+    Source,
+    is_postgresql,
+    sequence_of,
+    source_time,
+)
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.errors import Refusal
+from waybill.records import Change, Message, intern_schema, skipped
+
+if TYPE_CHECKING:
+    from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.envelopes.debezium.settings import DebeziumReadSettings
+    from waybill.tables import TableRules
+
+_NULL = Raw(b"null")
+
+
+class _Peek(msgspec.Struct, gc=False):
+    """What tells whose rows a message holds."""
+
+    source: Source | None = None
+
+
+class _Transaction(msgspec.Struct, gc=False):
+    id: str | None = None
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+_source = msgspec.json.Decoder(Source | None).decode
+_transaction = msgspec.json.Decoder(_Transaction).decode
+
+_ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
+_NAMES = frozenset(
+    {"before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message"}
+)
+_BRACE = ord("}")
+_NULL_LENGTH = len(b"null")
+
+
+class _Topic:
+    """What the messages of one topic looked like so far."""
+
+    def __init__(self, name: str) -> None:
+        self.fallback = _source_by_topic(name)
+        self.prefix = b""
+        self.prefixes: list[bytes] = []
+        self.event: Event | None = None
+        self.events: dict[tuple[bytes, Identity], Event] = {}
+        self.layouts: dict[tuple[RowPlan, tuple[str, ...], tuple[str, ...]], Event] = {}
+
+    def known_prefix(self, value: bytes) -> bytes | None:
+        """The opening of a message among those seen; its events go first from now on."""
+        for prefix in self.prefixes:
+            if value.startswith(prefix):
+                self.prefix, self.event = prefix, None
+                return prefix
+        return None
+
+    def body(self, value: bytes) -> bytes | None:
+        """A message without its schema, None where the schema is a new one."""
+        prefix: bytes | None = self.prefix
+        if not value.startswith(self.prefix):
+            prefix = self.known_prefix(value)
+        if prefix is None or value[-1] != _BRACE:
+            return None
+        return value[len(prefix) : -1]
+
+    def other_event(self, body: bytes) -> Event | None:
+        """The event of another table among those seen; it goes first from now on."""
+        source = _peek(body).source or self.fallback
+        event = self.events.get((self.prefix, (source.db, source.schema, source.table)))
+        if event is not None:
+            self.event = event
+        return event
+
+    def layout(self, plan: RowPlan, names: tuple[str, ...], source_names: tuple[str, ...]) -> Event:
+        """The event of a plan in one layout."""
+        found = self.layouts.get((plan, names, source_names))
+        if found is None:
+            if len(self.layouts) >= _MANY:
+                self.layouts.clear()
+            found = Event(plan, names, source_names)
+            self.layouts[plan, names, source_names] = found
+        return found
+
+    def learn(self, prefix: bytes, event: Event) -> None:
+        """Take this way first for the next message."""
+        plan = event.plan
+        if len(self.events) >= _MANY:
+            self.events.clear()
+        if prefix and prefix not in self.prefixes:
+            self.prefixes = [prefix, *self.prefixes[: _MANY - 1]]
+        self.prefix, self.event = prefix, event
+        self.events[prefix, (plan.database, plan.namespace, plan.table)] = event
+
+
+_MANY = 256
+
+
+class DebeziumDecoder:
+    """Reads messages of the envelope `debezium-json`.
+
+    Args:
+        settings: how the connector was configured.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: DebeziumReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self._plans = Plans(settings, rules)
+        self._topics: dict[str, _Topic] = {}
+        self._oldest = settings.snapshots == "oldest"
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message; tombstones are skipped.
+
+        Raises:
+            Refusal: the message is not one of Debezium's, or its row cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "tombstone")]
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            topic = self._topics[message.topic] = _Topic(message.topic)
+        else:
+            try:
+                change = self._as_before(topic, message, value)
+            except (ValueError, RecursionError, Refusal):
+                change = None  # the long way below finds out what is wrong
+            if change is not None:
+                return [change]
+        try:
+            return [self._settle(topic, message, value)]
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+
+    def _as_before(self, topic: _Topic, message: Message, value: bytes) -> Change | None:
+        """The change of a message like those before it, None if it is another one."""
+        if topic.prefix:
+            body = topic.body(value)
+            if body is None:
+                return None
+            value = body
+        event = topic.event
+        if event is None:
+            event = topic.other_event(value)
+            if event is None:
+                return None
+        try:
+            told = event.decode(value)
+            source = told.source or topic.fallback
+            plan = event.plan
+            fits = (
+                plan.table == source.table
+                and plan.database == source.db
+                and plan.namespace == source.schema
+                and plan.connector == source.connector
+            )
+        except ValueError:
+            fits = False
+        if not fits:
+            event = topic.other_event(value)
+            if event is None:
+                return None
+            told = event.decode(value)
+            source, plan = told.source or topic.fallback, event.plan
+            if plan.connector != source.connector:
+                return None
+        operation = _ROWS.get(told.op)
+        if operation is None or not plan.fits_key(message.key):
+            return None
+        return self._change(message, event, value, told, source, operation)
+
+    def _change(
+        self, message: Message, event: Event, body: bytes, told: Any, source: Any, operation: str
+    ) -> Change:
+        """The change of a row event.
+
+        Args:
+            message: where it came from.
+            event: how it was read.
+            body: its JSON without schema.
+            told: what was read.
+            source: its source block.
+            operation: what happened to the row.
+
+        Raises:
+            ValueError: a value is not as the plan expects.
+            Refusal: it cannot be taken.
+        """
+        plan = event.plan
+        head, rank, moved, before, after = EXTRA, 1, None, told.before, None
+        tail = event.tail(body, told)
+        if operation == "delete":
+            before = self._deleted(message, plan, before)
+            if message.headers:
+                head, rank = self._left(message, plan)
+        else:
+            after = told.after
+            if after is None:
+                raise Refusal("shape", f"op {told.op!r} without a row in `after`")
+            after = plan.after(after)
+            if before is not None:
+                before = plan.before(before)
+                if plan.key_only:
+                    before = plan.only_key(before)
+            if operation == "insert" and message.headers:
+                moved = self._header(message, plan, "__debezium.oldkey")
+                if moved is not None:
+                    operation, head = "update", MOVED
+        sequence = sequence_of(source)
+        full_row = False
+        if operation == "read" or source.snapshot not in STREAMING:
+            operation, full_row = self._snapshot(operation, source, sequence)
+        return Change(
+            operation,
+            plan.schema,
+            message,
+            0,
+            before,
+            after,
+            sequence,
+            rank,
+            full_row,
+            None,
+            moved,
+            source_time(source) if source.ts_us is None else source.ts_us,
+            _transaction_id(told, source),
+            None,
+            _carried(head, tail) if told.source is not None else None,
+        )
+
+    def _left(self, message: Message, plan: RowPlan) -> tuple[bytes, int]:
+        """How `extra` of a delete begins, and its rank: it may be half of a change of the key.
+
+        Both halves stand at one position, the delete first.
+        """
+        new_key = self._header(message, plan, "__debezium.newkey")
+        if new_key is None:
+            return EXTRA, 1
+        return LEFT + to_json(new_key) + b',"debezium":{', 0
+
+    def _snapshot(
+        self, operation: str, source: Source, sequence: tuple[int, ...] | None
+    ) -> tuple[str, bool]:
+        """Operation and full-row flag of a row that a snapshot read; old ones wrote op c."""
+        if operation == "insert":
+            operation = "read"
+        if sequence is None:
+            return operation, operation == "read"
+        streamed = source.snapshot in STREAMING
+        return operation, not streamed and self._oldest and is_postgresql(source)
+
+    def _deleted(self, message: Message, plan: RowPlan, row: Any) -> Any:
+        """The image of a deleted row: what can be trusted of it, at least its key."""
+        if row is None:
+            if message.key is None:
+                raise Refusal("key", NO_ROW)
+            return plan.row_of_key(plan.key_of(payload_of(message.key, plan.shape.prefix)))
+        before = plan.before(row)
+        if not plan.key_only:
+            return before
+        if not plan.schema.key:
+            sentence = (
+                "of a deleted row of PostgreSQL only the key can be trusted, and the key is not "
+                "known: keep the message keys, declare the key under `tables`, or set "
+                "`replica_identity: full`"
+            )
+            raise Refusal("key", sentence)
+        return plan.only_key(before)
+
+    def _header(self, message: Message, plan: RowPlan, name: str) -> Any:
+        """The key image that a header carries, None where it is not there."""
+        for header, value in message.headers or ():
+            if header == name and value is not None and plan.schema.key:
+                return plan.key_of(payload_of(value, plan.shape.prefix))
+        return None
+
+    def _settle(self, topic: _Topic, message: Message, value: bytes) -> Change:
+        """The change of any message."""
+        check_json(value)
+        opened = opening(value)
+        if opened is None:
+            return skipped(message, "tombstone")
+        if not _is_row_event(opened):
+            return control_change(message, bytes(opened.payload), opened.fields)
+        fields, body = opened.fields, bytes(opened.payload)
+        source = _source(fields.get("source", _NULL)) or topic.fallback
+        if source.connector is None and source.table is None:
+            raise Refusal("shape", FLATTENED)
+        op = msgspec.json.decode(fields["op"], type=str)
+        if op == "t":
+            return _truncated(message, fields, source)
+        operation = _ROWS.get(op)
+        if operation is None:
+            raise Refusal("operation", f"op {op[:40]!r} is none of c, u, d, r, t and m")
+        rows = (fields.get("after", _NULL), fields.get("before", _NULL))
+        if operation != "delete" and bytes(rows[0]) == b"null":
+            raise Refusal("shape", f"op {op!r} without a row in `after`")
+        known = topic.events.get((opened.prefix, (source.db, source.schema, source.table)))
+        plan = self._plans.plan(
+            opened.schema, source, rows, message.key, None if known is None else known.plan
+        )
+        block = bytes(fields.get("source", _NULL))
+        event = topic.layout(
+            plan, tuple(fields), () if block == b"null" else tuple(fields_of(block))
+        )
+        try:
+            told = event.decode(body)
+            change = self._change(message, event, body, told, source, operation)
+        except Refusal as refusal:
+            raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            raise plan.explain(rows, error) from None
+        if opened.whole and plan.lasting:
+            topic.learn(opened.prefix, event)
+        return change
+
+
+def _is_row_event(opened: Opened) -> bool:
+    """Whether a message is an envelope by its structure.
+
+    A table may have columns named op, before, after, source or payload, so names alone do not
+    tell: the blocks have to be objects. Writers that know no source (Flink) leave it out, and then
+    nothing but an envelope's names may stand there.
+
+    Raises:
+        Refusal: it looks like one and cannot be.
+    """
+    fields = opened.fields
+    if "op" not in fields or bytes(fields["op"]) == b'"m"':
+        return False
+    images = [bytes(fields.get(name, _NULL)) for name in ("before", "after")]
+    source = bytes(fields.get("source", _NULL))
+    if source[:1] == b"{":
+        if any(image[:1] == b'"' for image in images):
+            sentence = (
+                "a row is a text where an object was expected; documents (MongoDB) are no rows"
+            )
+            raise Refusal("shape", sentence)
+        if all(image[:1] in (b"{", b"n") for image in images):
+            return True
+    elif source == b"null" and _NAMES.issuperset(fields):
+        kinds = {image[:1] for image in images}
+        if b"{" in kinds and kinds <= {b"{", b"n"}:
+            return True
+    raise Refusal("shape", FLATTENED)
+
+
+def _source_by_topic(topic: str) -> Source:
+    """The table as the name of the topic tells it: database and table are its last two parts."""
+    parts = topic.split(".")
+    return Source(db=parts[-2] if len(parts) > 1 else None, table=parts[-1])
+
+
+def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Change:
+    names = [name for name in fields if name not in ("before", "after")]
+    tail = b",".join(b"%b:%b" % (to_json(name), bytes(fields[name])) for name in names)
+    sequence = sequence_of(source)
+    return Change(
+        "truncate",
+        intern_schema(source.db, source.schema, source.table),
+        message,
+        sequence=sequence,
+        source_time=source_time(source),
+        transaction=None if source.txId is None else str(source.txId),
+        extra=_carried(EXTRA, tail) if source.connector is not None else None,
+    )
+
+
+def _transaction_id(told: Any, source: Any) -> str | None:
+    """The id in the transaction block, else the one that PostgreSQL's source block has."""
+    if told.transaction is not None and len(told.transaction) > _NULL_LENGTH:
+        found: str | None = _transaction(told.transaction).id
+        return found
+    return None if source.txId is None else str(source.txId)
+
+
+def _carried(head: bytes, tail: bytes) -> bytes:
+    """The fields of the envelope that a Debezium target carries on, as they were sent."""
+    extra = b"".join((head, tail, b"}}"))
+    if not extra.isascii():
+        extra.decode()  # bytes that are no UTF-8 must not reach the lake
+    return extra

@@ -1,0 +1,99 @@
+"""The envelope of row events, read in one go with everything that is in it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from waybill.envelopes.debezium.row_readers import decoder_of, fields_of, to_json
+from waybill.envelopes.debezium.source import Source
+from waybill.envelopes.notation.values import check_json, quotes_of
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from waybill.envelopes.debezium.row_readers import RowPlan
+
+_USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
+"""The order in which Debezium writes an envelope."""
+
+_CUT = b',"source":{'
+_NULL = b"null"
+_CUT_LENGTH = len(_CUT) - 1
+_NEGATIVE_ZERO = re.compile(rb"[:\s]-0\s*[,}]")
+
+
+class Event:
+    """The envelope of row events of one table in one layout, read in one go.
+
+    Args:
+        plan: the plan of the rows.
+        names: names of the envelope in order.
+        source_names: names of its `source` block in order.
+    """
+
+    def __init__(
+        self, plan: RowPlan, names: tuple[str, ...], source_names: tuple[str, ...]
+    ) -> None:
+        self.plan = plan
+        source = _struct("Source", source_names, _SOURCE, _SOURCE) | None
+        types: dict[str, Any] = {"before": plan.before_row | None, "after": plan.after_row | None}
+        types |= {"source": source, "op": str, "transaction": Raw}
+        envelope = _struct("Envelope", names, types, ("before", "after", "source", "transaction"))
+        self.decode = decoder_of(envelope)
+        # In the usual layout everything after the images can be carried on by one cut.
+        self.cut = names[:3] == _USUAL[:3] and bool(source_names) and set(names) <= set(_USUAL)
+        self.others = tuple(name for name in names if name not in ("before", "after"))
+
+    def tail(self, body: bytes, event: Any) -> bytes:
+        """The fields of an envelope besides its images, as they were sent.
+
+        Images that are not the same bytes when they are written again get a closer look: decoders
+        take the last of two equal names and say nothing.
+
+        Raises:
+            Refusal: kind `json`, where a name stands twice.
+            ValueError: an integer is written -0, which the plan would read as 0.
+        """
+        if self.cut:
+            before = _NULL if event.before is None else to_json(event.before)
+            after = _NULL if event.after is None else to_json(event.after)
+            head = b"".join((b'{"before":', before, b',"after":', after, _CUT))
+            if body.startswith(head):
+                return body[len(head) - _CUT_LENGTH : -1]
+            at = body.rfind(_CUT)
+            # Java's writer escapes characters beyond the basic plane: 12 bytes instead of 4.
+            if at > 0 and at + len(_CUT) - len(head) == 8 * head.count(b"\xf0"):
+                return body[at + 1 : -1]
+        if quotes_of(to_json(event)) != quotes_of(body):
+            check_json(body)
+        if self.plan.schema.dialect == "json" and _NEGATIVE_ZERO.search(body):
+            raise ValueError("-0 is no integer")
+        fields = fields_of(body)
+        return b",".join(b"%b:%b" % (to_json(n), bytes(fields[n])) for n in self.others)
+
+
+def _struct(
+    title: str, names: tuple[str, ...], types: dict[str, Any], known: Iterable[str]
+) -> type[Any]:
+    """A struct of the fields that occur; those that are known and do not occur are None."""
+    # Names may be anything; only the known ones are read, and they are identifiers.
+    fields = {f"f{i}" if name not in types else name: name for i, name in enumerate(names)}
+    try:
+        return msgspec.defstruct(
+            title,
+            [(field, types.get(name, Raw)) for field, name in fields.items()],
+            rename=fields,
+            namespace={name: None for name in known if name not in names},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+    except ValueError as error:
+        raise Refusal("shape", f"a name of the envelope cannot be read: {error}") from error
+
+
+_SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}

@@ -1,0 +1,44 @@
+"""Debezium's change events as JSON, with and without inline schema (envelope `debezium-json`).
+
+The rules come from Debezium's documentation of its MySQL, MariaDB, PostgreSQL, SQL Server and
+Oracle connectors, and from recorded streams of MariaDB and PostgreSQL. Reading is in
+`decoder`, writing in `encoder`; what a column's JSON means is in `column_readers`
+and `column_writers`, the order of changes in `source`.
+"""
+
+from __future__ import annotations
+
+from waybill.envelopes.debezium.decoder import DebeziumDecoder
+from waybill.envelopes.debezium.encoder import DebeziumEncoder
+from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
+from waybill.envelopes.protocol import CAPABILITIES, Envelope
+
+_PARTLY = {
+    "types": "types are written with `schemas: true`; without, readers see JSON's own types only",
+    "key_change": "a change of the key is written as a delete and an insert, tied by headers",
+    "ddl": "schema changes are written with `control_messages: true` only",
+    "transactions": (
+        "every row carries its transaction's id; begin and commit are written with "
+        "`control_messages: true` only, and a rollback never"
+    ),
+    "heartbeat": "heartbeats are written with `control_messages: true` only",
+    "other": "logical messages of a Debezium source are written with `control_messages: true` only",
+}
+
+ENVELOPE = Envelope(
+    name="debezium-json",
+    title="Debezium change events as JSON",
+    source="Debezium documentation and recorded streams of its connectors",
+    sequence=(
+        "the position in the source: binlog file, position and row (MySQL, MariaDB), log sequence "
+        "numbers (PostgreSQL, SQL Server), system change numbers (Oracle)"
+    ),
+    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY),
+    partly=_PARTLY,
+    decoder=DebeziumDecoder,
+    encoder=DebeziumEncoder,
+    decode_settings=DebeziumReadSettings,
+    encode_settings=DebeziumWriteSettings,
+    key_by="a JSON object of the key columns; none for a table without key",
+)
+"""The declaration of `debezium-json`."""

@@ -1,0 +1,302 @@
+"""Chooses or makes the plan for the rows of a table, from a schema or from the rows themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.envelopes.debezium.column_readers import Reading, Readings
+from waybill.envelopes.debezium.connect import Field, sql_type
+from waybill.envelopes.debezium.opening import key_shape, payload_of
+from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fields_of
+from waybill.envelopes.debezium.text_values import SPECIAL
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from waybill.envelopes.debezium.settings import DebeziumReadSettings
+    from waybill.envelopes.debezium.source import Source
+    from waybill.tables import TableRule, TableRules
+    from waybill.types import LogicalType
+
+Identity = tuple[str | None, str | None, str | None]
+
+_ROUTED = "__dbz__physicalTableIdentifier"
+"""What Debezium's topic routing adds to message keys; no column of the table."""
+
+NO_ROW = "a delete has neither a row in `before` nor a message key"
+
+_NOTHING = ("none", "absent")
+_NUMBERS = frozenset({"int", "real"})
+
+
+class _Rows(NamedTuple):
+    """The row types of an inline schema."""
+
+    after: tuple[Field, ...]
+    before: tuple[Field, ...]
+
+
+class _Kind(NamedTuple):
+    """What the JSON values of a column have been so far."""
+
+    kind: str = "none"
+    loose: bool = False
+
+
+class Plans:
+    """Every plan made so far, and what is known of columns without a schema.
+
+    Args:
+        settings: how the connector was configured.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: DebeziumReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self.rules = rules
+        self._plans: dict[tuple[Any, ...], RowPlan] = {}
+        self._schemas: dict[bytes, _Rows] = {}
+        self._readings: dict[str, Readings] = {}
+        self._kinds: dict[Identity, dict[str, _Kind]] = {}
+
+    def plan(
+        self,
+        schema: bytes | None,
+        source: Source,
+        rows: tuple[Raw, Raw],
+        key: bytes | None,
+        known: RowPlan | None,
+    ) -> RowPlan:
+        """The plan for a message.
+
+        Args:
+            schema: its inline schema.
+            source: the table and the connector.
+            rows: after image and before image, null where there is none.
+            key: the message key.
+            known: the plan of the table so far, which serves a delete that shows no row.
+
+        Raises:
+            Refusal: the schema, a column or the key cannot be understood.
+        """
+        identity = (source.db, source.schema, source.table)
+        shape = key_shape(key)
+        connector = source.connector or ""
+        readings = self._readings.get(connector)
+        if readings is None:
+            readings = self._readings[connector] = Readings(self.settings, connector)
+        if schema is None:
+            images = [_fields(row) for row in rows]
+            if not any(images):
+                if known is not None:
+                    return known
+                if key is None:
+                    raise Refusal("key", NO_ROW)
+                images = [_fields(payload_of(key, b""))]
+            names = tuple(dict.fromkeys(name for image in images for name in image))
+            if known is not None and not images[0] and set(names) <= known.columns.keys():
+                # A delete that shows a part of the row says nothing about the other columns.
+                names = tuple(known.columns)
+            columns = self._seen(identity, names, images, readings)
+            required = frozenset(images[0] or names)
+            known_by: Any = tuple((name, kind) for name, kind in columns.items())
+        else:
+            known_by, columns, required = schema, {}, frozenset()
+        cached = (known_by, required, identity, source.connector, shape)
+        plan = self._plans.get(cached)
+        if plan is None:
+            rule = self.rules.find(*identity)
+            if len(self._plans) >= _MANY:
+                self._plans.clear()
+            if schema is None:
+                plan = self._from_kinds(identity, columns, required, readings, rule, shape, source)
+            else:
+                plan = self._from_schema(schema, identity, readings, rule, shape, source)
+            self._plans[cached] = plan
+        return plan
+
+    # With a schema
+
+    def _from_schema(
+        self,
+        schema: bytes,
+        identity: Identity,
+        readings: Readings,
+        rule: TableRule,
+        shape: KeyShape,
+        source: Source,
+    ) -> RowPlan:
+        rows = self._schemas.get(schema)
+        if rows is None:
+            if len(self._schemas) >= _MANY:
+                self._schemas.clear()
+            rows = self._schemas[schema] = _row_types(schema)
+        first = rows.after or rows.before
+        fields = {field.field or "": field for field in first}
+        for field in rows.before:
+            fields.setdefault(field.field or "", field)
+        columns = {}
+        for name, field in fields.items():
+            try:
+                columns[name] = readings.of_field(field, rule.columns.get(name))
+            except (ValueError, KeyError) as error:
+                raise Refusal("schema", f"column {name!r}: {error}") from None
+        sql = {name: sql_type(field) for name, field in fields.items()}
+        dialect = "connect"
+        if readings.mysql and all(sql.values()):
+            dialect = "mysql"
+            columns = {
+                name: reading._replace(source_type=sql[name]) for name, reading in columns.items()
+            }
+        return RowPlan(
+            identity,
+            columns,
+            frozenset(field.field or "" for field in first),
+            {name: field.optional for name, field in fields.items()},
+            _key(rule, shape, columns),
+            shape,
+            dialect,
+            source.connector,
+            self._key_only(source),
+        )
+
+    # Without a schema
+
+    def _from_kinds(
+        self,
+        identity: Identity,
+        kinds: dict[str, _Kind],
+        required: frozenset[str],
+        readings: Readings,
+        rule: TableRule,
+        shape: KeyShape,
+        source: Source,
+    ) -> RowPlan:
+        columns: dict[str, Reading] = {}
+        for name, (kind, loose) in kinds.items():
+            try:
+                columns[name] = readings.of_json(kind, rule.columns.get(name), loose)
+            except ValueError as error:
+                raise Refusal("value", f"column {name!r}: {error}") from None
+        return RowPlan(
+            identity,
+            columns,
+            required,
+            {},
+            _key(rule, shape, columns),
+            shape,
+            "json",
+            source.connector,
+            self._key_only(source),
+            # One that takes nearly anything would take the next messages for what they are not.
+            lasting=required == kinds.keys() and all(k.kind != "mixed" for k in kinds.values()),
+        )
+
+    def _seen(
+        self,
+        identity: Identity,
+        names: tuple[str, ...],
+        images: list[dict[str, Raw]],
+        readings: Readings,
+    ) -> dict[str, _Kind]:
+        """The kind of every column of a message, nulls told from the messages before it."""
+        before = self._kinds.setdefault(identity, {})
+        declared = self.rules.find(*identity).columns
+        columns: dict[str, _Kind] = {}
+        for name in names:
+            seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
+            columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
+        before.update((name, kind) for name, kind in columns.items() if kind.kind != "mixed")
+        return columns
+
+    def _key_only(self, source: Source) -> bool:
+        return source.connector == "postgresql" and self.settings.replica_identity == "default"
+
+
+_MANY = 5000
+
+
+def _fields(row: bytes | Raw) -> dict[str, Raw]:
+    return {} if bytes(row) == b"null" else fields_of(row)
+
+
+def _key(rule: TableRule, shape: KeyShape, columns: dict[str, Reading]) -> tuple[str, ...] | None:
+    """The key columns: declared, or those of the message key.
+
+    Raises:
+        Refusal: a declared one is no column.
+    """
+    if rule.key is not None:
+        missing = [name for name in rule.key if name not in columns]
+        if missing:
+            raise Refusal("key", f"the declared key column {missing[0]!r} is not in the row")
+        return rule.key
+    if shape.names is None:
+        return None
+    names = tuple(name for name in shape.names if name != _ROUTED)
+    return names if names and all(name in columns for name in names) else None
+
+
+def _row_types(schema: bytes) -> _Rows:
+    try:
+        found = {}
+        for raw in Field.read(schema).fields:
+            field = Field.read(raw)
+            if field.field in ("before", "after"):
+                found[field.field] = tuple(Field.read(column) for column in field.fields)
+    except (ValueError, RecursionError) as error:
+        raise Refusal("schema", f"the inline schema cannot be read: {error}") from None
+    rows = _Rows(found.get("after", ()), found.get("before", ()))
+    if not rows.after and not rows.before:
+        raise Refusal("schema", "the inline schema describes neither `before` nor `after`")
+    return rows
+
+
+def kind_of(raw: bytes | Raw, marks: frozenset[str]) -> str:
+    """The kind of a JSON value.
+
+    Args:
+        raw: its JSON text.
+        marks: the texts of values that were not sent.
+
+    Returns:
+        none, bool, int, real, str, special (NaN and the infinities), absent, structure, variable
+        (a number with its scale) or geometry.
+    """
+    text = str(raw, "utf-8")
+    first = text[0]
+    if first in '"[{' and text.replace(" ", "") in marks:
+        return "absent"
+    if first == '"':
+        return "special" if text in SPECIAL else "str"
+    if first == "{":
+        return _object_kind(fields_of(raw))
+    if first in _FIRST:
+        return _FIRST[first]
+    return "real" if set(text) & set(".eE") or text == "-0" else "int"
+
+
+def _object_kind(fields: dict[str, Raw]) -> str:
+    if fields.keys() == {"scale", "value"}:
+        # A map of texts may have these two names as well.
+        return "variable" if bytes(fields["scale"])[:1] != b'"' else "structure"
+    return "geometry" if {"wkb", "srid"} <= fields.keys() else "structure"
+
+
+_FIRST = {"[": "structure", "t": "bool", "f": "bool", "n": "none"}
+
+
+def _settled(before: _Kind, seen: set[str], declared: LogicalType | None) -> _Kind:
+    """The kind of a column after one more message."""
+    kinds = seen - set(_NOTHING)
+    if "special" in kinds:
+        numeric = declared is not None and declared.is_number
+        if kinds & _NUMBERS or before.kind in _NUMBERS or (numeric and before.kind == "none"):
+            kinds = kinds - {"special"} | {"real"}
+        else:
+            kinds = kinds - {"special"} | {"str"}
+    if kinds and kinds <= _NUMBERS and (len(kinds) > 1 or before.kind == "real"):
+        kinds = {"real"}
+    kind = before.kind if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
+    return _Kind(kind, before.loose or ("absent" in seen and kind != "str"))

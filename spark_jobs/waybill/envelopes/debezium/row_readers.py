@@ -1,0 +1,266 @@
+"""One table as its messages describe it, compiled: from the JSON of a row to an image.
+
+Structs and functions are made per schema, so that a row costs one typed decode and one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from waybill.envelopes.debezium.column_readers import Reading
+from waybill.errors import Refusal
+from waybill.records import Column, TableSchema, intern_schema
+
+to_json = msgspec.json.Encoder().encode
+
+FieldsOf = Callable[[bytes | Raw], dict[str, Raw]]
+fields_of: FieldsOf = msgspec.json.Decoder(dict[str, Raw]).decode
+"""The fields of a JSON object, values untouched."""
+
+
+class KeyShape(NamedTuple):
+    """How the message keys of a table look.
+
+    Attributes:
+        names: names of the key columns; None where the key does not tell them.
+        prefix: the bytes before the payload of a key with a schema; empty without one.
+        given: whether there is a message key at all.
+    """
+
+    names: tuple[str, ...] | None
+    prefix: bytes = b""
+    given: bool = True
+
+
+NO_KEY = KeyShape(None, given=False)
+
+
+class RowPlan:
+    """Everything that is decided once for the rows of one table.
+
+    Args:
+        identity: database, schema and table.
+        columns: names and readings in order.
+        required: columns that an after image always has; others may be left out of it.
+        nullable: whether each column may be null, where the message says so.
+        key: names of the key columns, empty for a table without key, None if unknown.
+        shape: how message keys look.
+        dialect: which names the source types are.
+        connector: `source.connector`, on which notations depend.
+        key_only: whether only the key columns of a before image can be trusted.
+        lasting: whether later messages are likely to look like this one.
+    """
+
+    def __init__(
+        self,
+        identity: tuple[str | None, str | None, str | None],
+        columns: Mapping[str, Reading],
+        required: frozenset[str],
+        nullable: Mapping[str, bool],
+        key: tuple[str, ...] | None,
+        shape: KeyShape,
+        dialect: str,
+        connector: str | None,
+        key_only: bool,
+        lasting: bool = True,
+    ) -> None:
+        self.database, self.namespace, self.table = identity
+        self.columns = columns
+        self.shape = shape
+        self.connector = connector
+        self.key_only = key_only
+        self.lasting = lasting
+        self.schema: TableSchema = intern_schema(
+            *identity,
+            tuple(
+                Column(name, reading.type, reading.source_type, nullable.get(name))
+                for name, reading in columns.items()
+            ),
+            key,
+            dialect,
+        )
+        self.after_row = _row_struct(columns, required)
+        self.before_row = _row_struct(columns, frozenset())
+        image = self.schema.Image
+        readings = list(columns.values())
+        self.after = _image_maker(readings, image, len(required) < len(columns))
+        self.before = _image_maker(readings, image, True)
+        self.only_key: Callable[[Any], Any] = lambda image: image
+        self.check_key: Callable[[bytes], Any] = lambda _key: None
+        if shape.names is not None:
+            names = dict.fromkeys(shape.names, _ANY)
+            self.check_key = decoder_of(_row_struct(names, frozenset(names)))
+        if key:
+            self._compile_key(key)
+
+    def _compile_key(self, key: tuple[str, ...]) -> None:
+        columns = {name: self.columns[name] for name in key}
+        self.decode_key = decoder_of(_row_struct(columns, frozenset(key)))
+        self.key_image = _image_maker(list(columns.values()), self.schema.Key, False)
+        fields = self.schema.key_fields
+        image = self.schema.Image
+        kept = [
+            f"i.{field}" if field in fields else "U"
+            for field in (f"f{n}" for n in range(len(self.columns)))
+        ]
+        self.only_key = _compiled(f"lambda i: Image({', '.join(kept)})", {"Image": image})
+        row = [f"k.f{fields.index(name)}" if name in fields else "U" for name in _names(image)]
+        self.row_of_key = _compiled(f"lambda k: Image({', '.join(row)})", {"Image": image})
+
+    def fits_key(self, key: bytes | None) -> bool:
+        """Whether a message key looks as the plan expects.
+
+        Raises:
+            ValueError: it does not, too.
+        """
+        shape = self.shape
+        if key is None:
+            return not shape.given
+        if shape.names is None:
+            return shape.given and not key.startswith(b"{")
+        if shape.prefix:
+            if not (key.startswith(shape.prefix) and key.endswith(b"}")):
+                return False
+            key = key[len(shape.prefix) : -1]
+        self.check_key(key)
+        return True
+
+    def key_of(self, payload: bytes | Raw) -> Any:
+        """The key image of a key's JSON object.
+
+        Raises:
+            Refusal: a key column is missing or has a value that its type does not allow.
+        """
+        if not self.schema.key:
+            raise Refusal("key", "the key columns of the table are not known")
+        try:
+            fields = fields_of(payload)
+            chosen = {name: fields[name] for name in self.schema.key}
+            return self.key_image(self.decode_key(msgspec.json.encode(chosen)))
+        except KeyError as error:
+            raise Refusal("key", f"key column {error} is not in the message key") from None
+        except ValueError as error:
+            raise Refusal("key", f"the message key cannot be read: {error}") from None
+
+    def explain(self, rows: tuple[bytes | Raw, ...], error: Exception) -> Refusal:
+        """The refusal for rows that the plan cannot read; names the column at fault."""
+        for row in rows:
+            found = self._explained(row)
+            if found is not None:
+                return found
+        if isinstance(error, Refusal):
+            return error
+        return Refusal("shape", f"the message does not fit its schema: {error}")
+
+    def _explained(self, row: bytes | Raw) -> Refusal | None:
+        if bytes(row) == b"null":
+            return None
+        try:
+            fields = fields_of(row)
+        except ValueError:
+            return Refusal("shape", "a row is not a JSON object")
+        for name, raw in fields.items():
+            reading = self.columns.get(name)
+            if reading is None:
+                return Refusal("shape", f"the schema has no column {name!r}")
+            found = _fault(reading, raw)
+            if found is not None:
+                return Refusal("value", f"column {name!r}: {found}")
+        return None
+
+
+def _fault(reading: Reading, raw: Raw) -> str | None:
+    try:
+        value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wire)
+        if value is not None and value not in reading.marks and reading.convert is not None:
+            reading.convert(value)
+    except Refusal as refusal:
+        return refusal.sentence
+    except (ValueError, RecursionError, OverflowError) as error:
+        return str(error)
+    return None
+
+
+_ANY = Reading(Column("").type, Raw)
+
+
+def _names(struct: type[Any]) -> tuple[str, ...]:
+    fields: tuple[str, ...] = struct.__struct_fields__
+    return fields
+
+
+def _row_struct(columns: Mapping[str, Reading], required: frozenset[str]) -> type[Any]:
+    """The struct of a row; a column that is no column of the table is an error."""
+    fields: list[Any] = []
+    for i, (name, reading) in enumerate(columns.items()):
+        if name in required:
+            fields.append((f"f{i}", reading.wire))
+        else:
+            fields.append((f"f{i}", reading.wire | UnsetType, UNSET))
+    try:
+        return msgspec.defstruct(
+            "Row",
+            fields,
+            rename={f"f{i}": name for i, name in enumerate(columns)},
+            forbid_unknown_fields=True,
+            kw_only=True,
+            gc=False,
+        )
+    except ValueError as error:
+        raise Refusal("shape", f"a column name cannot be carried: {error}") from error
+
+
+def decoder_of(struct: type[Any]) -> Callable[[bytes | Raw], Any]:
+    """Reads JSON as a struct."""
+    decode: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(struct).decode
+    return decode
+
+
+def _image_maker(readings: list[Reading], image: type[Any], partial: bool) -> Callable[[Any], Any]:
+    """The function from a decoded row to an image.
+
+    Args:
+        readings: of the columns in order.
+        image: the image's struct.
+        partial: whether the row may lack columns.
+    """
+    names: dict[str, Any] = {"Image": image}
+    loads, values = [], []
+    for i, reading in enumerate(readings):
+        loads.append(f"    v{i} = w.f{i}\n")
+        names[f"c{i}"] = reading.convert
+        for n, mark in enumerate(reading.marks):
+            names[f"m{i}_{n}"] = mark
+        values.append(_expression(i, reading, partial))
+    source = f"def make(w):\n{''.join(loads)}    return Image({', '.join(values)})\n"
+    return _compiled(source, names)
+
+
+def _expression(i: int, reading: Reading, partial: bool) -> str:
+    value, absent = f"v{i}", f" or v{i} is U" if partial else ""
+    convert = "str" if reading.convert is str else f"c{i}"
+    if reading.raw:
+        return f"v{i} if v{i} is U else c{i}(v{i})" if partial else f"c{i}(v{i})"
+    if reading.convert is not None:
+        value = f"{convert}(v{i})"
+    if reading.marks:
+        tests = " or ".join(f"v{i} == m{i}_{n}" for n in range(len(reading.marks)))
+        value = f"U if {tests} else {value}"
+    if reading.convert is None:
+        return value
+    return f"v{i} if v{i} is None{absent} else {value}"
+
+
+def _compiled(source: str, names: dict[str, Any]) -> Callable[[Any], Any]:
+    """A function made of text that holds nothing but numbered names."""
+    scope: dict[str, Any] = {**names, "U": UNSET, "str": str}
+    if source.startswith("lambda"):
+        made: Callable[[Any], Any] = eval(source, scope)
+        return made
+    exec(source, scope)
+    found: Callable[[Any], Any] = scope["make"]
+    return found

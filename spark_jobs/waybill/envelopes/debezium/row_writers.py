@@ -1,0 +1,209 @@
+"""One table as it is written: functions from images to JSON rows, and their Connect schemas."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from waybill.envelopes.debezium.column_writers import Writing, Writings
+from waybill.envelopes.debezium.json_values import structure
+from waybill.envelopes.debezium.text_values import Marks
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.debezium.settings import DebeziumWriteSettings
+    from waybill.records import TableSchema
+
+to_json = msgspec.json.Encoder(decimal_format="number").encode
+"""Writes JSON; decimal numbers keep their digits."""
+
+
+class TablePlan:
+    """Everything that is decided once for writing the rows of one table.
+
+    Args:
+        schema: the table.
+        settings: what the envelope was told.
+    """
+
+    def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
+        self.schema = schema
+        self.settings = settings
+        writings = Writings(settings, schema.dialect)
+        marks = Marks(settings.unavailable, settings.binary)
+        self.writings, self.stand_ins = [], []
+        for column in schema.columns:
+            writing = writings.of(column)
+            encoded = writing.connect["type"] == "bytes" or column.type.kind == "bytes"
+            mark = (marks.bytes if encoded else marks.text)[0]
+            self.writings.append(_guarded(writing, mark, marks.raw))
+            # With a schema only columns of text or bytes can hold the placeholder; others are left
+            # out of the row and of its schema, which tells them from null as well.
+            able = writing.textual or not settings.schemas
+            self.stand_ins.append(mark if able else UNSET)
+        names = schema.names
+        self.after = _row_maker(names, self.writings, self.stand_ins)
+        self.before = _row_maker(names, self.writings, [UNSET] * len(names))
+        absent = [f"i.f{i} is U" for i, stand in enumerate(self.stand_ins) if stand is UNSET]
+        self.lacks = _compiled(f"lambda i: {' or '.join(absent) or 'False'}", {})
+        self.key_of_row: Callable[[Any], Any] | None = None
+        if schema.key:
+            self._compile_key(schema)
+        self.key_schema = b""
+        if settings.schemas:
+            self.name = ".".join(
+                part
+                for part in (settings.name, schema.database, schema.schema, schema.table)
+                if part
+            )
+            self.key_schema = to_json(self._key_schema())
+
+    def _compile_key(self, schema: TableSchema) -> None:
+        fields = schema.key_fields
+        numbers = [int(field[1:]) for field in fields]
+        writings = [self.writings[n] for n in numbers]
+        names = tuple(schema.names[n] for n in numbers)
+        row = _row_struct(names)
+        told = " and ".join(f"r.f{n} is not U" for n in numbers)
+        self.key_of_row = _compiled(
+            f"lambda r: Row({', '.join(f'r.f{n}' for n in numbers)}) if {told} else None",
+            {"Row": row},
+        )
+        self.key_of_key = _row_maker(names, writings, [UNSET] * len(names))
+        self.key_changed = _compiled(
+            f"lambda b, a: {' or '.join(f'(b.{f} != a.{f} and b.{f} is not U)' for f in fields)}",
+            {},
+        )
+        image = schema.Image
+        chosen = {n: i for i, n in enumerate(numbers)}
+        values = [f"k.f{chosen[n]}" if n in chosen else "U" for n in range(len(schema.names))]
+        self.row_of_key = _compiled(f"lambda k: Image({', '.join(values)})", {"Image": image})
+
+    def explain(self, images: tuple[Any, ...], error: Exception) -> Refusal:
+        """The refusal for images that cannot be written; names the column."""
+        for image in images:
+            found = None if image is None else self._explained(image)
+            if found is not None:
+                return found
+        return Refusal("encoding", f"a row cannot be written: {error}")
+
+    def _explained(self, image: Any) -> Refusal | None:
+        for i, (name, writing) in enumerate(zip(self.schema.names, self.writings, strict=True)):
+            value = getattr(image, f"f{i}")
+            if value is None or value is UNSET:
+                continue
+            try:
+                if writing.convert is not None:
+                    writing.convert(value)
+                elif value == writing.mark:
+                    taken(value)
+            except Refusal as refusal:
+                return Refusal("encoding", f"column {name!r}: {refusal.sentence}")
+            except (ValueError, ArithmeticError, RecursionError) as fault:
+                return Refusal("encoding", f"column {name!r}: {fault}")
+        return None
+
+    # Connect schemas
+
+    def row_schema(self, role: str, left_out: tuple[int, ...] = ()) -> dict[str, Any]:
+        """The Connect type of the row in `before` or `after`."""
+        key = self.schema.key or ()
+        fields = []
+        for i, (column, writing) in enumerate(zip(self.schema.columns, self.writings, strict=True)):
+            if i in left_out:
+                continue
+            # A before image may lack columns, and a reader then takes null for them.
+            required = column.name in key or (role == "after" and column.nullable is False)
+            fields.append({**writing.connect, "optional": not required, "field": column.name})
+        name = f"{self.name}.Value"
+        return {"type": "struct", "fields": fields, "optional": True, "name": name, "field": role}
+
+    def _key_schema(self) -> dict[str, Any]:
+        fields = [
+            {**self.writings[self.schema.index[name]].connect, "optional": False, "field": name}
+            for name in self.schema.key or ()
+        ]
+        name = f"{self.name}.Key"
+        return {"type": "struct", "fields": fields, "optional": False, "name": name}
+
+
+def taken(_value: Any) -> Any:
+    """Refuse a value that looks like the placeholder: a reader would take it for not sent.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(
+        "a value is the text that stands for values that were not sent: "
+        "set `unavailable` to another text"
+    )
+
+
+def _guarded(writing: Writing, mark: str, raw: frozenset[str]) -> Writing:
+    """A writing that gives no value which looks like the placeholder."""
+    convert = writing.convert
+    if convert is None:
+        return writing._replace(mark=mark)
+    if convert is structure:
+
+        def write_raw(text: str) -> Any:
+            return taken(text) if text.replace(" ", "") in raw else structure(text)
+
+        return writing._replace(convert=write_raw)
+    if not writing.textual:
+        return writing
+
+    def write(text: str) -> Any:
+        value = convert(text)
+        return taken(value) if value == mark else value
+
+    return writing._replace(convert=write)
+
+
+@lru_cache(maxsize=5000)
+def _row_struct(names: tuple[str, ...]) -> type[Any]:
+    """A struct that is written as a row; columns that are left out are not written."""
+    return msgspec.defstruct(
+        "Row",
+        [(f"f{i}", Any, UNSET) for i in range(len(names))],
+        rename={f"f{i}": name for i, name in enumerate(names)},
+        gc=False,
+    )
+
+
+def _row_maker(
+    names: tuple[str, ...], writings: list[Writing], absent: list[Any]
+) -> Callable[[Any], Any]:
+    """The function from an image to what is written of it."""
+    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken}
+    loads, values = [], []
+    for i, (writing, stand_in) in enumerate(zip(writings, absent, strict=True)):
+        loads.append(f"    v{i} = i.f{i}\n")
+        scope[f"a{i}"], scope[f"c{i}"] = stand_in, writing.convert
+        if writing.convert is None:
+            # Nearly every text differs from the placeholder in its length, so this is cheap.
+            scope[f"m{i}"] = writing.mark
+            value = f"v{i} if v{i} != m{i} else taken(v{i})"
+            values.append(value if stand_in is UNSET else f"(a{i} if v{i} is U else {value})")
+            continue
+        value = f"c{i}(v{i})"
+        if writing.integer:
+            value = f"int(v{i}) if v{i}.isdecimal() else {value}"
+        values.append(f"(v{i} if v{i} is None else a{i} if v{i} is U else {value})")
+    return _compiled(f"def make(i):\n{''.join(loads)}    return Row({', '.join(values)})\n", scope)
+
+
+def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
+    """A function made of text that holds nothing but numbered names."""
+    scope: dict[str, Any] = {**names, "U": UNSET}
+    if source.startswith("lambda"):
+        made: Callable[..., Any] = eval(source, scope)
+        return made
+    exec(source, scope)
+    found: Callable[..., Any] = scope["make"]
+    return found

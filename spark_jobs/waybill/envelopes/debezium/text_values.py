@@ -1,0 +1,341 @@
+"""JSON values of Debezium messages to the exact texts of an image, value by value.
+
+Every function takes one JSON value that is not null and returns its text, or raises ValueError or
+a Refusal. Functions whose name ends in `raw` take the value's JSON text, null included, because
+numbers with a fraction would be rounded by any other way of reading them.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import md5
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from waybill.envelopes.notation.values import (
+    MAX_DIGITS,
+    base64_bytes,
+    base64_text,
+    float32_text,
+    float32_value,
+    float64_text,
+    is_json_number,
+    number_text,
+    to_float32,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
+"""Values of a floating point column that JSON has no number for."""
+
+_json = msgspec.json.encode
+_base64, _integer = binascii.a2b_base64, int.from_bytes
+_SHORT = 64
+"""Bytes of an unscaled number that is turned into digits directly."""
+_text: Callable[[Any], str] = msgspec.json.Decoder(str).decode
+
+
+class VariableScale(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A number that brings its own scale (`io.debezium.data.VariableScaleDecimal`)."""
+
+    scale: int
+    value: str
+
+
+class Geometry(msgspec.Struct, gc=False):
+    """A geometric value: well-known binary and its reference system; points tell x and y too."""
+
+    x: Raw | UnsetType = UNSET
+    y: Raw | UnsetType = UNSET
+    wkb: str | UnsetType | None = UNSET
+    srid: int | UnsetType | None = UNSET
+
+
+# Exact numbers
+
+
+def scaled_text(unscaled: int, scale: int) -> str:
+    """Plain digits of unscaled * 10^-scale, scale kept.
+
+    Raises:
+        ValueError: the scale is beyond all reason.
+    """
+    if not -MAX_DIGITS <= scale <= MAX_DIGITS:
+        raise ValueError(f"a scale of {scale}")
+    digits = str(Decimal(abs(unscaled)))
+    if scale > 0:
+        digits = digits.rjust(scale + 1, "0")
+        digits = f"{digits[:-scale]}.{digits[-scale:]}"
+    elif unscaled:
+        digits += "0" * -scale
+    return f"-{digits}" if unscaled < 0 else digits
+
+
+def unscaled(text: str) -> int:
+    """The number that the Base64 of a big-endian two's complement stands for.
+
+    Raises:
+        ValueError: it is not Base64, or no bytes at all.
+    """
+    data = binascii.a2b_base64(text, strict_mode=True)
+    if not data:
+        raise ValueError("a number of no bytes")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def decimal_reader(scale: int) -> Callable[[str], str]:
+    """Reads `org.apache.kafka.connect.data.Decimal` of one scale."""
+    if scale <= 0:
+        return lambda text: scaled_text(unscaled(text), scale)
+
+    def read(text: str) -> str:
+        data = _base64(text, strict_mode=True)
+        if not data or len(data) > _SHORT:
+            return scaled_text(unscaled(text), scale)
+        number = _integer(data, "big", signed=True)
+        digits = str(abs(number))
+        if len(digits) <= scale:
+            digits = digits.rjust(scale + 1, "0")
+        if number < 0:
+            return f"-{digits[:-scale]}.{digits[-scale:]}"
+        return f"{digits[:-scale]}.{digits[-scale:]}"
+
+    return read
+
+
+def variable_text(value: VariableScale) -> str:
+    """Plain digits of a number with its own scale."""
+    return scaled_text(unscaled(value.value), value.scale)
+
+
+def number_or_special(text: str) -> str:
+    """Plain digits of a number in any notation; NaN and the infinities stay texts."""
+    return text if f'"{text}"' in SPECIAL else number_text(text)
+
+
+def unsigned_text(value: int) -> str:
+    """BIGINT UNSIGNED of the mode `long`, where the upper half arrives negative."""
+    if not -(2**63) <= value < 2**64:
+        raise ValueError(f"{value} is out of the range of 64 bits")
+    return str(value if value >= 0 else value + 2**64)
+
+
+def real_raw(raw: Raw) -> str | None:
+    """A JSON number of any size in plain digits, or NaN or an infinity."""
+    text = str(raw, "utf-8")
+    if text == "null":
+        return None
+    return SPECIAL.get(text) or number_text(_number(text))
+
+
+def float64_raw(raw: Raw) -> str | None:
+    """A float64, in the digits that read back to it."""
+    text = str(raw, "utf-8")
+    try:
+        value = float(text)
+        # A raw value is legal JSON already, so what float() takes is a JSON number.
+        canonical = repr(value)
+    except ValueError:
+        return None if text == "null" else _special(text)
+    return text if canonical == text else _float_text(text, value, float64_text, canonical)
+
+
+def float32_raw(raw: Raw) -> str | None:
+    """A float32, in the digits that read back to it."""
+    return _float32(str(raw, "utf-8"))
+
+
+@lru_cache(maxsize=50_000)
+def _float32(text: str) -> str | None:
+    # The shortest digits are searched for, and measurements repeat.
+    try:
+        value = to_float32(float(text))
+    except OverflowError:
+        return text
+    except ValueError:
+        return None if text == "null" else _special(text)
+    return _float_text(text, value, float32_text, "")
+
+
+def _float_text(text: str, value: float, canonical_of: Callable[[str], str], canonical: str) -> str:
+    """The canonical digits of a float that Java wrote.
+
+    Older Java runtimes write more digits than are needed. They are the digits of the exact value,
+    rounded where they end; any other number is no value of the type and stays as it is.
+    """
+    found = canonical_of(text)
+    if found != text:
+        return found
+    number = Decimal(text)
+    if not isfinite(value) or Decimal(f"{value:.{len(number.as_tuple().digits) - 1}e}") != number:
+        return text
+    return canonical or float32_value(value)
+
+
+def _special(text: str) -> str:
+    found = SPECIAL.get(text)
+    if found is None:
+        raise ValueError(f"{text[:40]} is not a number")
+    return found
+
+
+def _number(text: str) -> str:
+    if is_json_number(text) is None:
+        raise ValueError(f"{text[:40]} is not a number")
+    return text
+
+
+def bool_text(value: bool) -> str:
+    """True or false."""
+    return "true" if value else "false"
+
+
+# Bytes
+
+
+def base64_checked(text: str) -> str:
+    """Base64 as it is, if it is Base64."""
+    binascii.a2b_base64(text, strict_mode=True)
+    return text
+
+
+def base64_url_text(text: str) -> str:
+    """Base64 of the URL-safe alphabet in the usual one."""
+    return base64_checked(text.replace("-", "+").replace("_", "/"))
+
+
+def hex_text(text: str) -> str:
+    """Hex digits as Base64."""
+    # bytes.fromhex alone would pass blanks over.
+    if text and not text.isalnum():
+        raise ValueError("a value is not hex digits")
+    return base64_text(bytes.fromhex(text))
+
+
+def bits_reader(text: str) -> str:
+    """`io.debezium.data.Bits`: little-endian bytes, turned round."""
+    return base64_text(base64_bytes(text)[::-1])
+
+
+# Text that is JSON
+
+
+def json_raw(raw: Raw) -> str | None:
+    """The JSON text of an array, map or struct."""
+    text = str(raw, "utf-8")
+    if text[0] not in "[{":
+        if text == "null":
+            return None
+        raise ValueError("a value is neither an array nor an object")
+    return text
+
+
+def structure_raw(raw: Raw) -> str | None:
+    """The JSON text of an array or map without a schema, which is no number with a scale."""
+    text = json_raw(raw)
+    if text is not None and text.startswith('{"scale":') and text[9:10] != '"':
+        raise ValueError("a value may be a number with its own scale")
+    return text
+
+
+def number_raw(raw: Raw) -> str | None:
+    """The JSON text of a number in a column of texts."""
+    text = str(raw, "utf-8")
+    return None if text == "null" else _number(text)
+
+
+def mixed_raw(raw: Raw) -> str | None:
+    """Text of a column that holds strings and other values: strings as such, the rest as JSON."""
+    text = str(raw, "utf-8")
+    return None if text == "null" else _text(text) if text[0] == '"' else text
+
+
+# Geometry
+
+_SRID_FLAG = 0x20000000
+
+
+def geometry_text(value: Geometry) -> str:
+    """Base64 of the well-known binary, with the reference system in it (EWKB) where one is told."""
+    if not value.wkb:
+        if value.x is UNSET or value.y is UNSET:
+            raise ValueError("a geometry without binary form")
+        point = float(bytes(value.x)), float(bytes(value.y))
+        data = struct.pack("<BIdd", 1, 1, *point)
+    else:
+        data = base64_bytes(value.wkb)
+    return base64_text(_with_srid(data, None if value.srid is UNSET else value.srid))
+
+
+def _with_srid(data: bytes, srid: int | None) -> bytes:
+    if srid is None or len(data) < 5 or data[0] > 1:
+        return data
+    order = "<" if data[0] == 1 else ">"
+    (kind,) = struct.unpack_from(f"{order}I", data, 1)
+    if kind & _SRID_FLAG:
+        return data
+    return data[:1] + struct.pack(f"{order}Ii", kind | _SRID_FLAG, srid) + data[5:]
+
+
+def split_srid(data: bytes) -> tuple[bytes, int | None]:
+    """Well-known binary without its reference system, and the reference system."""
+    if len(data) < 9 or data[0] > 1:
+        return data, None
+    order = "<" if data[0] == 1 else ">"
+    kind, srid = struct.unpack_from(f"{order}Ii", data, 1)
+    if not kind & _SRID_FLAG:
+        return data, None
+    return data[:1] + struct.pack(f"{order}I", kind & ~_SRID_FLAG) + data[9:], srid
+
+
+# Columns that were not sent
+
+
+class Marks:
+    """The notations of the placeholder for a value that was not sent.
+
+    Args:
+        placeholder: the text, or None when every text is a value.
+        binary: how bytes are written.
+    """
+
+    def __init__(self, placeholder: str | None, binary: str) -> None:
+        self.text: tuple[str, ...] = ()
+        self.bytes: tuple[str, ...] = ()
+        self.raw: frozenset[str] = frozenset()
+        if placeholder is None:
+            return
+        data = placeholder.encode()
+        encoded = data.hex() if binary == "hex" else base64_text(data)
+        if binary == "base64-url-safe":
+            encoded = encoded.replace("+", "-").replace("/", "_")
+        self.text = (placeholder,)
+        self.bytes = (encoded,)
+        # A UUID has no room for the text: its hash stands for it.
+        unique = str(UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3))
+        items: list[Any] = [placeholder, encoded, unique]
+        shapes = [*items, *([item] for item in items), {placeholder: placeholder}, list(data)]
+        self.raw = frozenset(_json(shape).decode() for shape in shapes)
+
+    def reader(self, convert: Callable[[Raw], str | None]) -> Callable[[Raw], Any]:
+        """A reader of raw values that knows the placeholder in all its shapes."""
+        known, longest = self.raw, max(map(len, self.raw), default=0)
+        if not known:
+            return convert
+
+        def read(raw: Raw) -> Any:
+            # Only short values can be the placeholder; blanks may stand between its parts.
+            if len(raw) <= 2 * longest and str(raw, "utf-8").replace(" ", "") in known:
+                return UNSET
+            return convert(raw)
+
+        return read

@@ -1,0 +1,1 @@
+"""Notations of values that several formats share."""

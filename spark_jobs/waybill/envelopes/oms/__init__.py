@@ -1,0 +1,1 @@
+"""OceanBase Migration Service (OMS)."""

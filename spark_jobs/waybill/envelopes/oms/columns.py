@@ -1,0 +1,218 @@
+"""How OceanBase's OMS writes the values of a column as JSON.
+
+Source: OceanBase documentation "Data formats", the table of data types (V3.3.0-CE and later).
+Numbers are unquoted and exact, BOOL is 1 or 0, bytes and BIT are Base64, a DATETIME has a blank and
+maybe a zone, a TIMESTAMP is decimal seconds since 1970 in a string; an invalid time is the
+original text. The messages themselves say no types: what is not declared is what JSON says it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from waybill.envelopes.notation.temporal import (
+    blank_from_iso,
+    epoch_from_utc,
+    faithful,
+    iso_from_blank,
+    utc_from_epoch,
+    utc_from_zoned,
+)
+from waybill.envelopes.notation.values import (
+    JSON_ERRORS,
+    base64_bytes,
+    bits_text,
+    bits_value,
+    float32_text,
+    float64_text,
+    is_json_number,
+    is_plain_number,
+    number_text,
+)
+from waybill.errors import Refusal
+from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+
+
+class Notation(NamedTuple):
+    """How the values of a column stand in JSON.
+
+    Attributes:
+        wire: `integer`, `number`, `text`, `boolean` or `null`.
+        read: from what stands there to the canonical text; None if it is that text already. For a
+            `number` it is given the literal (`null` too), otherwise a value that is not null.
+        write: from the canonical text to what is to stand there; None if it is a JSON string.
+    """
+
+    wire: str
+    read: Callable[[Any], str | None] | None = None
+    write: Callable[[str], Any] | None = None
+
+
+WIRE_TYPES: dict[str, Any] = {
+    "integer": int | None,
+    "number": Raw,
+    "text": str | None,
+    "boolean": int | bool | str | None,
+    "null": None,
+}
+"""What msgspec reads each notation as."""
+
+_decode_kind = {
+    wire: msgspec.json.Decoder(kind).decode for wire, kind in WIRE_TYPES.items() if kind is not Raw
+}
+_JSON_KINDS = {
+    **dict.fromkeys(b"-0123456789", NUMBER),
+    ord('"'): STRING,
+    ord("t"): BOOLEAN,
+    ord("f"): BOOLEAN,
+    ord("n"): UNKNOWN,
+}
+
+
+def kind_of(raw: Raw) -> LogicalType:
+    """The type that JSON says a value is: number, string, boolean, or unknown for null.
+
+    Raises:
+        Refusal: kind `shape`, for an object or array.
+    """
+    found = _JSON_KINDS.get(bytes(raw)[0])
+    if found is None:
+        raise Refusal("shape", "a column holds an object or an array")
+    return found
+
+
+def notation_of(kind: LogicalType) -> Notation:
+    """The notation of a type."""
+    if kind.is_integer:
+        return _INTEGER
+    if kind.kind == "decimal":
+        return _NOTATIONS["number"]
+    if kind.kind == "bit":
+        return Notation("text", _bits_reader(kind.precision or 1))
+    return _NOTATIONS.get(kind.kind, _TEXT)
+
+
+def read_one(notation: Notation, raw: Raw) -> str | None:
+    """The canonical text of one value on the slow way.
+
+    Raises:
+        Refusal: the value does not have the column's notation.
+    """
+    if notation.wire == "number":
+        try:
+            literal = str(raw, "ascii")
+        except UnicodeDecodeError:
+            literal = '"'
+        return _number(literal) if notation.read is None else notation.read(literal)
+    try:
+        value = _decode_kind[notation.wire](raw)
+    except JSON_ERRORS as error:
+        raise Refusal("shape", str(error)) from None
+    if value is None:
+        return None
+    if notation.read is not None:
+        return notation.read(value)
+    return str(value)
+
+
+# Numbers
+
+
+def _number(literal: str) -> str | None:
+    """Plain digits of a JSON number."""
+    if not _is_number(literal):
+        return None
+    return number_text(literal) if "e" in literal or "E" in literal else literal
+
+
+def _float64(literal: str) -> str | None:
+    return float64_text(literal) if _is_number(literal) else None
+
+
+def _float32(literal: str) -> str | None:
+    return float32_text(literal) if _is_number(literal) else None
+
+
+def _is_number(literal: str) -> bool:
+    """Whether a JSON literal is a number; if not, it has to be null."""
+    if literal[0] in "-0123456789":
+        return True
+    if literal != "null":
+        raise Refusal("value", "a number was expected and the value is none")
+    return False
+
+
+def write_number(text: str) -> Raw:
+    """A number, digits untouched.
+
+    Raises:
+        Refusal: kind `encoding`, when the text is no JSON number (`NaN`, a text that did not fit).
+    """
+    if is_plain_number(text) is None and is_json_number(text) is None:
+        message = f"{text[:60]!r} is not a number that JSON can hold"
+        raise Refusal("encoding", message)
+    return Raw(text)
+
+
+# Texts
+
+
+def _boolean(value: Any) -> str:
+    """BOOL as 1 or 0, or as JSON's own true and false; BIT(1) as Base64."""
+    if value.__class__ is str:
+        value = bits_value(value)
+    if value not in (0, 1):
+        raise Refusal("value", "a boolean column holds neither 1 nor 0")
+    return "true" if value else "false"
+
+
+def write_boolean(text: str) -> Raw:
+    """1 or 0.
+
+    Raises:
+        Refusal: kind `encoding`, for anything but true and false.
+    """
+    if text not in ("true", "false"):
+        raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
+    return _ONE if text == "true" else _ZERO
+
+
+_ONE, _ZERO = Raw(b"1"), Raw(b"0")
+
+
+def _checked_bytes(text: str) -> str:
+    base64_bytes(text)
+    return text
+
+
+def _bits_reader(bits: int) -> Callable[[str], str]:
+    """BIT(n), whose leading zero bytes may be missing, to as many bytes as n bits need."""
+
+    def read(text: str) -> str:
+        return bits_text(bits_value(text), bits)
+
+    return read
+
+
+def _instant(text: str) -> str:
+    """A TIMESTAMP, or a DATETIME that names its zone; what is neither stays."""
+    found = utc_from_epoch(text)
+    return utc_from_zoned(text) if found is text else found
+
+
+_INTEGER = Notation("integer", None, write_number)
+_TEXT = Notation("text")
+_NOTATIONS = {
+    "number": Notation("number", _number, write_number),
+    "float32": Notation("number", _float32, write_number),
+    "float64": Notation("number", _float64, write_number),
+    "boolean": Notation("boolean", _boolean, write_boolean),
+    "unknown": Notation("null"),
+    "bytes": Notation("text", _checked_bytes),
+    "timestamp": Notation("text", iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
+    "timestamptz": Notation("text", _instant, faithful(epoch_from_utc, _instant)),
+}

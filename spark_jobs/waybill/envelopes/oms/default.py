@@ -1,0 +1,336 @@
+"""OceanBase OMS, serialization method Default: both images as typed JSON, one row a message.
+
+Source of the rules: OceanBase documentation "Data formats", sections "Default JSON message format"
+and "Data formats used when data is transmitted from OceanBase Database to a message queue
+system", in the notation of V3.3.0-CE and later.
+
+The messages name neither types nor, reliably, keys. Types come from `tables:` of the migration; a
+column that is not declared is what JSON says it is: `number` (never an integer type, because the
+next row may have a fraction), `string` or `boolean`, and `unknown` as long as it was only null.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.oms.columns import kind_of
+from waybill.envelopes.oms.encoder import OmsDefaultEncoder
+from waybill.envelopes.oms.tables import (
+    DERIVED,
+    ROWS,
+    OmsTable,
+    Shape,
+    database_of,
+    seconds,
+)
+from waybill.envelopes.protocol import Envelope, Settings
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, intern_schema, skipped
+from waybill.types import UNKNOWN, LogicalType
+
+if TYPE_CHECKING:
+    from waybill.records import Message
+    from waybill.tables import TableRule, TableRules
+
+SEPARATOR = "\u0001"
+"""Stands between the names (and the values) of a key of several columns."""
+
+_NULL = Raw(b"null")
+_MAX_TABLES = 10_000
+_TRUNCATE = re.compile(
+    r"\s*truncate\s+(?:table\s+)?(?:(`(?:[^`]|``)+`|\w+)\s*\.\s*)?(`(?:[^`]|``)+`|\w+)\s*;?\s*",
+    re.IGNORECASE,
+)
+
+
+class OmsDefaultReadSettings(Settings):
+    """Reading the Default format needs to be told nothing."""
+
+
+class _Meta(msgspec.Struct, gc=False):
+    """The fields of `allMetaData` that the canonical change takes."""
+
+    table_name: str | None = None
+    db: str | None = None
+    dbType: str | None = None
+    record_primary_key: str | None = None
+    storeDataSequence: int | None = None
+    timestamp: str | None = None
+
+
+class _Record(msgspec.Struct, gc=False):
+    """A message of which nothing is known yet."""
+
+    recordType: str
+    allMetaData: Raw
+    prevStruct: Raw = _NULL
+    postStruct: Raw = _NULL
+
+
+_json = msgspec.json.Encoder().encode
+_decode_record = msgspec.json.Decoder(_Record).decode
+_decode_meta = msgspec.json.Decoder(_Meta).decode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_row = msgspec.json.Decoder(dict[str, Raw] | None).decode
+_decode_text = msgspec.json.Decoder(str).decode
+
+
+class OmsDefaultDecoder:
+    """Reads messages of the Default format.
+
+    Args:
+        settings: nothing.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: OmsDefaultReadSettings, rules: TableRules) -> None:
+        self.rules = rules
+        self._shapes: dict[Shape, OmsTable] = {}
+        self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
+        self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
+        self._last: OmsTable | None = None
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        table = self._last if len(self._hints) == 1 else self._hinted(value)
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+                if changes is not None:
+                    return changes
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return self._slow(message, value)
+
+    def _hinted(self, value: bytes) -> OmsTable | None:
+        """The table that a message is probably about, by names in its `allMetaData`."""
+        start = max(value.find(b'"allMetaData"'), 0)
+        names = []
+        for name in (b'"db":"', b'"table_name":"'):
+            at = value.find(name, start) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        return self._hints.get((names[0], names[1]))
+
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        check_json(value)
+        try:
+            record = _decode_record(value)
+            meta = _decode_meta(record.allMetaData)
+            before, after = _decode_row(record.prevStruct), _decode_row(record.postStruct)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        extra = self._extra(meta, _decode_names(record.allMetaData))
+        if record.recordType in ROWS:
+            return [self._row(message, value, record, meta, before or None, after or None, extra)]
+        if record.recordType == "HEARTBEAT":
+            return [_event(message, meta, "heartbeat", extra)]
+        if record.recordType == "DDL":
+            return [_ddl(message, meta, after, extra)]
+        raise Refusal("operation", f"OMS has no record type {record.recordType[:40]!r}")
+
+    def _extra(self, meta: _Meta, fields: dict[str, Raw]) -> bytes:
+        """What only an OMS target can carry on."""
+        kept = {
+            name: raw
+            for name, raw in fields.items()
+            if name not in DERIVED and name != "storeDataSequence"
+        }
+        if database_of(meta.db, meta.dbType) == meta.db:
+            kept.pop("db", None)
+        return b'{"oms":%b}' % _json(kept)
+
+    def _row(
+        self,
+        message: Message,
+        value: bytes,
+        record: _Record,
+        meta: _Meta,
+        before: dict[str, Raw] | None,
+        after: dict[str, Raw] | None,
+        extra: bytes,
+    ) -> Change:
+        kind = record.recordType
+        needed, other = (before, after) if kind == "DELETE" else (after, before)
+        if needed is None:
+            missing = "prevStruct" if kind == "DELETE" else "postStruct"
+            raise Refusal("shape", f"{kind} without {missing}")
+        if other is not None and kind != "UPDATE":
+            raise Refusal("shape", f"{kind} with prevStruct and postStruct")
+        if not meta.table_name:
+            raise Refusal("shape", "a message with a row names no table in table_name")
+        table = self._table_of(value, meta, after or {}, before or {})
+        sequence = meta.storeDataSequence
+        operation = ROWS[kind]
+        return Change(
+            operation,
+            table.schema,
+            message,
+            before=None if before is None else table.image(before),
+            after=None if after is None else table.image(after),
+            sequence=None if sequence is None else (sequence,),
+            full_row=operation == "read" and sequence is None,
+            source_time=seconds(meta.timestamp),
+            extra=extra,
+        )
+
+    def _table_of(
+        self, value: bytes, meta: _Meta, after: dict[str, Raw], before: dict[str, Raw]
+    ) -> OmsTable:
+        """The table that a message describes, made now if it is new."""
+        database, name = database_of(meta.db, meta.dbType), meta.table_name or ""
+        rule = self.rules.find(database, None, name)
+        known = self._columns.get((meta.db, name), {})
+        names = tuple(dict.fromkeys((*after, *before)))
+        if known.keys() == set(names):
+            names = tuple(known)
+        types = tuple(
+            rule.columns.get(column) or _inferred(column, after, before, known.get(column))
+            for column in names
+        )
+        self._columns[meta.db, name] = dict(zip(names, types, strict=True))
+        top = _decode_names(value)
+        shape = Shape(
+            tuple(top),
+            tuple(_decode_names(top["allMetaData"])),
+            meta.db,
+            name,
+            meta.dbType,
+            meta.record_primary_key,
+            names,
+            types,
+            _key_of(meta, names, rule),
+        )
+        table = self._shapes.get(shape)
+        if table is None:
+            if len(self._shapes) >= _MAX_TABLES:
+                self._shapes.clear()
+                self._columns.clear()
+                self._hints.clear()
+            table = self._shapes[shape] = OmsTable(shape)
+        if table.fast:
+            hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]
+            self._hints[hint] = self._last = table
+        return table
+
+
+def _inferred(
+    name: str, after: dict[str, Raw], before: dict[str, Raw], known: LogicalType | None
+) -> LogicalType:
+    """The type of a column that is not declared.
+
+    Raises:
+        Refusal: the two images disagree, or hold an object.
+    """
+    found = {kind_of(image[name]) for image in (after, before) if name in image} - {UNKNOWN}
+    if len(found) > 1:
+        kinds = " and ".join(sorted(str(kind) for kind in found))
+        raise Refusal("schema", f"column {name!r} holds {kinds} in one message; declare its type")
+    return found.pop() if found else known or UNKNOWN
+
+
+def _key_of(meta: _Meta, names: tuple[str, ...], rule: TableRule) -> tuple[str, ...]:
+    """The key columns, as declared or as the message says; none for a table without key.
+
+    Raises:
+        Refusal: the message names key columns that the row does not have. Guessing others could
+            mix up rows, so the key has to be declared.
+    """
+    if rule.key is not None:
+        return rule.key
+    key = tuple((meta.record_primary_key or "").split(SEPARATOR)) if meta.record_primary_key else ()
+    missing = [column for column in key if column not in names]
+    if missing:
+        table = ".".join(filter(None, (database_of(meta.db, meta.dbType), meta.table_name)))
+        sentence = f"record_primary_key names {missing[0]!r}, which the row does not have; "
+        raise Refusal("key", f"{sentence}declare the key of {table} under tables")
+    return key
+
+
+def _event(
+    message: Message, meta: _Meta, operation: str, extra: bytes, ddl: str | None = None
+) -> Change:
+    database = database_of(meta.db, meta.dbType)
+    schema = NO_TABLE
+    if database or meta.table_name:
+        schema = intern_schema(database, None, meta.table_name or None)
+    sequence = meta.storeDataSequence
+    return Change(
+        operation,
+        schema,
+        message,
+        sequence=None if sequence is None else (sequence,),
+        source_time=seconds(meta.timestamp),
+        ddl_text=ddl,
+        extra=extra,
+    )
+
+
+def _ddl(message: Message, meta: _Meta, image: dict[str, Raw] | None, extra: bytes) -> Change:
+    """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
+    if image is None or image.keys() != {"ddl"}:
+        raise Refusal("shape", "DDL whose postStruct is not the statement under the name ddl")
+    try:
+        text = _decode_text(image["ddl"])
+    except JSON_ERRORS as error:
+        raise json_refusal(error) from None
+    truncate = _TRUNCATE.fullmatch(text)
+    if truncate is None:
+        return _event(message, meta, "ddl", extra, text)
+    database, table = (_unquoted(name) for name in truncate.groups())
+    if not meta.table_name:
+        meta.table_name = table
+    if not meta.db:
+        meta.db = database
+    return _event(message, meta, "truncate", extra, text)
+
+
+def _unquoted(name: str | None) -> str | None:
+    return name[1:-1].replace("``", "`") if name and name[0] == "`" else name
+
+
+ENVELOPE = Envelope(
+    name="oms-default",
+    title="OceanBase OMS, Default (JSON)",
+    source="OceanBase documentation, Data formats",
+    sequence="storeDataSequence, one integer; without it (full synchronization, or switched off) "
+    "partition and offset.",
+    carries=frozenset(
+        {
+            "before_image",
+            "full_rows",
+            "delete",
+            "truncate",
+            "ddl",
+            "heartbeat",
+            "key_change",
+            "key_columns",
+            "exact_numbers",
+        }
+    ),
+    partly={
+        "types": "oms-default tells numbers, texts and booleans apart and nothing more; declare "
+        "the types under tables when it is read",
+        "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
+        "the row before does not tell is left out, which not every reader expects",
+        "sequence_id": "oms-default carries a sequence of one number; for others one is made from "
+        "the position in the source topic, which orders only inside a partition",
+        "source_time": "oms-default has whole seconds; digits below are cut off",
+    },
+    decoder=OmsDefaultDecoder,
+    encoder=OmsDefaultEncoder,
+    decode_settings=OmsDefaultReadSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; `database.table` for tables without key; none for events",
+)
