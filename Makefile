@@ -31,7 +31,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by itself
-	@$(PY) -m waybill_airflow.waybill $(if $(ONCE),--once)
+	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
 
 .PHONY: setup
 setup: $(VENV)/.ready jars/.ready ## Make .venv from the locks and fetch the jars, once
