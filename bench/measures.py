@@ -120,7 +120,7 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     converter = job.converter(refuse)
     for batch in batches:
         out: list[Any] = []
-        converter.convert(messages_of(batch), out)
+        converter.convert(messages_of(batch), out, [])
         yield pa.RecordBatch.from_arrays(
             [
                 pa.array([encoded.key for encoded in out], pa.binary()),
