@@ -7,10 +7,10 @@ value's own kind, the declared type and the settings do. Decided once per schema
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Meta, Raw
 
 from waybill.envelopes.debezium import text_values as values
 from waybill.envelopes.debezium import times
@@ -66,6 +66,9 @@ class Reading(NamedTuple):
         source_type: the type as the message says it.
         marks: texts that stand for a value that was not sent.
         raw: whether `convert` takes the value's JSON text, null included.
+        quick: `plain` where a number in plain digits is its own text; `str` where `convert` gives
+            what `str` does for every value that `wire` lets through, else empty.
+        wide: a wire type that lets more through than `wire`, for `convert` to say what is wrong.
     """
 
     type: LogicalType
@@ -74,6 +77,8 @@ class Reading(NamedTuple):
     source_type: str | None = None
     marks: tuple[str, ...] = ()
     raw: bool = False
+    quick: str = ""
+    wide: Any = None
 
 
 class Readings:
@@ -105,7 +110,7 @@ class Readings:
             return reading
         if told.is_integer or told.kind == "bytes":
             return self._as_declared(reading, field, told)
-        return reading._replace(type=told, convert=values.number_or_special)
+        return reading._replace(type=told, convert=values.number_or_special, quick="plain")
 
     def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
         if declared == reading.type or declared.kind == "unknown":
@@ -146,7 +151,8 @@ class Readings:
     def _primitive(self, field: Field) -> Reading:
         # A name that is not known says nothing about the notation: the type alone decides.
         if field.type in INTEGERS:
-            return Reading(LogicalType(field.type), INTEGERS[field.type], str, _source(field))
+            wire, source = INTEGERS[field.type], _source(field)
+            return Reading(LogicalType(field.type), wire, str, source, quick="str")
         if field.type in FLAT:
             type_, wire, convert, raw = FLAT[field.type]
             return Reading(type_, wire, convert, _source(field), raw=raw)
@@ -200,8 +206,14 @@ class Readings:
             raw = wire is Raw
             read = self.marks.reader(convert) if raw else convert
             source = self._unit(declared) if kind == "int" else None
-            return Reading(declared, wire, None if read is _as_is else read, source, marks, raw)
-        return _checked(self._undeclared(kind), declared)._replace(source_type=None)
+            read = None if read is _as_is else read
+            quick = _QUICK.get(convert, "")
+            return Reading(declared, wire, read, source, marks, raw, quick)
+        reading = _checked(self._undeclared(kind), declared)._replace(source_type=None)
+        if kind == "int" and declared.kind in _RANGED:
+            # The range is checked where the number is decoded.
+            return reading._replace(wire=_RANGED[declared.kind], quick="str", wide=INTEGER)
+        return reading
 
     def _converter(self, kind: str, declared: LogicalType) -> Callable[[Any], Any] | None:
         """The conversion where one is better than text and check; None where there is none."""
@@ -317,7 +329,7 @@ def _checked(reading: Reading, declared: LogicalType) -> Reading:
     if check is None and declared.kind != reading.type.kind:
         message = f"a JSON value of kind {reading.type} stands in a column declared {declared}"
         raise ValueError(message)
-    return reading._replace(type=declared, convert=_both(reading, check))
+    return reading._replace(type=declared, convert=_both(reading, check), quick="")
 
 
 def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:
@@ -369,11 +381,17 @@ _WIRES: dict[str, Any] = {
 _UNDECLARED: dict[str, Reading] = {
     "none": Reading(UNKNOWN, _NOTHING),
     "bool": Reading(BOOLEAN, bool | None, values.bool_text),
-    "int": Reading(NUMBER, INTEGER, str, "number"),
+    "int": Reading(NUMBER, INTEGER, str, "number", quick="str"),
     "real": Reading(NUMBER, Raw, values.real_raw, "number", raw=True),
     "mixed": Reading(STRING, Raw, values.mixed_raw, raw=True),
     "variable": Reading(NUMBER, values.VariableScale | None, values.variable_text, VARIABLE),
     "geometry": Reading(GEOMETRY, values.Geometry | None, values.geometry_text),
+}
+_QUICK: dict[Any, str] = {str: "str", values.number_or_special: "plain"}
+_RANGED: dict[str, Any] = {
+    kind: Annotated[int, Meta(ge=low, le=high)] | None
+    for kind, (low, high) in INTEGER_RANGE.items()
+    if high < 2**63
 }
 _PLAIN = {
     **{(f"int{n}", kind): "int" for n in (8, 16, 32, 64) for kind in (*INTEGER_RANGE, *_COUNTED)},

@@ -22,6 +22,7 @@ from waybill.envelopes.debezium.source import (
     STREAMING,
     Source,
     is_postgresql,
+    position,
     sequence_of,
     source_time,
 )
@@ -222,16 +223,17 @@ class DebeziumDecoder:
             after = told.after
             if after is None:
                 raise Refusal("shape", f"op {told.op!r} without a row in `after`")
-            after = plan.after(after)
-            if before is not None:
-                before = plan.before(before)
+            if before is None:
+                after = plan.after(after)
+            else:
+                before, after = plan.both(before, after)
                 if plan.key_only:
                     before = plan.only_key(before)
             if operation == "insert" and message.headers:
                 moved = self._header(message, plan, "__debezium.oldkey")
                 if moved is not None:
                     operation, head = "update", MOVED
-        sequence = sequence_of(source)
+        sequence = position(source, plan.rule)
         full_row = False
         if operation == "read" or source.snapshot not in STREAMING:
             operation, full_row = self._snapshot(operation, source, sequence)

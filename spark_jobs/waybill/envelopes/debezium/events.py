@@ -62,7 +62,7 @@ class Event:
         if self.cut:
             before = _NULL if event.before is None else to_json(event.before)
             after = _NULL if event.after is None else to_json(event.after)
-            head = b"".join((b'{"before":', before, b',"after":', after, _CUT))
+            head = b'{"before":%b,"after":%b,"source":{' % (before, after)
             if body.startswith(head):
                 return body[len(head) - _CUT_LENGTH : -1]
             at = body.rfind(_CUT)

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.debezium.column_readers import Reading
+from waybill.envelopes.debezium.source import rule_of
+from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 
@@ -87,8 +89,11 @@ class RowPlan:
         self.before_row = _row_struct(columns, frozenset())
         image = self.schema.Image
         readings = list(columns.values())
-        self.after = _image_maker(readings, image, len(required) < len(columns))
+        partial = len(required) < len(columns)
+        self.after = _image_maker(readings, image, partial)
         self.before = _image_maker(readings, image, True)
+        self.both = _images_maker(readings, image, partial)
+        self.rule = rule_of(connector)
         self.only_key: Callable[[Any], Any] = lambda image: image
         self.check_key: Callable[[bytes], Any] = lambda _key: None
         if shape.names is not None:
@@ -175,7 +180,7 @@ class RowPlan:
 
 def _fault(reading: Reading, raw: Raw) -> str | None:
     try:
-        value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wire)
+        value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wide or reading.wire)
         if value is not None and value not in reading.marks and reading.convert is not None:
             reading.convert(value)
     except Refusal as refusal:
@@ -228,39 +233,74 @@ def _image_maker(readings: list[Reading], image: type[Any], partial: bool) -> Ca
         image: the image's struct.
         partial: whether the row may lack columns.
     """
-    names: dict[str, Any] = {"Image": image}
-    loads, values = [], []
+    loads = [f"    v{i} = w.f{i}\n" for i in range(len(readings))]
+    values = [_expression(f"v{i}", i, reading, partial) for i, reading in enumerate(readings)]
+    source = f"def make(w):\n{''.join(loads)}    return Image({', '.join(values)})\n"
+    return _compiled(source, _names_of(readings, image))
+
+
+def _images_maker(
+    readings: list[Reading], image: type[Any], partial: bool
+) -> Callable[[Any, Any], Any]:
+    """The function from the decoded rows of an update to both images.
+
+    Most columns are the same before and after, and those are converted once.
+    """
+    lines, before, after = [], [], []
     for i, reading in enumerate(readings):
-        loads.append(f"    v{i} = w.f{i}\n")
+        lines += [f"a{i} = a.f{i}", f"b{i} = b.f{i}"]
+        new = _expression(f"a{i}", i, reading, partial)
+        old = _expression(f"b{i}", i, reading, True)
+        if new == f"a{i}":
+            after.append(f"a{i}")
+            before.append(old)
+        else:
+            lines.append(f"x{i} = {new}")
+            after.append(f"x{i}")
+            before.append(f"x{i} if b{i} == a{i} else {old}")
+    body = "".join(f"    {line}\n" for line in lines)
+    source = (
+        f"def make(b, a):\n{body}    return Image({', '.join(before)}), Image({', '.join(after)})\n"
+    )
+    return _compiled(source, _names_of(readings, image))
+
+
+def _names_of(readings: list[Reading], image: type[Any]) -> dict[str, Any]:
+    """What generated bodies call."""
+    names: dict[str, Any] = {"Image": image, "plain": is_plain_number}
+    for i, reading in enumerate(readings):
         names[f"c{i}"] = reading.convert
         for n, mark in enumerate(reading.marks):
             names[f"m{i}_{n}"] = mark
-        values.append(_expression(i, reading, partial))
-    source = f"def make(w):\n{''.join(loads)}    return Image({', '.join(values)})\n"
-    return _compiled(source, names)
+    return names
 
 
-def _expression(i: int, reading: Reading, partial: bool) -> str:
-    value, absent = f"v{i}", f" or v{i} is U" if partial else ""
-    convert = "str" if reading.convert is str else f"c{i}"
+def _expression(v: str, i: int, reading: Reading, partial: bool) -> str:
+    """The text of column `i` from the variable `v`."""
+    absent = f" or {v} is U" if partial else ""
     if reading.raw:
-        return f"v{i} if v{i} is U else c{i}(v{i})" if partial else f"c{i}(v{i})"
-    if reading.convert is not None:
-        value = f"{convert}(v{i})"
-    if reading.marks:
-        tests = " or ".join(f"v{i} == m{i}_{n}" for n in range(len(reading.marks)))
-        value = f"U if {tests} else {value}"
+        return f"{v} if {v} is U else c{i}({v})" if partial else f"c{i}({v})"
     if reading.convert is None:
-        return value
-    return f"v{i} if v{i} is None{absent} else {value}"
+        # Nearly every text differs from the placeholders in its length, so this is cheap.
+        tests = "".join(f" or {v} == m{i}_{n}" for n in range(len(reading.marks)))
+        return f"U if {tests[4:]} else {v}" if tests else v
+    value = f"c{i}({v})"
+    if reading.quick == "str":
+        value = f"str({v})"
+    for n in range(len(reading.marks)):
+        value = f"U if {v} == m{i}_{n} else {value}"
+    if reading.quick == "plain":
+        # No placeholder is a number in plain digits.
+        value = f"{v} if plain({v}) else {value}"
+    return f"{v} if {v} is None{absent} else {value}"
 
 
-def _compiled(source: str, names: dict[str, Any]) -> Callable[[Any], Any]:
+def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
     """A function made of text that holds nothing but numbered names."""
     scope: dict[str, Any] = {**names, "U": UNSET, "str": str}
     if source.startswith("lambda"):
-        made: Callable[[Any], Any] = eval(source, scope)
+        made: Callable[..., Any] = eval(source, scope)
         return made
     exec(source, scope)
-    found: Callable[[Any], Any] = scope["make"]
+    found: Callable[..., Any] = scope["make"]
     return found

@@ -6,7 +6,8 @@ the positions and their ties were checked on recorded streams).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -14,9 +15,6 @@ from msgspec import Meta
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-from typing import Annotated
 
 Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=-(2**63) // 1000 + 1, le=2**63 // 1000 - 1)]
@@ -82,14 +80,21 @@ def sequence_of(source: Source) -> tuple[int, ...] | None:
     Raises:
         Refusal: kind `shape`, when a position is there and cannot be read.
     """
-    rule = _RULES.get(source.connector or "")
-    if rule is None:
-        rule = _rule_by_fields(source)
+    return position(source, rule_of(source.connector))
+
+
+def position(source: Source, rule: Rule) -> tuple[int, ...] | None:
+    """The position of a change by the rule of its connector; see `sequence_of`."""
     try:
         found = rule(source)
     except (ValueError, TypeError, msgspec.DecodeError) as error:
         raise Refusal("shape", f"the position in `source` cannot be read: {error}") from None
     return found if found is not None else _numbers(source)
+
+
+def rule_of(connector: str | None) -> Rule:
+    """How the position of a connector is read."""
+    return _RULES.get(connector or "", _by_fields)
 
 
 def is_snapshot(source: Source) -> bool:
@@ -111,6 +116,10 @@ def source_time(source: Source) -> int | None:
     if source.ts_us is not None:
         return source.ts_us
     return None if source.ts_ms is None else source.ts_ms * 1000
+
+
+Rule = Callable[[Source], tuple[int, ...] | None]
+"""From a source block to a position."""
 
 
 class _FileNumbers(dict[str, int]):
@@ -200,7 +209,7 @@ def _none(_source: Source) -> None:
     return None
 
 
-_RULES: dict[str, Callable[[Source], tuple[int, ...] | None]] = {
+_RULES: dict[str, Rule] = {
     "mysql": _mysql,
     "mariadb": _mysql,
     "postgresql": _postgresql,
@@ -214,14 +223,14 @@ _RULES: dict[str, Callable[[Source], tuple[int, ...] | None]] = {
 }
 
 
-def _rule_by_fields(source: Source) -> Callable[[Source], tuple[int, ...] | None]:
-    """The rule for a connector of another name, by the fields that it fills."""
+def _by_fields(source: Source) -> tuple[int, ...] | None:
+    """The position that a connector of another name gives, by the fields that it fills."""
     if source.file is not None:
-        return _mysql
+        return _mysql(source)
     if source.lsn is not None:
-        return _postgresql
+        return _postgresql(source)
     if source.commit_lsn is not None:
-        return _sqlserver
+        return _sqlserver(source)
     if source.scn is not None or source.commit_scn is not None:
-        return _oracle
-    return _numbers
+        return _oracle(source)
+    return _numbers(source)

@@ -44,6 +44,35 @@ class _Clock(dict[int, str]):
         return text
 
 
+class _Instants(dict[int, str]):
+    """`YYYY-MM-DDTHH:MM:SS` by seconds since 1970; empty where a count may stand for infinity.
+
+    A stream's times are near each other, so most are made once.
+    """
+
+    def __missing__(self, seconds: int) -> str:
+        days, second = divmod(seconds, _DAY_SECONDS)
+        if not -_FAR < days < _FAR:
+            return ""
+        if len(self) >= _LIMIT:
+            self.clear()
+        text = self[seconds] = f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}"
+        return text
+
+
+class _InstantSeconds(dict[str, int]):
+    """Seconds since 1970 by `YYYY-MM-DDTHH:MM:SS`, each read once."""
+
+    def __missing__(self, text: str) -> int:
+        if len(self) >= _LIMIT:
+            self.clear()
+        if text[10:11] != "T":
+            raise ValueError(f"{text!r} is not a timestamp")
+        seconds = _DAY_NUMBERS[text[:10]] * _DAY_SECONDS + _SECONDS[text[11:]]
+        self[text] = seconds
+        return seconds
+
+
 class _DayNumbers(dict[str, int]):
     """Days since 1970 by ISO date, each read once."""
 
@@ -81,6 +110,8 @@ _DAYS = _Days()
 _CLOCK_TEXTS = _Clock()
 _DAY_NUMBERS = _DayNumbers()
 _SECONDS = _Seconds()
+_INSTANTS = _Instants()
+_INSTANT_SECONDS = _InstantSeconds()
 
 
 # Dates
@@ -220,28 +251,30 @@ def millis_text(count: int) -> str:
     (MySQL's DATETIME) hold.
     """
     seconds, fraction = divmod(count, 1000)
-    days, second = divmod(seconds, _DAY_SECONDS)
-    if not -_FAR < days < _FAR and count in _INFINITE_MILLIS:
-        return _INFINITE_MILLIS[count]
-    if fraction == 0:
-        return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}"
-    return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}.{fraction:03}"
+    text = _INSTANTS[seconds] or _far_text(seconds, count, _INFINITE_MILLIS)
+    return text if fraction == 0 or text in _UNITS else f"{text}.{fraction:03}"
 
 
 def micros_text(count: int) -> str:
     """Text of `io.debezium.time.MicroTimestamp`, six digits of fraction."""
-    seconds, fraction = divmod(count, 1_000_000)
+    seconds = count // 1_000_000
+    text = _INSTANTS[seconds]
+    if text:
+        return f"{text}.{count % 1_000_000:06}"
+    text = _far_text(seconds, count, _INFINITE)
+    return text if text in _UNITS else f"{text}.{count % 1_000_000:06}"
+
+
+def _far_text(seconds: int, count: int, infinite: dict[int, str]) -> str:
+    """The second of a count that may stand for infinity, or that."""
     days, second = divmod(seconds, _DAY_SECONDS)
-    if not -_FAR < days < _FAR and count in _INFINITE:
-        return _INFINITE[count]
-    return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}.{fraction:06}"
+    return infinite.get(count) or f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}"
 
 
 def nanos_text(count: int) -> str:
     """Text of `io.debezium.time.NanoTimestamp`, nine digits of fraction."""
     seconds, fraction = divmod(count, 1_000_000_000)
-    days, second = divmod(seconds, _DAY_SECONDS)
-    return f"{_DAYS[days]}T{_CLOCK_TEXTS[second]}.{fraction:09}"
+    return f"{_INSTANTS[seconds] or _far_text(seconds, count, {})}.{fraction:09}"
 
 
 def timestamp_value(text: str, digits: int) -> int:
@@ -250,11 +283,14 @@ def timestamp_value(text: str, digits: int) -> int:
     Raises:
         ValueError: it is none, there is no such day, or the unit is too coarse for its fraction.
     """
-    if text[10:11] == "T" and (len(text) == 19 or text[19:20] == "."):
-        fraction = text[20:]
-        if len(text) == 19 or (fraction.isascii() and fraction.isdigit()):
-            seconds = _DAY_NUMBERS[text[:10]] * _DAY_SECONDS + _SECONDS[text[11:19]]
-            return seconds * _POWERS[digits] + _fraction(text[19:], digits)
+    fraction = text[20:]
+    if text[19:20] == "." and fraction.isdecimal() and fraction.isascii():
+        seconds = _INSTANT_SECONDS[text[:19]]
+        if len(fraction) == digits:
+            return seconds * _POWERS[digits] + int(fraction)
+        return seconds * _POWERS[digits] + _fraction(text[19:], digits)
+    if len(text) == 19 and text[10] == "T":
+        return _INSTANT_SECONDS[text] * _POWERS[digits]
     if text in _UNITS and digits in (3, 6):
         return _UNITS[text] // (1000 if digits == 3 else 1)
     match = _TIMESTAMP.fullmatch(text)
