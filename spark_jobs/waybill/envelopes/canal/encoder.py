@@ -83,6 +83,7 @@ class _Extra(msgspec.Struct, gc=False):
     canal: _Carried | None = None
 
 
+_OURS = b'{"canal":'
 _NOTHING = _Carried()
 _decode_extra = msgspec.json.Decoder(_Extra).decode
 
@@ -275,9 +276,10 @@ class _Table:
 
 def carried_by(change: Change) -> _Carried:
     """What a message from Canal brought along; nothing for changes from elsewhere."""
-    if change.extra is None:
+    extra = change.extra
+    if extra is None or not extra.startswith(_OURS):
         return _NOTHING
-    return _decode_extra(change.extra).canal or _NOTHING
+    return _decode_extra(extra).canal or _NOTHING
 
 
 def gtid_of(change: Change, carried: _Carried) -> str:

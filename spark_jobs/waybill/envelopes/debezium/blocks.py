@@ -28,42 +28,67 @@ class Blocks:
     """
 
     def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
-        def text(value: str | None) -> str:
-            return to_json(value).decode()
+        def text(value: str | None) -> bytes:
+            return to_json(value).replace(b"%", b"%%")
 
         connector = settings.connector or ("mysql" if schema.dialect == "mysql" else "waybill")
-        self._head = (
-            f'"source":{{"version":{text(__version__)},"connector":{text(connector)},'
-            f'"name":{text(settings.name)},"ts_ms":'
+        head = b'"source":{"version":%b,"connector":%b,"name":%b,"ts_ms":%%b' % (
+            text(__version__),
+            text(connector),
+            text(settings.name),
         )
-        self._database = f',"db":{text(schema.database or "")},"sequence":'
-        namespace = "" if schema.schema is None else f',"schema":{text(schema.schema)}'
-        self._table = f'{namespace},"table":{text(schema.table)}}},"transaction":'
+        database = b',"db":%b,"sequence":%%b' % text(schema.database or "")
+        namespace = b"" if schema.schema is None else b',"schema":%b' % text(schema.schema)
+        table = b'%b,"table":%b},"transaction":' % (namespace, text(schema.table))
+        self._any = b'%b,"snapshot":"%%b"%b%%b%b%%b%%b,"ts_ms":%%b' % (head, database, table)
+        # What nearly every change of a stream without sequence ids and transactions needs.
+        twice = self._any.replace(b"%%", b"%%%%")
+        self._usual = {
+            op: twice
+            % (
+                *(b"%d", b"false", b"null", b',"ts_us":%d,"ts_ns":%d000'),
+                *(b"null", _OPS[op], b"%d"),
+            )
+            for op in "cud"
+        }
 
     def of(self, change: Change, op: str | None) -> bytes:
         """Source, transaction, op and time of a change, as the fields of a JSON object."""
-        sequence = "null"
-        if change.sequence:
-            sequence = '"[' + ",".join([f'\\"{part}\\"' for part in change.sequence]) + ']"'
         micros, millis = change.source_time, change.message.timestamp
-        times, told = "null", ',"ts_us":null,"ts_ns":null'
-        if micros is not None:
-            times = str(micros // 1000)
-            told = f',"ts_us":{micros},"ts_ns":{micros}000' if micros else ',"ts_us":0,"ts_ns":0'
+        sequence, transaction, times, told = (
+            b"null",
+            b"null",
+            b"null",
+            b',"ts_us":null,"ts_ns":null',
+        )
+        if micros:
             if millis is None:
                 millis = micros // 1000
-        snapshot = "true" if change.operation == "read" else "false"
-        transaction = "null"
+            if not change.sequence and change.transaction is None and change.operation != "read":
+                template = self._usual.get(op or "")
+                if template is not None:
+                    return template % (micros // 1000, micros, micros, millis)
+            times, told = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%d000' % (micros, micros)
+        elif micros == 0:
+            times, told, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
+        if change.sequence:
+            sequence = b'"[%b]"' % b",".join([b'\\"%d\\"' % part for part in change.sequence])
         if change.transaction is not None:
-            name = to_json(change.transaction).decode()
-            transaction = f'{{"id":{name},"total_order":null,"data_collection_order":null}}'
-        return (
-            f'{self._head}{times},"snapshot":"{snapshot}"{self._database}{sequence}{told}'
-            f'{self._table}{transaction}{_OPS[op]},"ts_ms":{"null" if millis is None else millis}'
-        ).encode()
+            transaction = b'{"id":%b,"total_order":null,"data_collection_order":null}' % to_json(
+                change.transaction
+            )
+        return self._any % (
+            times,
+            b"true" if change.operation == "read" else b"false",
+            sequence,
+            told,
+            transaction,
+            _OPS[op],
+            b"null" if millis is None else b"%d" % millis,
+        )
 
 
-_OPS: dict[str | None, str] = {None: "", **{op: f',"op":"{op}"' for op in "crudt"}}
+_OPS: dict[str | None, bytes] = {None: b"", **{op: b',"op":"%b"' % op.encode() for op in "crudt"}}
 
 Shape = tuple[tuple[str, Any], ...]
 """Names of a block, each with its Connect type or the shape of what is inside."""

@@ -204,7 +204,7 @@ class Readings:
                 if declared.is_number:
                     marks = self.marks.text + self.marks.bytes
             raw = wire is Raw
-            read = self.marks.reader(convert) if raw else convert
+            read: Callable[[Any], Any] | None = self.marks.reader(convert) if raw else convert
             source = self._unit(declared) if kind == "int" else None
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")

@@ -45,6 +45,8 @@ from waybill.envelopes.notation.values import (
 from waybill.types import INTEGER_RANGE, LogicalType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.envelopes.debezium.settings import DebeziumWriteSettings
     from waybill.records import Column
 
@@ -245,6 +247,10 @@ def _named(type_: str, name: str, **more: Any) -> dict[str, Any]:
     return {"type": type_, "name": name, "version": 1, **more}
 
 
+def _counting(value: Callable[[str, int], int], digits: int) -> Convert:
+    return lambda text: value(text, digits)
+
+
 _DATE = "io.debezium.time.Date"
 _PREFIXES = {3: "", 6: "Micro", 9: "Nano"}
 _TEXT = Writing({"type": "string"}, textual=True)
@@ -274,7 +280,7 @@ _TIMES = {
     _DATE: Writing(_named("int32", _DATE), times.date_value),
     **{
         f"io.debezium.time.{prefix}{kind}": Writing(
-            _named(type_, f"io.debezium.time.{prefix}{kind}"), partial(value, digits=digits)
+            _named(type_, f"io.debezium.time.{prefix}{kind}"), _counting(value, digits)
         )
         for kind, value in (("Time", times.time_value), ("Timestamp", times.timestamp_value))
         for digits, prefix in _PREFIXES.items()
@@ -282,7 +288,7 @@ _TIMES = {
     },
     **{
         f"org.apache.kafka.connect.data.{kind}": Writing(
-            _named(type_, f"org.apache.kafka.connect.data.{kind}"), partial(value, digits=3)
+            _named(type_, f"org.apache.kafka.connect.data.{kind}"), _counting(value, 3)
         )
         for kind, type_, value in (
             ("Time", "int32", times.time_value),

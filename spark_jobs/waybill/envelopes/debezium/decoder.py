@@ -233,7 +233,10 @@ class DebeziumDecoder:
                 moved = self._header(message, plan, "__debezium.oldkey")
                 if moved is not None:
                     operation, head = "update", MOVED
-        sequence = position(source, plan.rule)
+        try:
+            sequence = plan.rule(source) or position(source, plan.rule)
+        except (ValueError, TypeError):
+            sequence = position(source, plan.rule)  # says what is wrong
         full_row = False
         if operation == "read" or source.snapshot not in STREAMING:
             operation, full_row = self._snapshot(operation, source, sequence)
@@ -403,7 +406,7 @@ def _transaction_id(told: Any, source: Any) -> str | None:
 
 def _carried(head: bytes, tail: bytes) -> bytes:
     """The fields of the envelope that a Debezium target carries on, as they were sent."""
-    extra = b"".join((head, tail, b"}}"))
+    extra = b"%b%b}}" % (head, tail)
     if not extra.isascii():
         extra.decode()  # bytes that are no UTF-8 must not reach the lake
     return extra

@@ -152,15 +152,18 @@ class DebeziumEncoder:
         old_row = new_row = None
         old = new = _NULL
         try:
-            if before is not None:
-                old_row = table.before(before)
-                old = to_json(old_row)
-            if after is not None:
+            if before is None:
                 new_row = table.after(after)
                 new = to_json(new_row)
+            elif after is None:
+                old_row = table.before(before)
+                old = to_json(old_row)
+            else:
+                old_row, new_row = table.both(before, after)
+                old, new = to_json(old_row), to_json(new_row)
         except (ValueError, ArithmeticError, RecursionError, Refusal) as error:
             raise table.explain((after, before), error) from None
-        value = b"".join((b'{"before":', old, b',"after":', new, b",", fields, b"}"))
+        value = b'{"before":%b,"after":%b,%b}' % (old, new, fields)
         if self.settings.schemas:
             value = self._wrapped(table, value, after, fields)
         key = None

@@ -49,6 +49,7 @@ class TablePlan:
         names = schema.names
         self.after = _row_maker(names, self.writings, self.stand_ins)
         self.before = _row_maker(names, self.writings, [UNSET] * len(names))
+        self.both = _rows_maker(names, self.writings, self.stand_ins)
         absent = [f"i.f{i} is U" for i, stand in enumerate(self.stand_ins) if stand is UNSET]
         self.lacks = _compiled(f"lambda i: {' or '.join(absent) or 'False'}", {})
         self.key_of_row: Callable[[Any], Any] | None = None
@@ -180,22 +181,57 @@ def _row_maker(
     names: tuple[str, ...], writings: list[Writing], absent: list[Any]
 ) -> Callable[[Any], Any]:
     """The function from an image to what is written of it."""
-    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken}
-    loads, values = [], []
-    for i, (writing, stand_in) in enumerate(zip(writings, absent, strict=True)):
-        loads.append(f"    v{i} = i.f{i}\n")
-        scope[f"a{i}"], scope[f"c{i}"] = stand_in, writing.convert
+    loads = [f"    v{i} = i.f{i}\n" for i in range(len(names))]
+    values = [_expression(f"v{n}", n, writing, absent[n]) for n, writing in enumerate(writings)]
+    source = f"def make(i):\n{''.join(loads)}    return Row({', '.join(values)})\n"
+    return _compiled(source, _scope(names, writings, absent))
+
+
+def _rows_maker(
+    names: tuple[str, ...], writings: list[Writing], absent: list[Any]
+) -> Callable[[Any, Any], Any]:
+    """The function from both images of an update to what is written of them.
+
+    Most columns are the same before and after, and those are converted once.
+    """
+    lines, before, after = [], [], []
+    for n, writing in enumerate(writings):
+        lines += [f"a{n} = a.f{n}", f"b{n} = b.f{n}"]
+        new = _expression(f"a{n}", n, writing, absent[n])
+        old = _expression(f"b{n}", n, writing, UNSET)
         if writing.convert is None:
-            # Nearly every text differs from the placeholder in its length, so this is cheap.
-            scope[f"m{i}"] = writing.mark
-            value = f"v{i} if v{i} != m{i} else taken(v{i})"
-            values.append(value if stand_in is UNSET else f"(a{i} if v{i} is U else {value})")
-            continue
-        value = f"c{i}(v{i})"
-        if writing.integer:
-            value = f"int(v{i}) if v{i}.isdecimal() else {value}"
-        values.append(f"(v{i} if v{i} is None else a{i} if v{i} is U else {value})")
-    return _compiled(f"def make(i):\n{''.join(loads)}    return Row({', '.join(values)})\n", scope)
+            after.append(new)
+        else:
+            lines.append(f"x{n} = {new}")
+            after.append(f"x{n}")
+            old = f"x{n} if b{n} == a{n} and a{n} is not U else {old}"
+        before.append(old)
+    body = "".join(f"    {line}\n" for line in lines)
+    source = (
+        f"def make(b, a):\n{body}    return Row({', '.join(before)}), Row({', '.join(after)})\n"
+    )
+    return _compiled(source, _scope(names, writings, absent))
+
+
+def _scope(names: tuple[str, ...], writings: list[Writing], absent: list[Any]) -> dict[str, Any]:
+    """What generated bodies call: converters, placeholders, and what stands for absent values."""
+    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken}
+    for n, (writing, stand_in) in enumerate(zip(writings, absent, strict=True)):
+        scope[f"s{n}"], scope[f"c{n}"], scope[f"m{n}"] = stand_in, writing.convert, writing.mark
+    return scope
+
+
+def _expression(v: str, n: int, writing: Writing, stand_in: Any) -> str:
+    """What is written of column `n` from the variable `v`."""
+    if writing.convert is None:
+        # Nearly every text differs from the placeholder in its length, so this is cheap.
+        value = f"({v} if {v} != m{n} else taken({v}))"
+        return value if stand_in is UNSET else f"(s{n} if {v} is U else {value})"
+    value = f"c{n}({v})"
+    if writing.integer:
+        value = f"int({v}) if {v}.isdecimal() else {value}"
+    absent = "U" if stand_in is UNSET else f"s{n}"
+    return f"({v} if {v} is None else {absent} if {v} is U else {value})"
 
 
 def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:

@@ -15,7 +15,6 @@ from msgspec import Meta
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
-
 Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=-(2**63) // 1000 + 1, le=2**63 // 1000 - 1)]
 """Counts of time that fit the lake, which keeps microseconds in 64 bits."""
