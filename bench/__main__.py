@@ -20,7 +20,7 @@ from rich.table import Table
 from bench.topics import WRITERS, Topic, write_topics
 
 ROOT = Path(__file__).parent.parent
-console = Console(width=120)
+console = Console(width=150)
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 

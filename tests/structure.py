@@ -35,9 +35,20 @@ ICEBERG_WORDS = re.compile(
 REGISTRY_HOST = re.compile(
     r"\b(pypi|pythonhosted|maven|npmjs|crates|debian|golang)\.(org|io|com)\b|\brepo1?\.maven\b"
 )
+LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 MACHINE_PATH = re.compile(r"(?<![\w.$})-])/(work|root|home|Users)/[\w.]|\.\./shared\b")
 NOT_PRODUCT = {
-    *(".git", ".venv", ".waybill", "jars", "dist", "build", "node_modules", "__pycache__"),
+    *(
+        ".git",
+        ".venv",
+        ".waybill",
+        ".bench",
+        "jars",
+        "dist",
+        "build",
+        "node_modules",
+        "__pycache__",
+    ),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".idea", ".vscode"),
 }
 
@@ -303,6 +314,19 @@ def text(root: Path) -> list[str]:
     return found
 
 
+def links(root: Path) -> list[str]:
+    """Every link of a page to another file leads to one."""
+    found = []
+    for path in sorted(_files(root)):
+        if path.suffix != ".md":
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for target in LINK.findall(line):
+                if not (path.parent / target).exists():
+                    found.append(f"{path.relative_to(root)}:{number} links to {target!r}")
+    return found
+
+
 def _files(folder: Path) -> Iterator[Path]:
     for entry in folder.iterdir():
         if entry.name in NOT_PRODUCT or entry.is_symlink():
@@ -320,4 +344,5 @@ RULES: tuple[Callable[[Path], list[str]], ...] = (
     light,
     sizes_and_names,
     text,
+    links,
 )

@@ -220,6 +220,7 @@ VIOLATIONS = [
     (structure.sizes_and_names, f"{LIBRARY}/utils.py", "x = 1"),
     (structure.sizes_and_names, f"{LIBRARY}/merge/table_utils.py", "x = 1"),
     (structure.text, "README.md", "see https://" + "pypi" + ".org/simple"),
+    (structure.links, "docs/a.md", "see [the order](order.md) and [here](https://example.com/x)"),
     (structure.text, "docs/a.md", "cd " + "/wo" + "rk/main"),
     (structure.text, "dags/shop.py", "PATH = '" + "/ro" + "ot/.cache'"),
     (structure.text, "tests/a.py", "PATH = '" + ".." + "/shared/captures'"),
