@@ -20,14 +20,8 @@ from msgspec import Raw
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
-from waybill.envelopes.oms.tables import (
-    DERIVED,
-    ROWS,
-    OmsTable,
-    Shape,
-    database_of,
-    seconds,
-)
+from waybill.envelopes.oms.rows import ROWS, seconds
+from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
 from waybill.envelopes.protocol import Envelope, Settings
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped

@@ -9,24 +9,16 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import function
-from waybill.envelopes.notation.values import is_integer_text, quotes_of
 from waybill.envelopes.oms.columns import WIRE_TYPES, Notation, notation_of, read_one
+from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.errors import Refusal
-from waybill.records import Change, Column, intern_schema
-from waybill.types import NUMBER
+from waybill.records import Column, intern_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from waybill.records import Message, TableSchema
+    from waybill.records import Change, Message, TableSchema
     from waybill.types import LogicalType
-
-ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "ROW": "read"}
-"""Record types that carry a row, and their operations; ROW is a row of a full synchronization."""
-
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""The first second of year 1 and the last of year 9999."""
-_LONGEST = 12
 
 OCEANBASE = frozenset({"OCEANBASE", "OB_MYSQL", "OB_ORACLE"})
 """Values of `dbType` whose `db` is `tenant.database`."""
@@ -38,8 +30,6 @@ but for `storeDataSequence`, which is the sequence."""
 _IMAGES = ("prevStruct", "postStruct")
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 """What a name in a typed decoder cannot hold."""
-_json = msgspec.json.Encoder().encode
-_plain = notation_of(NUMBER).read
 
 
 class Shape(NamedTuple):
@@ -98,23 +88,21 @@ class OmsTable:
             forbid_unknown_fields=True,
             gc=False,
         )
-        self.build, self.build_pair = _builders(self.notations, self.schema.Image)
-        self.count = _counter(self.notations)
-        # Many messages share a second.
-        self.timestamp: str | None = None
-        self.time: int | None = None
         fields = set(shape.fields)
         self.fast = {"allMetaData", "recordType"} <= fields <= {
             "allMetaData",
             "recordType",
             *_IMAGES,
         } and _UNSAFE.search("".join(shape.meta)) is None
-        self.carries_db = database_of(shape.db, shape.db_type) != shape.db
         if self.fast:
-            self.decode = self._typed_decoder(shape, wire)
+            self.read = self._reader(shape, wire)
 
-    def _typed_decoder(self, shape: Shape, wire: Any) -> Callable[[bytes], Any]:
-        """A decoder of whole messages; the shape's fields are required, no other is allowed."""
+    def _reader(self, shape: Shape, wire: Any) -> Callable[[Message, bytes], list[Change] | None]:
+        """A function that reads messages of this shape; None for one that needs a closer look.
+
+        The shape's fields are required and no other is allowed. It raises one of `JSON_ERRORS`
+        for another shape, and a Refusal for a bad value.
+        """
         exact: dict[str, str | None] = {
             "record_primary_key": shape.primary_key,
             "dbType": shape.db_type,
@@ -138,92 +126,32 @@ class OmsTable:
         )
         parts = {
             "allMetaData": meta,
-            "recordType": Literal["INSERT", "UPDATE", "DELETE", "ROW"],
+            "recordType": Literal[tuple(ROWS)],
             "prevStruct": wire | None,
             "postStruct": wire | None,
         }
-        made = msgspec.defstruct(
+        record = msgspec.defstruct(
             "Record",
             [(name, parts[name]) for name in shape.fields],
             namespace={n: None for n in _IMAGES if n not in shape.fields},
             forbid_unknown_fields=True,
             gc=False,
         )
-        unused = [n for n in (*DERIVED, "storeDataSequence") if n in shape.meta]
-        if not self.carries_db and "db" in shape.meta:
-            unused.append("db")
-        # Names and the record type; those of the images come with them.
-        self.strings = len(shape.fields) + len(shape.meta) + 1
-        lines = [f"if meta.{name}.__class__ is str: n += 1" for name in attributes.values()]
-        self.count_meta = function("count(meta)", ["n = 0", *lines, "return n"], {})
-        self.strip = function(
-            "strip(meta)", [f"meta.{attributes[name]} = UNSET" for name in unused], {}
+        carried = {
+            attribute: name
+            for name, attribute in attributes.items()
+            if name not in DERIVED
+            and name != "storeDataSequence"
+            and (name != "db" or database_of(shape.db, shape.db_type) != shape.db)
+        }
+        extra = msgspec.defstruct("Carried", [(a, Any) for a in carried], rename=carried, gc=False)
+        return row_reader(
+            self.schema,
+            self.notations,
+            msgspec.json.Decoder(record).decode,
+            extra,
+            _quote_counter(shape, list(attributes.values()), self.notations),
         )
-        return msgspec.json.Decoder(made).decode
-
-    def read(self, message: Message, value: bytes) -> list[Change] | None:
-        """The change of a message of this table; None if it needs a closer look.
-
-        Raises:
-            Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
-        """
-        record = self.decode(value)
-        if not self._understood(record, value):
-            return None
-        operation = ROWS[record.recordType]
-        before, after = record.prevStruct, record.postStruct
-        if operation == "delete":
-            if before is None or after is not None:
-                return None
-        elif after is None or (before is not None and operation != "update"):
-            return None
-        if before is None:
-            after = self.build(after)
-        elif after is None:
-            before = self.build(before)
-        else:
-            before, after = self.build_pair(before, after)
-        meta = record.allMetaData
-        sequence = meta.storeDataSequence
-        timestamp = meta.timestamp
-        if timestamp != self.timestamp:
-            self.time = seconds(timestamp)
-            self.timestamp = timestamp
-        self.strip(meta)
-        return [
-            Change(
-                operation,
-                self.schema,
-                message,
-                0,
-                before,
-                after,
-                None if sequence is None else (sequence,),
-                1,
-                operation == "read" and sequence is None,
-                None,
-                None,
-                self.time,
-                None,
-                None,
-                b'{"oms":%b}' % _json(meta),
-            )
-        ]
-
-    def _understood(self, record: Any, value: bytes) -> bool:
-        """Whether a message says nothing but what was decoded: no name stands twice in it.
-
-        Encoding it gives the same bytes again, or at least, where a producer writes JSON in other
-        ways, as many quotes: every name and every string has two.
-        """
-        if _json(record) == value:
-            return True
-        strings: int = self.strings + self.count_meta(record.allMetaData)
-        if record.prevStruct is not None:
-            strings += self.count(record.prevStruct)
-        if record.postStruct is not None:
-            strings += self.count(record.postStruct)
-        return 2 * strings == quotes_of(value)
 
     def image(self, row: Mapping[str, Raw]) -> Any:
         """The image of a row on the slow way; columns that are not there are absent.
@@ -243,67 +171,18 @@ class OmsTable:
         return self.schema.Image(*values)
 
 
-def seconds(timestamp: str | None) -> int | None:
-    """Microseconds since 1970 of `timestamp`, which is whole seconds in a string.
-
-    Raises:
-        Refusal: it is none, or not a time that a timestamp can hold.
-    """
-    if timestamp is None or timestamp == "":
-        return None
-    if len(timestamp) > _LONGEST or is_integer_text(timestamp) is None:
-        raise Refusal("shape", f"timestamp is {timestamp[:40]!r} and not seconds since 1970")
-    number = int(timestamp)
-    if not FIRST_SECOND <= number <= LAST_SECOND:
-        sentence = "timestamp is not in the years 1 to 9999; it must be in seconds"
-        raise Refusal("shape", sentence)
-    return number * 1_000_000
-
-
-def _builders(
-    notations: list[Notation], image: type[Any]
-) -> tuple[Callable[[Any], Any], Callable[[Any, Any], tuple[Any, Any]]]:
-    """Functions from one decoded row to its image, and from the two rows of an update to theirs.
-
-    The second spares the columns that the update did not change.
-    """
-    names: dict[str, Any] = {"Image": image}
-    one: list[str] = []
-    two: list[str] = []
-    for i, notation in enumerate(notations):
-        if notation.read is not None:
-            names[f"c{i}"] = notation.read
-        taken = _taken(i, notation)
-        one += [f"v = row.f{i}", *taken, f"a{i} = v"]
-        two += [f"v = after.f{i}", f"w = before.f{i}", "same = v == w", *taken, f"a{i} = v"]
-        two += ["if not same:", "    v = w", *(f"    {line}" for line in taken), f"b{i} = v"]
-    after = ", ".join(f"a{i}" for i in range(len(notations)))
-    before = after.replace("a", "b")
-    return (
-        function("build(row)", [*one, f"return Image({after})"], names),
-        function(
-            "build_pair(before, after)",
-            [*two, f"return Image({before}), Image({after})"],
-            names,
-        ),
-    )
-
-
-def _taken(i: int, notation: Notation) -> list[str]:
-    """Statements that turn what was decoded, `v`, into its canonical text."""
-    if notation.wire == "integer":
-        return ["if v is not None: v = str(v)"]
-    if notation.wire != "number":
-        return [] if notation.read is None else [f"if v is not None: v = c{i}(v)"]
-    # The digits of whole numbers are their text; what else there is needs a look.
-    test = "if not v.isdecimal(): " if notation.read is _plain else ""
-    return ['v = str(v, "ascii")', f"{test}v = c{i}(v)"]
-
-
-def _counter(notations: list[Notation]) -> Callable[[Any], int]:
-    """A function that tells how many names and strings a decoded row holds."""
-    lines = [f"n = {len(notations)}"]
-    for i, notation in enumerate(notations):
-        if notation.wire in ("text", "boolean"):
-            lines.append(f"if row.f{i}.__class__ is str: n += 1")
-    return function("count(row)", [*lines, "return n"], {})
+def _quote_counter(
+    shape: Shape, attributes: list[str], notations: list[Notation]
+) -> Callable[[Any], int]:
+    """A function that tells how many quotes a message needs for what was decoded of it."""
+    # Names and the record type; those of the images come with them.
+    lines = [f"n = {len(shape.fields) + len(shape.meta) + 1}", "meta = record.allMetaData"]
+    lines += [f"if meta.{name}.__class__ is str: n += 1" for name in attributes]
+    for name in _IMAGES:
+        lines += [f"row = record.{name}", "if row is not None:", f"    n += {len(notations)}"]
+        lines += [
+            f"    if row.f{i}.__class__ is str: n += 1"
+            for i, notation in enumerate(notations)
+            if notation.wire in ("text", "boolean")
+        ]
+    return function("quotes(record)", [*lines, "return 2 * n"], {})
