@@ -157,9 +157,23 @@ def _with_digits(column: Column) -> LogicalType:
     """A column's type; a time's with the digits of its second, which some envelopes count in."""
     known = column.type
     if known.kind in ("time", "timestamp", "timestamptz") and known.precision is None:
-        found = re.search(r"\((\d)\)", column.source_type or "")
-        return LogicalType(known.kind, int(found[1])) if found else known
+        source = column.source_type or ""
+        found = re.search(r"\((\d)\)", source)
+        digits = int(found[1]) if found else _UNITS.get(source)
+        return known if digits is None else LogicalType(known.kind, digits)
     return known
+
+
+_UNITS = {
+    f"{package}.{prefix}{kind}": digits
+    for package, units in (
+        ("io.debezium.time", {"": 3, "Micro": 6, "Nano": 9}),
+        ("org.apache.kafka.connect.data", {"": 3}),
+    )
+    for prefix, digits in units.items()
+    for kind in ("Time", "Timestamp")
+}
+"""Digits of the second in a count of a Connect type; messages without schema do not say it."""
 
 
 def reread(

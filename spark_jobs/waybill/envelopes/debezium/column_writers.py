@@ -42,7 +42,7 @@ from waybill.envelopes.debezium.json_values import (
 from waybill.envelopes.notation.values import (
     base64_bytes,
 )
-from waybill.types import INTEGER_RANGE, LogicalType
+from waybill.types import INTEGER_RANGE, STRING, LogicalType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,11 +108,13 @@ class Writings:
         if name in (ENUM, ENUM_SET):
             parameters = {"parameters": {"allowed": allowed[:-1]}} if allowed else {}
             return Writing(_named("string", name, **parameters), textual=True)
-        if name in _AS_IT_CAME:
-            return _AS_IT_CAME[name]
-        if self.settings.temporal == "adaptive" and name in _TIMES:
-            return _TIMES[name]
-        return None
+        found = _AS_IT_CAME.get(name)
+        if found is None and self.settings.temporal == "adaptive":
+            found = _TIMES.get(name)
+        if found is None or (found.convert and column.type == STRING and not self.settings.schemas):
+            # A column declared a string is one: without schema nothing would say what a count is.
+            return None
+        return found
 
     # By the logical type
 
