@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Queries over a few rows take half the time if Java code is not made and compiled for each first.
+
+The end-to-end tests run with what users have.
+"""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session; a test that needs other settings makes `spark.newSession()`."""
@@ -26,7 +36,15 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     # Short runs spend more on Java's second compiler than they gain from it.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    session = start_session(None, "tests")
+    settings = Migration.model_validate(
+        {
+            "name": "tests",
+            "source": {"files": {"path": "nowhere"}, "envelope": "canal"},
+            "lake": {"warehouse": "nowhere"},
+            "spark": INTERPRETED,
+        }
+    )
+    session = start_session(settings, "tests")
     yield session
     session.stop()
 

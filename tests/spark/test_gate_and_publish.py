@@ -341,3 +341,21 @@ def test_what_a_batch_left_behind_goes_with_the_next(spark, begin, tmp_path):
     assert waybill.stage("merge").rows_in == 7
     assert waybill.stage("publish").rows_out == 14
     assert waybill.stage("validate").details["outcome"] == "passed"
+
+
+def test_a_batch_without_messages_is_on_record_and_puts_no_file(spark, migration, tmp_path):
+    """Also the first one; the next batch with messages is sent whole."""
+    publish = [{"envelope": n, "files": {"path": str(tmp_path / "out" / n)}} for n in TARGETS]
+    spec = migration(publish=publish)
+    nothing = {name: {"messages": 0, "parts": 0, "bytes": 0, "manifest": None} for name in TARGETS}
+    (tmp_path / "in/0.jsonl").write_bytes(b"")
+    assert run_migration(spec, batch="b1", spark=spark).stage("publish").details == nothing
+    (tmp_path / "in/1.jsonl").write_bytes(canal(1) + b"\n")
+    assert run_migration(spec, batch="b2", spark=spark).stage("publish").rows_out == 2
+    before = files_below(tmp_path / "out")
+    assert run_migration(spec, batch="b3", spark=spark).stage("publish").details == nothing
+    assert files_below(tmp_path / "out") == before
+    assert {name.split("/")[1] for name in before} == {"b2"}
+    lake = Lake.open(spark, spec)
+    recorded = [(c.batch, c.report["rows_out"]) for c in lake.commits(lake.log("published"))]
+    assert recorded == [("b3", 0), ("b2", 2), ("b1", 0)]

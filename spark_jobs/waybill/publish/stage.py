@@ -26,7 +26,8 @@ STAGE = "publish"
 def run_publish(spec: Migration, context: StageContext) -> StageReport:
     """Send the batch to every target and record it.
 
-    A batch that was published before is not sent again. A killed run is taken up by the next one:
+    A batch without messages puts no file anywhere; it is recorded like any other. A batch that was
+    published before is not sent again. A killed run is taken up by the next one:
     files that are there already with the right content stay, and nothing is sent twice.
 
     Raises:
@@ -56,7 +57,11 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     # The cursor stays where it is if the gate let through a batch that brought no messages.
     report.cursor = {"outbox": after if upto is None else upto, "runs": judged.snapshot}
     rows: list[tuple[object, ...]] = []
-    if upto is not None:
+    if upto is None:
+        # Nothing has ever come. The batch is on record all the same: every target, no messages.
+        for target in spec.publish:
+            _account(Published([], None), target, report)
+    else:
         messages = lake.increment(outbox, after, upto).where(F.col("outcome") == "ok")
         for target in spec.publish:
             own = messages.where(F.col("target") == target.label)
