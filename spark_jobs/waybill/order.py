@@ -78,7 +78,13 @@ def _read_number(text: str, at: int) -> tuple[int, int]:
 
 def read_order_key(key: str) -> tuple[tuple[int, ...] | None, int, bool]:
     """Sequence, rank and full-row flag of what `order_key` wrote."""
-    kind, parts, rank, _position = key.split("/")
+    return _read_head(key[: key.rindex("/")])
+
+
+@lru_cache(maxsize=4096)
+def _read_head(head: str) -> tuple[tuple[int, ...] | None, int, bool]:
+    """What stands before the position, which is the same for all changes without a sequence."""
+    kind, parts, rank = head.split("/")
     sequence = tuple(_read_number(part, 0)[0] for part in parts.split(":")) if parts else None
     return sequence, _read_number(rank, 0)[0], kind == FULL_ROW
 

@@ -8,7 +8,9 @@ out. Encoding it as JSON gives the text image that the lake stores, and UNSET co
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -125,6 +127,15 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False):
         if missing:
             raise Refusal("key", f"key column {missing[0]!r} is not among the row's columns")
         return tuple(f"f{self.index[name]}" for name in self.key or ())
+
+    @cached_property
+    def key_values(self) -> Callable[[Any], tuple[Text, ...]]:
+        """A function from an image to the values of its key columns, in key order."""
+        fields = self.key_fields
+        if len(fields) == 1:
+            one = attrgetter(fields[0])
+            return lambda image: (one(image),)
+        return attrgetter(*fields)
 
     @cached_property
     def qualified_name(self) -> str:
@@ -287,9 +298,13 @@ class Change(msgspec.Struct, gc=False):
         """Key image before the change if the change gave the row another key, else None."""
         if self.moved_from is not None:
             return self.moved_from
-        if self.after is None or self.before is None or not self.schema.key:
+        before, after, schema = self.before, self.after, self.schema
+        if after is None or before is None or not schema.key:
             return None
-        old = key_of(self.schema, self.before, partial=True)
+        values = schema.key_values
+        if values(before) == values(after):
+            return None
+        old = key_of(schema, before, partial=True)
         return None if old is None or old == self.key_image() else old
 
 
@@ -301,7 +316,7 @@ def key_of(schema: TableSchema, image: Any, partial: bool = False) -> Any:
     """
     if image is None or not schema.key:
         return None
-    values = [getattr(image, field) for field in schema.key_fields]
+    values = schema.key_values(image)
     if UNSET in values:
         if partial:
             return None

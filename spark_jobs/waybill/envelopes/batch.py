@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ import pyarrow as pa
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX
+from waybill.order import read_order_key
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
 
 if TYPE_CHECKING:
@@ -121,15 +122,15 @@ class ChangeBatches:
 
     def rows(self, changes: Iterator[Change] | list[Change]) -> pa.RecordBatch:
         """One record batch of `changes`; a schema that is new here brings a row of its own."""
-        columns: list[list[Any]] = [[] for _ in CHANGES.names]
-        add = [column.append for column in columns]
+        rows: list[tuple[Any, ...]] = []
+        told, row = self._told, self._row
         for change in changes:
             schema = change.schema
-            if schema not in self._told:
-                self._told.add(schema)
-                _append(add, self._schema_row(change))
-            _append(add, self._row(change))
-        return _record_batch(columns, CHANGES)
+            if schema not in told:
+                told.add(schema)
+                rows.append(self._schema_row(change))
+            rows.append(row(change))
+        return _record_batch(rows, CHANGES)
 
     def _row(self, change: Change) -> tuple[Any, ...]:
         message, schema = change.message, change.schema
@@ -212,14 +213,12 @@ class MessageBatches:
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`."""
         for batch in batches:
-            columns: list[list[Any]] = [[] for _ in OUTBOX.names]
-            add = [column.append for column in columns]
+            rows: list[tuple[Any, ...]] = []
             for change in changes_of(batch, self.schemas):
-                for row in self._rows(change):
-                    _append(add, row)
-            yield _record_batch(columns, OUTBOX)
+                rows += self._rows(change)
+            yield _record_batch(rows, OUTBOX)
 
-    def _rows(self, change: Change) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, change: Change) -> list[tuple[Any, ...]]:
         losses: list[str] = []
         outcome, kind, reason = "ok", None, None
         written: list[Encoded] = []
@@ -233,8 +232,9 @@ class MessageBatches:
             if not written:
                 outcome = "skipped"
         message = change.message
-        for i, out in enumerate(written or [Encoded(None, None)]):
-            yield (
+        timestamp = message.timestamp
+        return [
+            (
                 self.target,
                 message.topic,
                 message.partition,
@@ -244,7 +244,7 @@ class MessageBatches:
                 self.batch_id,
                 change.schema.qualified_name,
                 change.order_key,
-                None if message.timestamp is None else message.timestamp * 1000,
+                None if timestamp is None else timestamp * 1000,
                 out.key,
                 out.value,
                 None if out.headers is None else [{"key": k, "value": v} for k, v in out.headers],
@@ -253,6 +253,11 @@ class MessageBatches:
                 kind,
                 reason,
             )
+            for i, out in enumerate(written or _NO_MESSAGE)
+        ]
+
+
+_NO_MESSAGE = [Encoded(None, None)]
 
 
 def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterator[Change]:
@@ -283,29 +288,29 @@ def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterat
         ) = row
         schema = NO_TABLE if schema_id is None else schemas[schema_id]
         decode = schema.image_decoder.decode
-        change = Change(
-            operation=operation,
-            schema=schema,
-            message=Message(
-                topic,
-                partition,
-                offset,
-                None if timestamp is None else timestamp // 1000,
-                None,
-                None,
-            ),
-            index=index,
-            before=None if before is None else decode(before),
-            after=None if after is None else decode(after),
-            source_time=source_time,
-            transaction=transaction,
-            ddl_text=ddl_text,
-            extra=None if extra is None else extra.encode(),
-        )
-        change.read_order(order)
+        moved_from = None
         if old_key is not None:
-            change.moved_from = msgspec.json.decode(old_key, type=schema.Key)
-        yield change
+            moved_from = msgspec.json.decode(old_key, type=schema.Key)
+        sequence, rank, full_row = read_order_key(order)
+        if timestamp is not None:
+            timestamp //= 1000
+        yield Change(
+            operation,
+            schema,
+            Message(topic, partition, offset, timestamp, None, None),
+            index,
+            None if before is None else decode(before),
+            None if after is None else decode(after),
+            sequence,
+            rank,
+            full_row,
+            None,
+            moved_from,
+            source_time,
+            transaction,
+            ddl_text,
+            None if extra is None else extra.encode(),
+        )
 
 
 _READ = (
@@ -326,12 +331,8 @@ _READ = (
 """The columns of `changes` that an encoder needs, in the order `changes_of` unpacks them."""
 
 
-def _append(add: list[Any], row: tuple[Any, ...]) -> None:
-    for append, value in zip(add, row, strict=True):
-        append(value)
-
-
-def _record_batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = []
     for values, field in zip(columns, schema, strict=True):
         if pa.types.is_string(field.type):
@@ -342,7 +343,7 @@ def _record_batch(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _text_array(values: list[Any]) -> pa.Array[Any]:
+def _text_array(values: Sequence[Any]) -> pa.Array[Any]:
     try:
         return pa.array(values, pa.binary()).view(pa.string())
     except (pa.ArrowTypeError, pa.ArrowInvalid):
