@@ -1,0 +1,149 @@
+"""The functions that write the rows of one OMS table, generated from its columns.
+
+They run once for every message, so everything that the columns decide is decided before, and
+nothing is called that can stand in the function itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.generated import function
+from waybill.envelopes.notation.values import is_plain_number
+from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
+from waybill.types import LogicalType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import TableSchema
+
+SEPARATOR = "\u0001"
+"""Stands between the names (and the values) of a key of several columns."""
+
+_MAX_SMALL = 1_000
+_SMALL = frozenset({"int8", "uint8", "boolean"})
+"""Types with so few values that what is written for them is kept."""
+_write_timestamp = notation_of(LogicalType("timestamp")).write
+
+
+class Writers(NamedTuple):
+    """What writes the rows of a table.
+
+    Attributes:
+        one: from an image to a struct whose JSON is the row, the values of its key, and the
+            key as `record_primary_value` shows it (None for a table without key).
+        two: the same of both images of an update, the row before at the end; a value that is the
+            same in both is converted once.
+    """
+
+    one: Callable[[Any], tuple[Any, tuple[Any, ...], str | None]]
+    two: Callable[[Any, Any], tuple[Any, tuple[Any, ...], str | None, Any]]
+
+
+def writers(schema: TableSchema) -> Writers:
+    """The writers of a table.
+
+    They raise a Refusal of kind `encoding` for a value that has no notation in OMS.
+    """
+    kinds = [column.type for column in schema.columns]
+    notations = [notation_of(kind) for kind in kinds]
+    size = len(notations)
+    row = msgspec.defstruct(
+        "Row",
+        [(f"f{i}", Any, UNSET) for i in range(size)],
+        rename={f"f{i}": name for i, name in enumerate(schema.names)},
+        gc=False,
+    )
+    names: dict[str, Any] = {
+        "Row": row,
+        "Raw": Raw,
+        "plain": is_plain_number,
+        "parse": datetime.fromisoformat,
+        "iso": frozenset({"--T::", "--T::."}),
+        "join": SEPARATOR.join,
+        "digit": {"true": "1", "false": "0"},
+    }
+    for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
+        write = notation.write
+        names[f"c{i}"] = _Small(write) if write and kind.kind in _SMALL else write
+    columns = [schema.index[name] for name in schema.key or ()]
+    key = "".join(f"k{i}, " for i in columns)
+    shown = [f"s{i}" for i in columns]
+    value = "None"
+    if columns:
+        value = shown[0] if len(columns) == 1 else f"join(({', '.join(shown)}))"
+    after = ", ".join(f"a{i}" for i in range(size))
+    before = after.replace("a", "b")
+    one: list[str] = []
+    two: list[str] = []
+    for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
+        taken = [f"a{i} = after.f{i}"]
+        if i in columns:
+            taken += [f"k{i} = a{i}", f's{i} = k{i} or ""', *_shown(i, notation)]
+        written = _written(f"a{i}", i, kind, notation)
+        one += [*taken, *written]
+        two += [*taken, f"b{i} = before.f{i}"]
+        if written:
+            two += [f"if a{i} == b{i}:", *_indented(written), f"    b{i} = a{i}", "else:"]
+            two += _indented([*written, *_written(f"b{i}", i, kind, notation)])
+    result = f"Row({after}), ({key}), {value}"
+    return Writers(
+        function("one(after)", [*one, f"return {result}"], names),
+        function("two(before, after)", [*two, f"return {result}, Row({before})"], names),
+    )
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]:
+    """Statements that turn a canonical text into what is to stand in the JSON."""
+    given = f"if {v} is not None and {v} is not UNSET:"
+    if notation.write is None:
+        return []
+    if kind.kind in _SMALL:
+        return [f"{given} {v} = c{i}[{v}]"]
+    if notation.write is write_number:
+        test = f"plain({v}) is not None"
+        if kind.is_integer:
+            # Most are whole numbers, which need no pattern to be known.
+            test = f'({v}.isdecimal() and {v}.isascii() and {v}[0] != "0") or {test}'
+        return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
+    if notation.write is _write_timestamp:
+        # As that function, without a call for what is a time.
+        wall = f"{v}[4:20:3] in iso and parse({v}).tzinfo is None and len({v}) <= 32"
+        return [
+            given,
+            "    try:",
+            f'        {v} = {v}.replace("T", " ") if {wall} else c{i}({v})',
+            f"    except ValueError: {v} = c{i}({v})",
+        ]
+    return [f"{given} {v} = c{i}({v})"]
+
+
+def _shown(i: int, notation: Notation) -> list[str]:
+    """Statements that turn a value of the key into what `record_primary_value` shows."""
+    if notation.write is write_boolean:
+        return [f"s{i} = digit.get(s{i}, s{i})"]
+    if notation.write is None or notation.write is write_number:
+        return []
+    return [f"s{i} = c{i}(s{i})"]
+
+
+class _Small(dict[str, Any]):
+    """What is written for the texts of a column that has few values."""
+
+    def __init__(self, write: Callable[[str], Any]) -> None:
+        self.write = write
+
+    def __missing__(self, text: str) -> Any:
+        written = self.write(text)
+        if len(self) < _MAX_SMALL:
+            self[text] = written
+        return written
