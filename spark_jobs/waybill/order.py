@@ -5,7 +5,8 @@ fields, strongest first, stand between slashes:
 
 1. `0` for a full row without a position of its own, `1` for a change;
 2. the sequence id, part by part, each an integer;
-3. the rank inside one sequence id: 0 before image, 1 after image;
+3. the rank inside one sequence id: 0 before image, 1 after image (always 1 without sequence id,
+   where nothing but the position decides);
 4. the position: partition, offset, index.
 
 An integer is written as the length of its length, its length and its digits, so that 999 sorts
@@ -56,7 +57,10 @@ def order_key(
         index: which change inside the message.
         full_row: a full row without a position of its own, older than every change.
     """
-    parts = ":".join([order_number(part) for part in sequence]) if sequence else ""
+    if sequence:
+        parts = ":".join([order_number(part) for part in sequence])
+    else:
+        parts, rank = "", AFTER
     kind = FULL_ROW if full_row else CHANGE
     return (
         f"{kind}/{parts}/{_cached(rank)}/"

@@ -39,7 +39,15 @@ def test_keys_compare_part_by_part(pair: tuple) -> None:
 @given(sequences, st.integers(0, 5))
 def test_a_key_reads_back(sequence: tuple[int, ...], rank: int) -> None:
     assert read_order_key(order_key(sequence, rank, 3, 10**12, 7)) == (sequence, rank, False)
-    assert read_order_key(order_key(None, rank, 0, 0, 0, full_row=True)) == (None, rank, True)
+    assert read_order_key(order_key(None, rank, 0, 0, 0, full_row=True)) == (None, 1, True)
+
+
+@given(*[st.tuples(*[st.integers(0, 10**6)] * 3)] * 2, *[st.integers(0, 5)] * 2)
+def test_without_a_sequence_the_position_decides(
+    one: tuple[int, int, int], other: tuple[int, int, int], rank: int, other_rank: int
+) -> None:
+    keys = order_key(None, rank, *one), order_key(None, other_rank, *other)
+    assert (keys[0].encode() < keys[1].encode()) == (one < other)
 
 
 def test_known_traps() -> None:
