@@ -71,6 +71,7 @@ class Refusal(WaybillError):
 
 REFUSAL_KINDS = {
     "json": "not one JSON value in UTF-8",
+    "binary": "bytes of a binary message that are cut off, left over or have a wrong checksum",
     "shape": "a required field is missing or has the wrong type",
     "operation": "an operation that the envelope does not have",
     "value": "a value that its column's type does not allow",
