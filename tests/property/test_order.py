@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.order import order_key, order_number, read_order_key, sequence_of
+from waybill.errors import Refusal
+from waybill.order import (
+    MAX_INDEX,
+    MAX_OFFSET,
+    order_key,
+    order_number,
+    position_number,
+    read_order_key,
+    sequence_of,
+)
 
 numbers = st.one_of(st.integers(), st.integers(10**17, 10**21), st.integers(-(10**40), 10**40))
 sequences = st.lists(numbers, min_size=1, max_size=3).map(tuple)
@@ -62,3 +72,20 @@ def test_known_traps() -> None:
     full = order_key(None, 1, 5, 10**9, 0, full_row=True)
     assert full < order_key((-5,), 0, 0, 0, 0), "full rows below every change"
     assert sequence_of(key(7)) == "117"
+
+
+positions = st.tuples(
+    st.integers(0, 9222), st.integers(0, MAX_OFFSET - 1), st.integers(0, MAX_INDEX - 1)
+)
+
+
+@given(positions, positions)
+def test_a_number_made_from_the_position_is_in_its_order(one: tuple, other: tuple) -> None:
+    numbers_made = position_number(*one), position_number(*other)
+    assert (numbers_made[0] < numbers_made[1]) == (one < other)
+    assert max(numbers_made) < 2**63
+
+
+def test_a_number_is_made_for_so_many_changes_of_a_message() -> None:
+    with pytest.raises(Refusal, match="not for more"):
+        position_number(0, 0, MAX_INDEX)

@@ -20,15 +20,13 @@ from waybill.envelopes.datahub.values import image_writer
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.protocol import Encoded, Envelope, Settings
 from waybill.errors import Refusal
-from waybill.order import AFTER
+from waybill.order import AFTER, position_number
 from waybill.records import ROW_OPERATIONS, Change, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.records import TableSchema
-
-MAX_INDEX, MAX_PARTITION = 100_000, 10_000
 
 _VERBS = (
     (re.compile(r"\s*create\s+(?:\w+\s+)*?index\b", re.IGNORECASE), "CINDEX"),
@@ -239,9 +237,8 @@ def _count(change: Change, table: _WrittenTable, full_row: bool, losses: list[st
 def _sequence_id(change: Change, losses: list[str]) -> str:
     """The source's own id where it is one number, else one made from the position.
 
-    The made one grows with the offset and the index inside a message, is another for each
-    partition (so that halves of two updates cannot be mistaken for one), and is the same when the
-    message is converted again. It fits 64 bits for offsets up to nine thousand million.
+    The made one is another for each partition, so that halves of two updates cannot be mistaken
+    for one.
     """
     sequence = change.sequence
     if sequence is not None:
@@ -249,10 +246,7 @@ def _sequence_id(change: Change, losses: list[str]) -> str:
             return str(sequence[0])
         losses.append("sequence_id")
     message = change.message
-    if change.index >= MAX_INDEX or message.partition >= MAX_PARTITION:
-        limits = f"{MAX_INDEX} rows of a message or {MAX_PARTITION} partitions"
-        raise Refusal("encoding", f"no sequence id can be made for more than {limits}")
-    return str((message.offset * MAX_INDEX + change.index) * MAX_PARTITION + message.partition)
+    return str(position_number(message.partition, message.offset, change.index))
 
 
 def _moved(change: Change) -> Any:

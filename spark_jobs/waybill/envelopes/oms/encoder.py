@@ -1,8 +1,8 @@
 """Writes messages of OMS Default: both images, numbers unquoted and exact, one row a message.
 
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
-`storeDataSequence` is the source's sequence if that is one number, else offset times a million
-plus the place in the message (none for a full row or a heartbeat); fields of `allMetaData` that
+`storeDataSequence` is the source's sequence if that is one number, else one
+made from the position (none for a full row or a heartbeat); fields of `allMetaData` that
 came from OMS are carried on, others are null.
 """
 
@@ -18,13 +18,11 @@ from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.errors import Refusal
+from waybill.order import position_number
 from waybill.types import NUMBER, STRING
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
-
-PLACES = 1_000_000
-"""How many changes of one message a generated sequence keeps apart."""
 
 _RECORD_TYPES = {
     "insert": "INSERT",
@@ -190,7 +188,7 @@ class _Table:
         losses: list[str],
     ) -> bytes:
         extra, carried = change.extra, _NOTHING
-        if extra is not None and b'"oms":' in extra:
+        if extra is not None and extra.find(b'"oms":') >= 0:
             carried = _decode_extra(extra).oms or _NOTHING
         time, sequence = change.source_time, change.sequence
         timestamp = None
@@ -205,7 +203,8 @@ class _Table:
         elif sequence is not None or kind not in _UNNUMBERED:
             if sequence is not None:
                 losses.append("sequence_id")
-            stated = change.message.offset * PLACES + change.index
+            place = change.message
+            stated = position_number(place.partition, place.offset, change.index)
         if stated is not UNSET and not -_INT64 <= stated < _INT64:
             stated = Raw(str(stated))
         if change.transaction is not None:
