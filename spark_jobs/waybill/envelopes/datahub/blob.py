@@ -16,7 +16,7 @@ from pydantic import field_validator
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
-from waybill.envelopes.datahub.values import image_writer
+from waybill.envelopes.datahub.written import image_writer
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.protocol import Encoded, Envelope, Settings
 from waybill.errors import Refusal

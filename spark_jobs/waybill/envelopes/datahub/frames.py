@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from waybill.envelopes.datahub.columns import SCOPE
 from waybill.envelopes.datahub.operations import (
+    MAX_ID_DIGITS,
     ROWS,
     extra_template,
     finish_row,
     wrong_images,
 )
 from waybill.envelopes.datahub.schemas import row_struct
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.instants import LAST_MS
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json
 from waybill.errors import Refusal
-from waybill.order import AFTER
 from waybill.records import Change
 
 if TYPE_CHECKING:
@@ -85,93 +87,100 @@ def payload_reader(
         ("before", row | UnsetType | None, UNSET),
         ("after", row | UnsetType | None, UNSET),
     ]
-    # A number that is no integer comes as the text it was.
-    decode = msgspec.json.Decoder(_strict("Payload", fields), float_hook=str).decode
-    extra_of = extra_template(members.system, members.checkpoint, about)
-    required, one_image, partial = 3 + members.ddl + len(times), reader.width + 1, members.partial
-    convert = reader.convert
+    names: dict[str, Any] = {
+        **SCOPE,
+        "decode": msgspec.json.Decoder(_strict("Payload", fields)).decode,
+        "into": msgspec.json.Encoder().encode_into,
+        # Encoding into the same buffer again spares much of the time.
+        "buffer": bytearray(),
+        "check_names": _name_checker(members, reader, 3 + members.ddl + len(times)),
+        "extra_of": extra_template(members.system, members.checkpoint, about),
+        "ROWS": ROWS,
+        "wrong_images": wrong_images,
+        "finish_row": finish_row,
+        "schema": schema,
+        "Image": schema.Image,
+        "Change": Change,
+        **{f"c{i}": column.helper for i, column in enumerate(reader.columns)},
+        **{f"t{i}": column.test for i, column in enumerate(reader.columns)},
+    }
+    number = "int(number)"
+    usual = f"number.isdecimal() and number.isascii() and len(number) <= {MAX_ID_DIGITS}"
+    if members.integer:
+        number, usual = "number", "number >= 0"
+    lines = [
+        "payload = decode(text)",
+        # What was decoded takes as many bytes as there are, so no name stood twice: JSON has no
+        # shorter form of it than the one that is written here.
+        "into(payload, buffer)",
+        "if len(buffer) != len(text): check_names(payload, text)",
+        "op = payload.op",
+        "before = payload.before",
+        "after = payload.after",
+        "operation, needs_before, needs_after = ROWS[op]",
+        "old = new = None",
+        *_image("old", "before", reader),
+        *_image("new", "after", reader),
+        "if needs_after is (new is None) or needs_before is (old is None):",
+        "    raise wrong_images(op, old, new)",
+        "times = payload.timestamp",
+        "event = times.eventTime",
+        "number = payload.sequenceId",
+        "rank, half = 1, None",
+        f"usual = {usual}",
+        'if usual and operation == "update":',
+        '    if new is None: rank, half = 0, "before"',
+        '    elif old is None and op == "UPDATE_AFTER": half = "after"',
+        f"change = Change(operation, schema, message, 0, old, new, ({number},) if usual else None,"
+        " rank, False, half, None, event * 1000 if event >= 0 else None, None, None,"
+        " extra_of(times))",
+        "return change if usual else finish_row(change, op, number)",
+    ]
+    return function("read(message, text)", lines, names)
 
-    def read(message: Message, text: bytes) -> Change:
-        payload = decode(text)
-        before, after, times = payload.before, payload.after, payload.timestamp
-        # Every name has a colon, and every other colon stands in a text or behind a second name.
-        names = required
-        old = new = None
-        if before:
-            names += one_image
-            old = convert(before.dataColumn)
-        elif before is None:
-            names += 1
-        if after:
-            names += one_image
-            new = convert(after.dataColumn)
-        elif after is None:
-            names += 1
-        colons = text.count(b":")
-        if colons != names or partial:
-            _check_names(text, colons, names, partial, reader, before, after)
-        op = payload.op
-        operation, needs_before, needs_after = ROWS[op]
-        if needs_after is (new is None) or needs_before is (old is None):
-            raise wrong_images(op, old, new)
-        event = times.eventTime
-        return finish_row(
-            Change(
-                operation,
-                schema,
-                message,
-                0,
-                old,
-                new,
-                None,
-                AFTER,
-                False,
-                None,
-                None,
-                event * 1000 if event >= 0 else None,
-                None,
-                None,
-                extra_of(times),
-            ),
-            op,
-            payload.sequenceId,
-        )
 
-    return read
+def _image(image: str, row: str, reader: ImageReader) -> list[str]:
+    """Statements that put the image of a decoded row into a local variable."""
+    lines = [f"if {row}:", f"    row = {row}.dataColumn"]
+    for i, column in enumerate(reader.columns):
+        lines.append(f"    v{i} = row.f{i}")
+        lines += ["    " + line.format(v=f"v{i}", c=f"c{i}", t=f"t{i}") for line in column.lines]
+    values = ", ".join(f"v{i}" for i in range(len(reader.columns)))
+    return [*lines, f"    {image} = Image({values})"]
 
 
 def _strict(name: str, fields: list[Any]) -> type[Any]:
     return msgspec.defstruct(name, fields, forbid_unknown_fields=True, gc=False)
 
 
-def _check_names(
-    text: bytes,
-    colons: int,
-    names: int,
-    partial: bool,
-    reader: ImageReader,
-    before: Any,
-    after: Any,
-) -> None:
-    """Refuse a name that stands twice; exact, and slow only where texts are unusual.
+def _name_checker(
+    members: Members, reader: ImageReader, required: int
+) -> Callable[[Any, bytes], None]:
+    """A function that refuses a payload with a name that stands twice, however it is written.
 
-    Raises:
-        Refusal: kind `json`.
+    It is exact, and slow only where texts are unusual.
     """
-    in_texts = 0
-    for row in (before, after):
-        if row:
-            image = row.dataColumn
-            in_texts += reader.colons(image) + reader.name_colons
-            if partial:
-                names -= msgspec.structs.astuple(image).count(UNSET)
-    # An escaped colon (u003a) is one in the text, but none in the message.
-    if colons == names + in_texts and b"\\u" not in text:
-        return
-    # A blank before a colon would hide a name from this count.
-    loose = b" :" in text or b"\t" in text or b"\n" in text or b"\r" in text
-    if loose or text.count(b'":') - text.count(b'\\":') != names:
-        check_json(text)
+
+    def check(payload: Any, text: bytes) -> None:
+        # Every name has a colon, and every other colon stands in a text or behind a second name.
+        names, in_texts = required, 0
+        for row in (payload.before, payload.after):
+            if row:
+                image = row.dataColumn
+                names += reader.width
+                in_texts += reader.colons(image) + reader.name_colons
+                if members.partial:
+                    names -= msgspec.structs.astuple(image).count(UNSET)
+            names += row is not UNSET
+        # An escaped colon (u003a) is one in the text, but none in the message.
+        if text.count(b":") == names + in_texts and b"\\u" not in text:
+            return
+        # A blank before a colon would hide a name from this count.
+        loose = b" :" in text or b"\t" in text or b"\n" in text or b"\r" in text
+        if loose or text.count(b'":') - text.count(b'\\":') != names:
+            check_json(text)
+
+    return check
 
 
 class Frame:

@@ -7,27 +7,16 @@ table is first met: a struct that JSON is decoded into, and one generated functi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.notation.declared import (
-    SPECIAL_FLOATS,
-    check_for,
-    float_check,
-    integer_check,
-    shown,
-)
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    base64_bytes,
-    float64_text,
-    is_integer_text,
-    is_json_number,
-    json_refusal,
-)
+from waybill.envelopes.datahub.columns import base64, fast_column, float64, json_value
+from waybill.envelopes.generated import function
+from waybill.envelopes.notation.declared import check_for, integer_check, shown
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_text
+from waybill.envelopes.notation.values import JSON_ERRORS, is_integer_text, json_refusal
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
 
@@ -58,11 +47,6 @@ _WRITTEN = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "LONG"),
 }
 
-INT64 = (-(2**63), 2**63 - 1)
-_LONG = Annotated[int, Meta(ge=INT64[0], le=INT64[1])] | None
-_DATE = Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)] | None
-_TEXT = str | None
-
 
 def type_for(column: Column, dialect: str) -> str:
     """The StreamX type that a column is written as.
@@ -82,12 +66,6 @@ def is_natural(kind: str, logical: LogicalType) -> bool:
 
 
 # Reading
-
-
-class Number(str):
-    """A JSON number as it stood in the message, to tell it from a string."""
-
-    __slots__ = ()
 
 
 def _string(value: Any) -> str:
@@ -143,13 +121,6 @@ _FORMS: dict[str, Callable[[Any], str]] = {
     "DATE": _date,
 }
 
-_float64 = float_check(float64_text)
-
-
-def _base64(text: str) -> str:
-    base64_bytes(text)
-    return text
-
 
 def _date_instant(text: str) -> str:
     """Instants that no ISO 8601 text of four-digit years tells stay the digits they were."""
@@ -186,8 +157,8 @@ def _take(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any]:
     elif is_natural(kind, logical):
         natural: dict[str, Callable[[str], str]] = {
             "LONG": integer_check("int64"),
-            "DOUBLE": _float64,
-            "BYTES": _base64,
+            "DOUBLE": float64,
+            "BYTES": base64,
             "DATE": _date_instant,
         }
         check = natural.get(kind)
@@ -203,59 +174,16 @@ def _take(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any]:
     return take
 
 
-def _fast_double(value: Any) -> Any:
-    if type(value) is str:
-        try:
-            if repr(float(value)) == value:
-                return value if value[-1] not in "nf" else _float64(value)
-        except ValueError:
-            pass
-        return _float64(value)
-    if value is None or value is UNSET:
-        return value
-    return _float64(_double(value))
-
-
-_BOOLEANS = {True: "true", False: "false", None: None, UNSET: UNSET}
-_NO_LONG = {0: "0", None: None, UNSET: UNSET}
-_NO_DATE = {0: instant_text(0), None: None, UNSET: UNSET}
-
-
-class _Reading(NamedTuple):
-    """How the fast way reads a column: the type of the wire struct's field, and an expression."""
-
-    wire: Any
-    expression: str
-
-
-_FAST = {
-    "STRING": _Reading(_TEXT, "w.f{i}"),
-    "LONG": _Reading(_LONG, "(str(v) if (v := w.f{i}) else no_long[v])"),
-    "DATE": _Reading(_DATE, "(instant(v) if (v := w.f{i}) else no_date[v])"),
-    "BOOLEAN": _Reading(bool | None, "booleans[w.f{i}]"),
-    "BYTES": _Reading(_TEXT, "(base64(v) if (v := w.f{i}) else v)"),
-    "DOUBLE": _Reading(Any, "double(w.f{i})"),
-}
-_SCOPE = {
-    "no_long": _NO_LONG,
-    "no_date": _NO_DATE,
-    "booleans": _BOOLEANS,
-    "instant": instant_text,
-    "base64": _base64,
-    "double": _fast_double,
-}
-
 _raw_image = msgspec.json.Decoder(dict[str, Raw])
-_any_value = msgspec.json.Decoder(Any)
 
 
 class ImageReader:
     """Reads the images of one table.
 
     `whole` and `partial` are structs that an image is decoded into: one where every column is
-    there, and one where any may be left out. `convert` turns both into an image of the schema.
-    They are strict and fast; what they do not take is read again by `read`, which knows every
-    accepted notation and names the column that is wrong.
+    there, and one where any may be left out. They are strict; `columns` turn what they hold into
+    canonical texts. What they do not take is read again by `read`, which knows every accepted
+    notation and names the column that is wrong.
 
     `colons` counts the colons in the texts of a decoded image, `name_colons` those in the names
     of the columns: with them, a reader can tell from the colons of a message whether a name stood
@@ -274,31 +202,18 @@ class ImageReader:
         }
         self.width = len(schema.columns) + 1
         self.name_colons = sum(column.name.count(":") for column in schema.columns)
-        scope: dict[str, Any] = {**_SCOPE, "Image": schema.Image}
-        kinds, parts, texts = [], [], []
-        for i, column in enumerate(schema.columns):
-            kind = column.source_type or "STRING"
-            if kind == "STRING":
-                texts.append(f"{{w.f{i}}}")
-            if is_natural(kind, column.type):
-                wire, expression = _FAST[kind]
-            else:
-                wire = _TEXT if kind == "STRING" else Any
-                expression = "take{i}(w.f{i})"
-                scope[f"take{i}"] = self.take[column.name]
-            kinds.append(wire)
-            parts.append(expression.format(i=i))
-        self.whole = self._wire([(f"f{i}", wire) for i, wire in enumerate(kinds)])
-        self.partial = self._wire(
-            [(f"f{i}", wire | UnsetType, UNSET) for i, wire in enumerate(kinds)]
+        kinds = [column.source_type or "STRING" for column in schema.columns]
+        self.columns = [
+            fast_column(kind, column.type, is_natural(kind, column.type), self.take[column.name])
+            for kind, column in zip(kinds, schema.columns, strict=True)
+        ]
+        wires = [(f"f{i}", column.wire) for i, column in enumerate(self.columns)]
+        self.whole = self._wire(wires)
+        self.partial = self._wire([(name, wire | UnsetType, UNSET) for name, wire in wires])
+        texts = "".join(f"{{w.f{i}}}" for i, kind in enumerate(kinds) if kind == "STRING")
+        self.colons: Callable[[Any], int] = function(
+            "colons(w)", [f"return f'{texts}'.count(':')"], {}
         )
-        exec(
-            f"def convert(w): return Image({', '.join(parts)})\n"
-            f"def colons(w): return f'{''.join(texts)}'.count(':')",
-            scope,
-        )
-        self.convert: Callable[[Any], Any] = scope["convert"]
-        self.colons: Callable[[Any], int] = scope["colons"]
 
     def _wire(self, fields: list[Any]) -> type[Any]:
         names = {f"f{i}": column.name for i, column in enumerate(self.schema.columns)}
@@ -320,163 +235,8 @@ class ImageReader:
                 message = f"column {shown(name)} of the row is not in schema.dataColumn"
                 raise Refusal("schema", message)
             try:
-                fields[f"f{self.schema.index[name]}"] = self.take[name](_value(bytes(raw)))
+                fields[f"f{self.schema.index[name]}"] = self.take[name](json_value(raw))
             except Refusal as refusal:
                 sentence = f"column {shown(name)}: {refusal.sentence}"
                 raise Refusal(refusal.kind, sentence) from None
         return self.schema.Image(**fields)
-
-
-def _value(raw: bytes) -> Any:
-    """A JSON value; a number comes as the text it was."""
-    if raw[:1] in b"-0123456789" and raw:
-        return Number(raw.decode("ascii"))
-    if raw[:1] in b"[{":
-        raise Refusal("value", "no type takes a JSON object or array")
-    try:
-        return _any_value.decode(raw)
-    except JSON_ERRORS as error:
-        raise json_refusal(error) from None
-
-
-# Writing
-
-
-def _cannot(column: Column, value: Any, kind: str) -> Refusal:
-    message = f"column {shown(column.name)}: {shown(str(value))} is no value of {kind}"
-    return Refusal("encoding", message)
-
-
-def _long_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        if (
-            is_integer_text(value) is not None
-            and value != "-0"
-            and len(value) <= 20
-            and INT64[0] <= int(value) <= INT64[1]
-        ):
-            return Raw(value)
-        if column.type == BOOLEAN and value in ("true", "false"):
-            return int(value == "true")
-        raise _cannot(column, value, "LONG (64 bits)")
-
-    return write
-
-
-def _double_writer(column: Column) -> Callable[[Any], Any]:
-    """A number where a consumer's double holds it, else its text, which is a legal DOUBLE too."""
-
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        try:
-            if repr(float(value)) == value and value[-1] not in "nf":
-                return Raw(value)
-        except ValueError:
-            pass
-        if value in SPECIAL_FLOATS:
-            return value
-        if is_json_number(value) is None:
-            raise _cannot(column, value, "DOUBLE")
-        return Raw(value) if float64_text(value) != value else value
-
-    return write
-
-
-def _boolean_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        if value == "true":
-            return True
-        if value == "false":
-            return False
-        raise _cannot(column, value, "BOOLEAN")
-
-    return write
-
-
-def _bytes_writer(column: Column) -> Callable[[Any], Any]:
-    def write(value: Any) -> Any:
-        if value:
-            try:
-                base64_bytes(value)
-            except Refusal:
-                raise _cannot(column, value, "BYTES (Base64)") from None
-        return value
-
-    return write
-
-
-def _date_writer(column: Column, zone: Zone) -> Callable[[Any], Any]:
-    def moment(value: str) -> int | None:
-        if column.type.kind == "timestamp":
-            return zone.wall_ms(value)
-        if column.type.kind == "date":
-            return zone.wall_ms(f"{value}T00:00:00")
-        if column.type.kind == "time":
-            return zone.wall_ms(f"1970-01-01T{value}")
-        return instant_ms(value)
-
-    def write(value: Any) -> Any:
-        if value is None or value is UNSET:
-            return value
-        ms = moment(value)
-        if ms is None:
-            # Instants beyond the year 9999, and digits of a column declared as a number.
-            if is_integer_text(value) is None or len(value) >= 20 or value == "-0":
-                raise _cannot(column, value, "DATE (milliseconds since 1970)")
-            return Raw(value)
-        return ms
-
-    return write
-
-
-def _writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] | None:
-    if kind == "DATE":
-        return _date_writer(column, zone)
-    makers: dict[str, Callable[[Column], Callable[[Any], Any]]] = {
-        "LONG": _long_writer,
-        "DOUBLE": _double_writer,
-        "BOOLEAN": _boolean_writer,
-        "BYTES": _bytes_writer,
-    }
-    return makers[kind](column) if kind in makers else None
-
-
-_DIGITS = (
-    "(Raw(v) if (v := i.f{i}) and v.isdigit() and v.isascii() and len(v) < 19"
-    ' and (v[0] != "0" or v == "0") else write{i}(v))'
-)
-
-
-def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], bytes]:
-    """A function from an image to the JSON object of its columns.
-
-    It raises a Refusal of kind `encoding` for a value that its type cannot carry; columns that
-    the image leaves out stay out.
-    """
-    encode = msgspec.json.Encoder().encode
-    scope: dict[str, Any] = {"Raw": Raw, "encode": encode}
-    parts = []
-    for i, column in enumerate(schema.columns):
-        kind = type_for(column, schema.dialect)
-        write = _writer(column, kind, zone)
-        scope[f"write{i}"] = write
-        if write is None:
-            parts.append(f"i.f{i}")
-        else:
-            parts.append(_DIGITS.format(i=i) if kind == "LONG" else f"write{i}(i.f{i})")
-    if all(part == f"i.f{i}" for i, part in enumerate(parts)):
-        return encode
-    scope["Wire"] = msgspec.defstruct(
-        "Wire",
-        [(f"f{i}", Any, UNSET) for i in range(len(parts))],
-        rename={f"f{i}": column.name for i, column in enumerate(schema.columns)},
-        gc=False,
-    )
-    exec(f"def write(i): return encode(Wire({', '.join(parts)}))", scope)
-    writer: Callable[[Any], bytes] = scope["write"]
-    return writer

@@ -35,7 +35,6 @@ _TOLD = frozenset({NUMBER, STRING})
 """Types that JSON itself tells, as long as the value is not null."""
 _MAX_NAMES = 1_000
 _NULL = Raw(b"null")
-_INT64 = 2**63
 _UNNUMBERED = frozenset({"ROW", "HEARTBEAT"})
 """Record types that have no sequence of their own."""
 
@@ -65,7 +64,7 @@ class _Meta(msgspec.Struct, gc=False):
     record_primary_value: str | None
     source_identity: Raw
     dbType: Raw
-    storeDataSequence: int | Raw | UnsetType
+    storeDataSequence: int | UnsetType
     table_name: Raw
     db: Raw
     timestamp: str | None
@@ -197,7 +196,7 @@ class _Table:
             timestamp = self.times.get(second) or self._second(second)
             if rest:
                 losses.append("source_time")
-        stated: Any = UNSET
+        stated: int | UnsetType = UNSET
         if sequence is not None and len(sequence) == 1:
             stated = sequence[0]
         elif sequence is not None or kind not in _UNNUMBERED:
@@ -205,8 +204,6 @@ class _Table:
                 losses.append("sequence_id")
             place = change.message
             stated = position_number(place.partition, place.offset, change.index)
-        if stated is not UNSET and not -_INT64 <= stated < _INT64:
-            stated = Raw(str(stated))
         if change.transaction is not None:
             losses.append("transactions")
         if self.loses_schema:
