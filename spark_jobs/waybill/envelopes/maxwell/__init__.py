@@ -1,0 +1,1 @@
+"""Maxwell (zendesk/maxwell): rows of a MySQL binlog as JSON."""

@@ -1,0 +1,197 @@
+"""Writes Maxwell's messages.
+
+What came from Maxwell is carried on as it was (`position`, `xoffset`, `commit`, ids of server,
+thread and schema). The sequence id of another source stands in `position` (see `positions`); its
+transaction in `xid` if it is a number and a position keeps it from being taken for the order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from waybill.envelopes.generated import difference, fill
+from waybill.envelopes.maxwell.events import statement_type
+from waybill.envelopes.maxwell.positions import position_of
+from waybill.envelopes.maxwell.settings import style_of
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.values import is_integer_text
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.maxwell.settings import MaxwellWriteSettings
+    from waybill.envelopes.notation.json_columns import Style
+    from waybill.records import Change, TableSchema
+
+_TYPES = {
+    "insert": b"insert",
+    "upsert": b"insert",
+    "read": b"bootstrap-insert",
+    "update": b"update",
+    "delete": b"delete",
+}
+_OURS = b'{"maxwell":{'
+_LARGEST_XID = 2**63 - 1
+_json = msgspec.json.Encoder().encode
+
+
+class MaxwellEncoder:
+    """Writes Maxwell's messages.
+
+    Args:
+        settings: the notations of values.
+    """
+
+    def __init__(self, settings: MaxwellWriteSettings) -> None:
+        self.style = style_of(settings)
+        self.own = settings.own_database
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The message of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in Maxwell.
+        """
+        kind = _TYPES.get(change.operation)
+        if kind is None:
+            return self._event(change, losses)
+        schema = change.schema
+        if self.own and schema.database == self.own:
+            sentence = f"rows of database {self.own!r} are taken for Maxwell's own"
+            raise Refusal("encoding", f"{sentence}; set own_database to write them")
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self.style)
+        return [table.message(change, kind, losses)]
+
+    def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
+        operation, schema, time = change.operation, change.schema, change.source_time
+        carried = _carried(change)
+        if operation in ("truncate", "begin", "commit", "rollback"):
+            losses.append("truncate" if operation == "truncate" else "transactions")
+            return []
+        if operation == "other" and not carried:
+            losses.append("other")
+            return []
+        fields: dict[str, Any] = {}
+        unit = 1000 if operation == "ddl" else 1_000_000
+        if operation == "heartbeat":
+            fields = {"database": self.own or "maxwell", "table": "heartbeats"}
+            if not carried:
+                ms = (change.message.timestamp or 0) if time is None else time // 1000
+                carried = b',"type":"update","data":%b' % _json({"heartbeat": ms})
+        else:
+            if operation == "ddl" and not carried:
+                fields["type"] = statement_type(change.ddl_text or "")
+                losses.append("ddl")
+            names = {"database": schema.database, "table": schema.table}
+            fields.update({name: text for name, text in names.items() if text is not None})
+            if operation == "ddl":
+                fields["sql"] = change.ddl_text or ""
+            if schema.schema is not None:
+                losses.append("schema_name")
+        if time is not None:
+            fields["ts"] = time // unit
+            if time % unit:
+                losses.append("source_time")
+        fields.update(_place(change, losses))
+        return [Encoded(None, _json(fields)[:-1] + carried + b"}")]
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, style: Style) -> None:
+        self.schema = schema
+        self.rows = RowWriter(schema, style)
+        self.difference = difference(len(schema.columns), {})
+        names = _json({"database": schema.database or "", "table": schema.table or ""})
+        self.names = names[:-1]
+        self.key_names = [_json(f"pk.{name}") for name in schema.key or ()]
+        self.columns = b""
+        if schema.key is not None:
+            self.columns = b',"primary_key_columns":%b' % _json(schema.key)
+
+    def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
+        """The message of a row."""
+        image = change.before if kind == b"delete" else change.after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        rows = self.rows
+        if rows.gaps(image):
+            losses.append("unchanged_columns")
+            image = image.__copy__()
+            if kind == b"update" and change.before is not None:
+                fill(image, change.before)
+        written = rows.wire(image)
+        key = rows.key_of(written)
+        if UNSET in key:
+            raise Refusal("encoding", "a key column is not in the row")
+        old = self._old(change, image, losses) if kind == b"update" else b""
+        if rows.types_lost(image):
+            losses.append("types")
+        if self.schema.schema is not None:
+            losses.append("schema_name")
+        head = b""
+        time = change.source_time
+        if time is not None:
+            head = b',"ts":%d' % (time // 1_000_000)
+            if time % 1_000_000:
+                losses.append("source_time")
+        place = _place(change, losses)
+        if place:
+            head += b",%b" % _json(place)[1:-1]
+        values = [_json(value) for value in key]
+        stated = self.columns and b',"primary_key":[%b]' % b",".join(values)
+        return Encoded(
+            self._key(values),
+            b'%b,"type":"%b"%b%b%b%b,"data":%b%b}'
+            % (self.names, kind, head, _carried(change), stated, self.columns, _json(written), old),
+        )
+
+    def _key(self, values: list[bytes]) -> bytes:
+        pairs = zip(self.key_names, values, strict=True)
+        return b"%b%b}" % (self.names, b"".join(b",%b:%b" % pair for pair in pairs))
+
+    def _old(self, change: Change, image: Any, losses: list[str]) -> bytes:
+        """`old`: the columns that the update changed, as they were; nothing if none did."""
+        old = self.schema.Image()
+        before = change.before
+        if before is not None:
+            self.difference(before, image, old)
+        if change.moved_from is not None:
+            key = self.rows.moved(change, None)
+            self.difference(key, image, old)
+        if before is None or self.rows.gaps(before):
+            losses.append("before_image")
+        text = _json(self.rows.wire(old))
+        return b"" if text == b"{}" else b',"old":%b' % text
+
+
+def _carried(change: Change) -> bytes:
+    """What a message from Maxwell brought along, to be written as it is; else nothing."""
+    extra = change.extra
+    if extra is None or not extra.startswith(_OURS):
+        return b""
+    inner = extra[len(_OURS) : -2]
+    return b",%b" % inner if inner else b""
+
+
+def _place(change: Change, losses: list[str]) -> dict[str, Any]:
+    """Transaction and position, as far as they did not come from Maxwell."""
+    place: dict[str, Any] = {}
+    ours = change.extra is not None and change.extra.startswith(_OURS)
+    sequence, transaction = change.sequence, change.transaction
+    if transaction is not None:
+        number = is_integer_text(transaction) is not None and int(transaction)
+        if (ours or sequence) and number is not False and 0 <= number <= _LARGEST_XID:
+            place["xid"] = number
+        else:
+            losses.append("transactions")
+    if sequence and not ours:
+        place["position"] = position_of(sequence)
+    return place

@@ -1,0 +1,255 @@
+"""Maxwell's JSON: one row a message, values as JSON values, the changed columns in `old`.
+
+Sources of the rules: zendesk/maxwell docs/docs/dataformat.md and bootstrapping.md, RowMap.java,
+FieldNames.java, and a stream recorded from Maxwell 1.22.6.
+
+A message of a known table takes the fast way: one typed decode, and a look that it said nothing
+else. Everything else takes the slow way, which is exact and remembers what it learnt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.generated import overlay
+from waybill.envelopes.maxwell.encoder import MaxwellEncoder
+from waybill.envelopes.maxwell.events import EVENTS, event
+from waybill.envelopes.maxwell.messages import (
+    ROWS,
+    TAKEN,
+    MaxwellTable,
+    RowMessage,
+    extra_of,
+    given,
+    row_change,
+)
+from waybill.envelopes.maxwell.positions import Positions
+from waybill.envelopes.maxwell.settings import (
+    MaxwellReadSettings,
+    MaxwellWriteSettings,
+    one_quote,
+    style_of,
+)
+from waybill.envelopes.notation.json_rows import Readers, Row, row_of
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, skipped
+
+if TYPE_CHECKING:
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+_json = msgspec.json.Encoder().encode
+_decode_row = msgspec.json.Decoder(RowMessage).decode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_type = msgspec.json.Decoder(str).decode
+_MAX_TABLES = 10_000
+
+
+class MaxwellDecoder:
+    """Reads Maxwell's messages.
+
+    Args:
+        settings: how Maxwell was configured.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: MaxwellReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self.rules = rules
+        self.positions = Positions()
+        self.style = style_of(settings)
+        # Rows of a bootstrap come from queries and not from the binlog.
+        self.binlog_style = self.style
+        if settings.doubled_quotes:
+            self.binlog_style = self.style._replace(enum=one_quote)
+        self._readers = Readers(rules, self.style)
+        self._hints: dict[tuple[bytes, bytes], MaxwellTable] = {}
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        names = []
+        for name in (b'"database":"', b'"table":"'):
+            at = value.find(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        table = self._hints.get((names[0], names[1]))
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+                if changes is not None:
+                    return changes
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
+        check_json(value)
+        try:
+            top = _decode_names(value)
+            kind = _decode_type(top.get("type", Raw(b"null")))
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        if kind in EVENTS:
+            return event(message, value, kind, top, self.positions)
+        if kind not in ROWS:
+            raise Refusal("operation", f"Maxwell has no type {kind[:40]!r}")
+        try:
+            told = _decode_row(value)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        others = {name: raw for name, raw in top.items() if name not in TAKEN and name != "old"}
+        if self.settings.own_database and told.database == self.settings.own_database:
+            return self._own(message, told, top)
+        return self._row(message, kind, told, others)
+
+    def _own(self, message: Message, told: Any, top: dict[str, Raw]) -> Change:
+        """A row of a table of Maxwell itself."""
+        if told.table != "heartbeats":
+            return skipped(message, "Maxwell's own table")
+        kept = ("type", "primary_key", "primary_key_columns", "data", "old")
+        others = {name: top[name] for name in kept if name in top}
+        time = given(told.ts)
+        return Change(
+            "heartbeat",
+            NO_TABLE,
+            message,
+            sequence=self.positions.sequence(given(told.position), None, None, None),
+            source_time=None if time is None else time * 1_000_000,
+            extra=extra_of(told, others),
+        )
+
+    def _row(self, message: Message, kind: str, told: Any, others: dict[str, Raw]) -> Change:
+        operation = ROWS[kind]
+        if not told.table:
+            raise Refusal("shape", "a message with a row names no table")
+        data = row_of(told.data, "data")
+        old: Row = {}
+        if told.old is not UNSET:
+            if operation == "update" and told.old != Raw(b"null"):
+                old = row_of(told.old, "old")
+            else:
+                others["old"] = told.old
+        name = (told.database or None, None, told.table)
+        columns = given(told.primary_key_columns)
+        key = _key_of(message) if columns is None else tuple(columns)
+        style = self.style if operation == "read" else self.binlog_style
+        declared: tuple[str, ...] = ()
+        if self.settings.missing_nulls:
+            declared = self._declared(name, data, old)
+        reader = self._readers.find(name, (data, old), key, style, declared)
+        after, before = reader.image(data), None
+        if self.settings.missing_nulls:
+            for field in after.__struct_fields__:
+                if getattr(after, field) is UNSET:
+                    setattr(after, field, None)
+        if operation == "update":
+            before = self._before(reader, old, after)
+        self._learn(name, key, columns, reader)
+        row = (operation, before, after, extra_of(told, others))
+        return row_change(message, self.positions, reader.schema, told, row)
+
+    def _before(self, reader: Any, old: Row, after: Any) -> Any:
+        """The row before an update: what changed as it was, the rest as it is.
+
+        Where nulls are left out, a column that was null before is missing in `old` like one that
+        did not change, so only the columns of `old` and the key are sure.
+        """
+        before = reader.image(old)
+        if not self.settings.missing_nulls:
+            overlay(len(reader.schema.columns), {})(before, after)
+            return before
+        for field in reader.schema.key_fields if reader.schema.key else ():
+            if getattr(before, field) is UNSET:
+                setattr(before, field, getattr(after, field))
+        return before
+
+    def _declared(self, name: Any, data: Row, old: Row) -> tuple[str, ...]:
+        declared = self.rules.find(*name).columns
+        missing = [column for column in (*data, *old) if column not in declared]
+        if missing:
+            table = ".".join(filter(None, name))
+            sentence = f"missing_nulls is set and column {missing[0]!r} of {table} is not declared"
+            raise Refusal("schema", f"{sentence}; declare all its columns under tables")
+        return tuple(declared)
+
+    def _learn(self, name: Any, key: Any, columns: list[str] | None, reader: Any) -> None:
+        """Take the fast way for the next messages of this table."""
+        if self.settings.missing_nulls or (columns is None and key is not None):
+            return
+        if len(self._hints) >= _MAX_TABLES:
+            self._hints.clear()
+        hint = _json(name[0] or "")[1:-1], _json(name[2])[1:-1]
+        pair = (
+            self._readers.reader(reader.schema, self.binlog_style),
+            self._readers.reader(reader.schema, self.style),
+        )
+        known = self._hints.get(hint)
+        if known is not None and known.readers == pair and known.key == columns:
+            return
+        self._hints[hint] = MaxwellTable(name[0] or "", name[2], columns, pair, self.positions)
+
+
+def _key_of(message: Message) -> tuple[str, ...] | None:
+    """Key columns as Maxwell's message key names them: `pk.id`; None where it says nothing."""
+    if message.key is None:
+        return None
+    try:
+        names = _decode_names(message.key)
+    except JSON_ERRORS:
+        return None
+    if "database" not in names or "table" not in names:
+        return None
+    return tuple(name[3:] for name in names if name.startswith("pk."))
+
+
+ENVELOPE = Envelope(
+    name="maxwell",
+    title="Maxwell (zendesk/maxwell, JSON)",
+    source="zendesk/maxwell: docs/docs/dataformat.md, bootstrapping.md, RowMap.java",
+    sequence="binlog file and offset of `position` where they are written, else `xid`; then "
+    "`xoffset`, the row with `commit` last; without them partition and offset.",
+    carries=frozenset(
+        {
+            "full_rows",
+            "delete",
+            "heartbeat",
+            "key_change",
+            "key_columns",
+            "exact_numbers",
+            "sequence_id",
+        }
+    ),
+    partly={
+        "types": "maxwell tells numbers, texts and documents apart and nothing more; declare the "
+        "types under tables when it is read",
+        "before_image": "maxwell tells the columns that changed; what a before image leaves out is "
+        "taken for unchanged",
+        "unchanged_columns": "maxwell holds full rows; a column that the source left out and the "
+        "row before does not tell is left out, which readers of output_nulls=false take for null",
+        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL; digits below "
+        "are cut off",
+        "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
+        "a transaction",
+        "ddl": "maxwell describes the table before and after a statement too; for statements from "
+        "elsewhere these descriptions are missing",
+        "other": "maxwell carries the begin and end of a bootstrap that came from Maxwell, no "
+        "other events",
+    },
+    decoder=MaxwellDecoder,
+    encoder=MaxwellEncoder,
+    decode_settings=MaxwellReadSettings,
+    encode_settings=MaxwellWriteSettings,
+    key_by="Maxwell's own: database, table and the key's values after the change as `pk.name` in "
+    "a JSON object, so that the changes of one row stay in one partition; none for events",
+)

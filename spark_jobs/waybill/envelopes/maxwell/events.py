@@ -1,0 +1,101 @@
+"""Maxwell's messages without a row: schema changes, begin and end of a bootstrap."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta, Raw
+
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.values import JSON_ERRORS, json_refusal
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, intern_schema
+
+if TYPE_CHECKING:
+    from waybill.envelopes.maxwell.positions import Positions
+    from waybill.records import Message
+
+EVENTS = {
+    "table-create": "ddl",
+    "table-alter": "ddl",
+    "table-drop": "ddl",
+    "database-create": "ddl",
+    "database-alter": "ddl",
+    "database-drop": "ddl",
+    "bootstrap-start": "other",
+    "bootstrap-complete": "other",
+}
+"""Types without a row, and their operations."""
+
+_STATEMENTS = {
+    ("create", "table"): "table-create",
+    ("create", "temporary"): "table-create",
+    ("drop", "table"): "table-drop",
+    ("drop", "temporary"): "table-drop",
+    ("create", "database"): "database-create",
+    ("create", "schema"): "database-create",
+    ("alter", "database"): "database-alter",
+    ("alter", "schema"): "database-alter",
+    ("drop", "database"): "database-drop",
+    ("drop", "schema"): "database-drop",
+}
+
+_HELD = {"database", "table", "ts", "sql", "xid"}
+"""Fields of an event that the canonical change holds."""
+
+
+class _Event(msgspec.Struct, gc=False):
+    database: str | None = None
+    table: str | None = None
+    ts: int | None = None
+    sql: str | None = None
+    position: str | None = None
+    xid: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+
+
+_decode = msgspec.json.Decoder(_Event).decode
+_json = msgspec.json.Encoder().encode
+
+
+def event(
+    message: Message, value: bytes, kind: str, top: dict[str, Raw], positions: Positions
+) -> Change:
+    """The change of a message without a row.
+
+    Raises:
+        Refusal: a field has the wrong type.
+    """
+    try:
+        told = _decode(value)
+    except JSON_ERRORS as error:
+        raise json_refusal(error) from None
+    operation = EVENTS[kind]
+    if operation == "ddl" and told.sql is None:
+        raise Refusal("shape", f"{kind} without a statement in sql")
+    time = told.ts
+    if time is not None:
+        # A schema change has milliseconds, everything else seconds.
+        time *= 1000 if operation == "ddl" else 1_000_000
+        if not FIRST_MS * 1000 <= time <= LAST_MS * 1000 + 999:
+            raise Refusal("shape", f"ts of {kind} is not in the years 1 to 9999")
+    schema = NO_TABLE
+    if told.database or told.table:
+        schema = intern_schema(told.database or None, None, told.table or None)
+    others = {name: raw for name, raw in top.items() if name not in _HELD}
+    return Change(
+        operation,
+        schema,
+        message,
+        sequence=positions.sequence(told.position, told.xid, None, None),
+        source_time=time,
+        transaction=None if told.xid is None else str(told.xid),
+        ddl_text=told.sql,
+        extra=b'{"maxwell":%b}' % _json(others),
+    )
+
+
+def statement_type(sql: str) -> str:
+    """Maxwell's type of a statement; what it has no type for is a change of a table."""
+    words = sql.replace("(", " ").lower().split(None, 3)
+    return _STATEMENTS.get(tuple(words[:2]), "table-alter")  # type: ignore[arg-type]

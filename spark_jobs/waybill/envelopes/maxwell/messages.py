@@ -1,0 +1,209 @@
+"""What a message of Maxwell holds, and the tables that its messages are of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from waybill.envelopes.generated import overlay
+from waybill.envelopes.notation.json_rows import SameMessage
+from waybill.records import Change
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.maxwell.positions import Positions
+    from waybill.envelopes.notation.json_rows import RowReader
+    from waybill.records import Message
+
+ROWS = {
+    "insert": "insert",
+    "update": "update",
+    "delete": "delete",
+    "bootstrap-insert": "read",
+}
+"""Types that carry a row, and their operations."""
+
+Seconds = Annotated[int, Meta(ge=-62_135_596_800, le=253_402_300_799)]
+"""Seconds since 1970 that a timestamp can hold."""
+
+XID = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+Scalars = list[str | int | float | bool | None]
+
+CARRIED: dict[str, Any] = {
+    "xoffset": Annotated[int, Meta(ge=0, le=2**63 - 2)] | None | UnsetType,
+    "commit": bool | None | UnsetType,
+    "position": str | None | UnsetType,
+    "gtid": str | None | UnsetType,
+    "server_id": int | None | UnsetType,
+    "thread_id": int | None | UnsetType,
+    "schema_id": int | None | UnsetType,
+    "query": str | None | UnsetType,
+}
+"""Fields that only a Maxwell target carries on, in Maxwell's order."""
+
+HEAD: dict[str, Any] = {"ts": Seconds | None | UnsetType, "xid": XID | None | UnsetType}
+KEY: dict[str, Any] = {
+    "primary_key": Scalars | None | UnsetType,
+    "primary_key_columns": list[str] | None | UnsetType,
+}
+_ORIGIN: Any = Literal[tuple(ROWS)]
+
+Carried = msgspec.defstruct(
+    "Carried", [(name, kind, UNSET) for name, kind in CARRIED.items()], gc=False
+)
+"""The fields of `CARRIED` of one message."""
+
+RowMessage: type[Any] = msgspec.defstruct(
+    "RowMessage",
+    [
+        ("database", str),
+        ("table", str),
+        ("data", Raw),
+        *[(n, kind, UNSET) for n, kind in {**HEAD, **CARRIED, **KEY}.items()],
+        ("old", Raw | UnsetType, UNSET),
+    ],
+    gc=False,
+)
+"""A message with a row of which nothing is known yet."""
+
+TAKEN = {"type", "database", "table", "data", *HEAD, *CARRIED, *KEY}
+"""Fields that are understood; others are carried on as they are."""
+
+_json = msgspec.json.Encoder().encode
+_EXTRA = b'{"maxwell":%b}'
+
+
+def extra_of(told: Any, others: dict[str, Raw] | None = None) -> bytes:
+    """What only a Maxwell target can carry on."""
+    carried = _json(Carried(*[getattr(told, name) for name in CARRIED]))
+    if others:
+        more = _json(others)
+        carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
+    return _EXTRA % carried
+
+
+def given(value: Any) -> Any:
+    """A field that may be missing or null, None in both cases."""
+    return None if value is UNSET else value
+
+
+class MaxwellTable:
+    """The tables of the fast way: messages whose fields and columns are all known.
+
+    Args:
+        database: the database.
+        table: the table.
+        key: `primary_key_columns` of its messages.
+        readers: how its rows are read from the binlog, and from a bootstrap.
+        positions: reads positions.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        table: str,
+        key: list[str] | None,
+        readers: tuple[RowReader, RowReader],
+        positions: Positions,
+    ) -> None:
+        self.key = key
+        self.readers = readers
+        self.schema = readers[0].schema
+        self.positions = positions
+        self.overlay = overlay(len(self.schema.columns), {})
+        self.same = SameMessage()
+        wire = readers[0].wire
+        made = msgspec.defstruct(
+            "Row",
+            [
+                ("database", Literal[database]),
+                ("table", Literal[table]),
+                ("type", _ORIGIN),
+                *[(n, kind, UNSET) for n, kind in {**HEAD, **CARRIED, **KEY}.items()],
+                ("data", wire),
+                ("old", wire | UnsetType, UNSET),
+            ],
+            forbid_unknown_fields=True,
+            kw_only=True,
+            gc=False,
+        )
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The change of a message of this table; None if it needs a closer look.
+
+        Raises:
+            ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
+            Refusal: a value is bad.
+        """
+        told = self.decode(value)
+        if given(told.primary_key_columns) != self.key or not self.same(told, value):
+            return None
+        operation = ROWS[told.type]
+        reader = self.readers[operation == "read"]
+        after = reader.read(told.data)
+        before, old = None, told.old
+        if reader.gaps(after):
+            return None
+        if operation == "update":
+            before = after.__copy__()
+            if old is not UNSET:
+                before = reader.read(old)
+                self.overlay(before, after)
+        elif old is not UNSET:
+            return None
+        return [self.change(message, told, operation, before, after, extra_of(told))]
+
+    def change(
+        self, message: Message, told: Any, operation: str, before: Any, after: Any, extra: bytes
+    ) -> Change:
+        """The change of a row, whose image is `after` for a delete too."""
+        return row_change(
+            message, self.positions, self.schema, told, (operation, before, after, extra)
+        )
+
+
+def row_change(
+    message: Message,
+    positions: Positions,
+    schema: Any,
+    told: Any,
+    row: tuple[str, Any, Any, bytes],
+) -> Change:
+    """The change of a row.
+
+    Args:
+        message: where it came from.
+        positions: reads positions.
+        schema: the table.
+        told: the message with its fields.
+        row: operation, image before, image in `data`, and what is carried on.
+    """
+    operation, before, after, extra = row
+    if operation == "delete":
+        before, after = after, None
+    time, xid = given(told.ts), given(told.xid)
+    sequence = positions.sequence(
+        given(told.position), xid, given(told.xoffset), given(told.commit)
+    )
+    return Change(
+        operation,
+        schema,
+        message,
+        0,
+        before,
+        after,
+        sequence,
+        1,
+        operation == "read" and sequence is None,
+        None,
+        None,
+        None if time is None else time * 1_000_000,
+        None if xid is None else str(xid),
+        None,
+        extra,
+    )

@@ -1,0 +1,86 @@
+"""What reading and writing Maxwell's messages needs to be told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from waybill.envelopes.notation.json_columns import Style
+from waybill.envelopes.notation.temporal import (
+    blank_from_iso,
+    faithful,
+    iso_from_blank,
+    utc_from_wall,
+    wall_from_utc,
+    zone_named,
+)
+from waybill.envelopes.protocol import Settings
+from waybill.errors import ConfigurationError
+
+
+class MaxwellSettings(Settings):
+    """What both directions need to be told."""
+
+    timezone: str = Field(
+        default="UTC",
+        description="Time zone (IANA name) in which TIMESTAMP columns are printed: that of "
+        "Maxwell's Java machine.",
+    )
+    json_columns: Literal["nested", "text"] = Field(
+        default="nested",
+        description="How JSON columns stand: nested as they are (MySQL), or as a string that holds "
+        "the document (MariaDB).",
+    )
+    own_database: str = Field(
+        default="maxwell",
+        description="Maxwell's own database (its schema_database): rows of its tables are no "
+        "data. Empty where there is none.",
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        try:
+            zone_named(name)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
+        return name
+
+
+class MaxwellReadSettings(MaxwellSettings):
+    """What reading Maxwell needs to be told."""
+
+    missing_nulls: bool = Field(
+        default=False,
+        description="Maxwell runs with output_nulls=false: a column that is not in `data` is null. "
+        "The columns have to be declared under tables.",
+    )
+    doubled_quotes: bool = Field(
+        default=False,
+        description="Texts of ENUM and SET columns that come from the binlog have each quote "
+        "doubled, as Maxwell 1.22 writes them.",
+    )
+
+
+class MaxwellWriteSettings(MaxwellSettings):
+    """What writing Maxwell needs to be told."""
+
+
+def style_of(settings: MaxwellSettings) -> Style:
+    """Maxwell's notations of values."""
+    zone = zone_named(settings.timezone)
+    read = utc_from_wall(zone)
+    return Style(
+        timestamp=(iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
+        timestamptz=(read, faithful(wall_from_utc(zone), read)),
+        digits=True,
+        arrays=True,
+        nested=settings.json_columns == "nested",
+        wkt=True,
+    )
+
+
+def one_quote(text: str) -> str:
+    """A text whose quotes were doubled, as it is."""
+    return text.replace("''", "'")

@@ -1,0 +1,329 @@
+"""How columns stand in messages whose rows are JSON objects with typed values.
+
+Maxwell, GoldenGate and DMS share this: numbers are JSON numbers of any size, texts are strings,
+null is null, a column that is not there was not sent. They differ in a few notations (`Style`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, UnsetType
+
+from waybill.envelopes.notation.values import (
+    JSON_ERRORS,
+    base64_bytes,
+    base64_text,
+    bits_text,
+    bits_value,
+    check_json,
+    float32_text,
+    float64_text,
+    is_integer_text,
+    is_json_number,
+    is_plain_number,
+    number_text,
+)
+from waybill.envelopes.notation.wkt import wkt_from_base64, wkt_to_base64
+from waybill.errors import Refusal
+from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+
+Convert = Callable[[str], str]
+
+SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
+"""Values of a floating point column that JSON has no number for stand as strings."""
+
+JSON = LogicalType("json")
+
+
+class Style(NamedTuple):
+    """What one envelope writes in its own way.
+
+    Attributes:
+        timestamp: reads and writes a wall clock, None where it stands as the canonical text.
+        timestamptz: the same for an instant.
+        digits: whether a boolean is 1 or 0, and a bit string its number.
+        arrays: whether a SET is an array of texts.
+        nested: whether a JSON document stands as it is, and not as a string.
+        wkt: whether a geometry is well-known text, and not Base64 of its binary.
+        hex: whether bytes are hexadecimal digits after 0x, and not Base64.
+        quoted: whether numbers may come as strings.
+        enum: reads the text of an ENUM or the members of a SET, where they need it.
+    """
+
+    timestamp: tuple[Convert, Convert] | None = None
+    timestamptz: tuple[Convert, Convert] | None = None
+    digits: bool = False
+    arrays: bool = False
+    nested: bool = False
+    wkt: bool = False
+    hex: bool = False
+    quoted: bool = False
+    enum: Convert | None = None
+
+
+class Notation(NamedTuple):
+    """How the values of a column stand in JSON.
+
+    Attributes:
+        wire: `text` (a string or null), `raw` (any value) or `null`.
+        read: from a string, or from the JSON text of any value but null, to the canonical text;
+            None if a string is that already.
+        write: from the canonical text to what is to stand there; None if it is a string.
+    """
+
+    wire: str
+    read: Convert | None = None
+    write: Callable[[str], Any] | None = None
+
+
+WIRE_TYPES: dict[str, Any] = {
+    "text": str | None | UnsetType,
+    "raw": Raw | UnsetType,
+    "null": None | UnsetType,
+}
+"""What msgspec reads each notation as."""
+
+_KINDS = {
+    **dict.fromkeys(b"-0123456789", NUMBER),
+    ord('"'): STRING,
+    ord("t"): BOOLEAN,
+    ord("f"): BOOLEAN,
+    ord("n"): UNKNOWN,
+    ord("{"): JSON,
+    ord("["): JSON,
+}
+_decode_text = msgspec.json.Decoder(str | None).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
+
+
+def kind_of(raw: Raw) -> LogicalType:
+    """The type that JSON says a value is: number, string, boolean, json, or unknown for null."""
+    return _KINDS[bytes(raw)[0]]
+
+
+def notation_of(kind: LogicalType, style: Style) -> Notation:
+    """The notation of a type."""
+    name = kind.kind
+    if kind.is_number:
+        read = _INTEGER if kind.is_integer else _NUMBERS.get(name, _number)
+        return Notation("raw", _unquoted(read) if style.quoted else read, _WRITERS.get(name, exact))
+    if name == "bit" and style.digits:
+        bits = kind.precision or 1
+        return Notation("raw", _bits_reader(bits), lambda text: Raw(str(_bits(text)).encode()))
+    if name in ("bytes", "bit") and style.hex:
+        return Notation("text", _from_hex, _to_hex)
+    if name == "boolean":
+        return Notation("raw", _boolean, _write_digit if style.digits else _write_boolean)
+    if name == "set" and style.arrays:
+        return Notation("raw", _set_reader(style.enum), _write_set)
+    if name == "json" and style.nested:
+        return Notation("raw", _document, write_document)
+    if name == "geometry" and style.wkt:
+        return Notation("text", wkt_to_base64, wkt_from_base64)
+    if name in ("timestamp", "timestamptz"):
+        pair = style.timestamp if name == "timestamp" else style.timestamptz
+        return Notation("text", *pair) if pair else _TEXT
+    if name == "enum" or name == "set":
+        return Notation("text", style.enum)
+    return _NOTATIONS.get(name, _TEXT)
+
+
+def read_one(notation: Notation, raw: Raw) -> str | None:
+    """The canonical text of one value on the slow way.
+
+    Raises:
+        Refusal: the value does not have the column's notation.
+    """
+    literal = str(raw, "utf-8")
+    if literal == "null":
+        return None
+    try:
+        if notation.wire == "raw":
+            return notation.read(literal) if notation.read else literal
+        text = _decode_text(raw)
+        return text if notation.read is None or text is None else notation.read(text)
+    except JSON_ERRORS as error:
+        raise Refusal("value", f"{literal[:60]} is no value of the column: {error}") from None
+
+
+# Numbers
+
+
+def _number(literal: str) -> str:
+    """Plain digits of a JSON number."""
+    if literal[0] not in "-0123456789":
+        raise Refusal("value", f"a number was expected and the value is {literal[:60]}")
+    return number_text(literal) if "e" in literal or "E" in literal else literal
+
+
+def _integer(literal: str) -> str:
+    if is_integer_text(literal) is None:
+        raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
+    return literal
+
+
+def _floating(canonical: Convert) -> Convert:
+    def read(literal: str) -> str:
+        special = SPECIAL.get(literal)
+        if special is not None:
+            return special
+        if literal[0] not in "-0123456789":
+            raise Refusal("value", f"a number was expected and the value is {literal[:60]}")
+        return canonical(literal)
+
+    return read
+
+
+def _unquoted(read: Convert) -> Convert:
+    """A reader that takes the number in a string too."""
+
+    def unquote(literal: str) -> str:
+        if literal[0] == '"' and is_json_number(literal[1:-1]) is not None:
+            literal = literal[1:-1]
+        return read(literal)
+
+    return unquote
+
+
+def exact(text: str) -> Raw:
+    """A number, digits untouched.
+
+    Raises:
+        Refusal: kind `encoding`, when the text is no JSON number (`NaN`, a text that did not fit).
+    """
+    if is_plain_number(text) is None and is_json_number(text) is None:
+        raise Refusal("encoding", f"{text[:60]!r} is not a number that JSON can hold")
+    return Raw(text.encode())
+
+
+def _write_integer(text: str) -> Raw:
+    if is_integer_text(text) is None:
+        raise Refusal("encoding", f"{text[:60]!r} is not an integer that JSON can hold")
+    return Raw(text.encode())
+
+
+def _write_float(text: str) -> Any:
+    return text if f'"{text}"' in SPECIAL else exact(text)
+
+
+_INTEGER = _integer
+_NUMBERS = {"float32": _floating(float32_text), "float64": _floating(float64_text)}
+_WRITERS: dict[str, Callable[[str], Any]] = {
+    **{f"{sign}int{size}": _write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
+    "float32": _write_float,
+    "float64": _write_float,
+}
+
+
+# Truth and bits
+
+
+def _boolean(literal: str) -> str:
+    found = {"1": "true", "0": "false", "true": "true", "false": "false"}.get(literal)
+    if found is None:
+        raise Refusal("value", f"{literal[:60]} is not a boolean (true, false, 1 or 0)")
+    return found
+
+
+def _write_boolean(text: str) -> Raw:
+    if text not in ("true", "false"):
+        raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
+    return Raw(text.encode())
+
+
+def _write_digit(text: str) -> Raw:
+    return Raw(b"1" if bytes(_write_boolean(text)) == b"true" else b"0")
+
+
+def _bits_reader(bits: int) -> Convert:
+    def read(literal: str) -> str:
+        if len(literal) > 40 or is_integer_text(literal) is None:
+            raise Refusal("value", f"{literal[:60]} is not the number of a bit({bits})")
+        return bits_text(int(literal), bits)
+
+    return read
+
+
+def _bits(text: str) -> int:
+    try:
+        return bits_value(text)
+    except Refusal as refusal:
+        raise Refusal("encoding", refusal.sentence) from None
+
+
+# Texts
+
+
+def _set_reader(member: Convert | None) -> Convert:
+    def read(literal: str) -> str:
+        if literal[0] == '"':
+            text = msgspec.json.decode(literal, type=str)
+        else:
+            text = ",".join(_decode_texts(literal))
+        return text if member is None else member(text)
+
+    return read
+
+
+def _write_set(text: str) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _document(literal: str) -> str:
+    if literal[0] in "{[":
+        check_json(literal.encode())
+    return literal
+
+
+def write_document(text: str) -> Raw:
+    """A JSON document as it is.
+
+    Raises:
+        Refusal: kind `encoding`, when it is no JSON, is null, or breaks the line of a message.
+    """
+    data = text.encode()
+    try:
+        check_json(data)
+        msgspec.json.decode(data, type=Raw)
+    except (Refusal, *JSON_ERRORS):
+        raise Refusal("encoding", f"{text[:60]!r} is not a JSON document") from None
+    if data != data.strip() or data == b"null" or b"\n" in data or b"\r" in data:
+        raise Refusal(
+            "encoding", f"{text[:60]!r} cannot stand inside a message; set json: text to write it"
+        )
+    return Raw(data)
+
+
+def _checked_bytes(text: str) -> str:
+    base64_bytes(text)
+    return text
+
+
+def _from_hex(text: str) -> str:
+    digits = text.removeprefix("0x").removeprefix("0X")
+    # bytes.fromhex alone would pass blanks over.
+    if digits and not (digits.isalnum() and digits.isascii()):
+        raise Refusal("value", "a value of a bytes column is no hexadecimal digits")
+    try:
+        return base64_text(bytes.fromhex(digits))
+    except ValueError:
+        raise Refusal("value", "a value of a bytes column is no hexadecimal digits") from None
+
+
+def _to_hex(text: str) -> str:
+    try:
+        return f"0x{base64_bytes(text).hex()}"
+    except Refusal as refusal:
+        raise Refusal("encoding", refusal.sentence) from None
+
+
+_TEXT = Notation("text")
+_NOTATIONS = {
+    "unknown": Notation("null"),
+    "bytes": Notation("text", _checked_bytes),
+    "bit": Notation("text", _checked_bytes),
+    "geometry": Notation("text", _checked_bytes),
+}

@@ -1,0 +1,272 @@
+"""Rows that are JSON objects with typed values, read and written by what their schema decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.envelopes.generated import function, gaps, nulls, picker
+from waybill.envelopes.notation.json_columns import (
+    WIRE_TYPES,
+    Style,
+    kind_of,
+    notation_of,
+    read_one,
+)
+from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
+from waybill.errors import Refusal
+from waybill.records import Column, intern_schema
+from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from waybill.records import TableSchema
+    from waybill.tables import TableRules
+
+Name = tuple[str | None, str | None, str]
+"""Database, schema and table."""
+
+Row = dict[str, Raw]
+"""A row on the slow way."""
+
+_MAX_TABLES = 10_000
+_decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
+_into = msgspec.json.Encoder().encode_into
+
+
+def row_of(raw: Raw, what: str) -> Row:
+    """The columns of a row.
+
+    Raises:
+        Refusal: kind `shape`, when it is no object.
+    """
+    try:
+        return _decode_row(raw)
+    except JSON_ERRORS as error:
+        raise Refusal("shape", f"{what} is no row: {error}") from None
+
+
+class SameMessage:
+    """Tells whether a message says nothing but what was decoded of it.
+
+    Then no name stands twice in it, and nothing was passed over: encoding it gives the same bytes
+    again, or at least, where a producer writes JSON in other ways, as many quotes; every name and
+    every string has two.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def __call__(self, decoded: Any, value: bytes) -> bool:
+        """Whether `decoded`, whose absent fields are UNSET, is all of `value`."""
+        buffer = self._buffer
+        _into(decoded, buffer)
+        return buffer == value or quotes_of(bytes(buffer)) == quotes_of(value)
+
+
+class RowReader:
+    """Reads the rows of one table.
+
+    Attributes:
+        schema: the table.
+        wire: the struct that a row is decoded as on the fast way.
+        read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
+    """
+
+    def __init__(self, schema: TableSchema, style: Style) -> None:
+        self.schema = schema
+        self.image_type = schema.Image
+        self.notations = [notation_of(column.type, style) for column in schema.columns]
+        self.wire: type[Any] = msgspec.defstruct(
+            "Row",
+            [(f"f{i}", WIRE_TYPES[n.wire], UNSET) for i, n in enumerate(self.notations)],
+            rename={f"f{i}": name for i, name in enumerate(schema.names)},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        self.gaps = gaps(len(self.notations))
+        self.read = self._reader()
+
+    def _reader(self) -> Callable[[Any], Any]:
+        helpers: dict[str, Any] = {"Image": self.image_type}
+        lines = []
+        for i, notation in enumerate(self.notations):
+            lines.append(f"v{i} = row.f{i}")
+            if notation.read is None:
+                continue
+            helpers[f"c{i}"] = notation.read
+            if notation.wire == "text":
+                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
+                continue
+            lines += [
+                f"if v{i} is not UNSET:",
+                f'    v{i} = str(v{i}, "utf-8")',
+                f'    v{i} = None if v{i} == "null" else c{i}(v{i})',
+            ]
+        values = ", ".join(f"v{i}" for i in range(len(self.notations)))
+        return function("read(row)", [*lines, f"return Image({values})"], helpers)
+
+    def image(self, row: Mapping[str, Raw]) -> Any:
+        """The image of a row on the slow way; columns that are not there are absent.
+
+        Raises:
+            Refusal: a value does not have its column's notation.
+        """
+        values: list[Any] = []
+        for name, notation in zip(self.schema.names, self.notations, strict=True):
+            if name not in row:
+                values.append(UNSET)
+                continue
+            try:
+                values.append(read_one(notation, row[name]))
+            except Refusal as refusal:
+                raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
+        return self.image_type(*values)
+
+
+class Readers:
+    """The tables that a decoder has met.
+
+    Types come from `tables:` of the migration. A column that is not declared is what JSON says it
+    is: `number` (never an integer type, because the next row may have a fraction), `string`,
+    `boolean` or `json`, and `unknown` as long as it was only null.
+
+    Args:
+        rules: declared keys and types.
+        style: the envelope's notations.
+        sparse: whether rows may lack columns, so that a row with fewer is of the same shape.
+    """
+
+    def __init__(self, rules: TableRules, style: Style, sparse: bool = False) -> None:
+        self.rules = rules
+        self.style = style
+        self.sparse = sparse
+        self._columns: dict[Name, dict[str, LogicalType]] = {}
+        self._readers: dict[tuple[TableSchema, Style], RowReader] = {}
+
+    def find(
+        self,
+        name: Name,
+        rows: tuple[Row, ...],
+        key: tuple[str, ...] | None,
+        style: Style | None = None,
+        more: tuple[str, ...] = (),
+    ) -> RowReader:
+        """The reader of the table that a message describes.
+
+        Args:
+            name: its name.
+            rows: the images of the message.
+            key: the key as the message says it; a declared one goes before.
+            style: another style than the usual one.
+            more: names of columns that belong to the table although no row has them.
+
+        Raises:
+            Refusal: the rows of the message disagree about a type.
+        """
+        rule = self.rules.find(*name)
+        style = style or self.style
+        if len(self._columns) >= _MAX_TABLES or len(self._readers) >= _MAX_TABLES:
+            self._columns.clear()
+            self._readers.clear()
+        known = self._columns.setdefault(name, {})
+        names = tuple(dict.fromkeys([*(n for row in rows for n in row), *more]))
+        same = known.keys() >= set(names) if self.sparse else known.keys() == set(names)
+        if same:
+            names = tuple(known)
+        elif self.sparse:
+            names = tuple(dict.fromkeys([*known, *names]))
+        types = {n: rule.columns.get(n) or _inferred(n, rows, known.get(n)) for n in names}
+        self._columns[name] = types
+        schema = intern_schema(
+            *name,
+            tuple(Column(n, kind) for n, kind in types.items()),
+            key if rule.key is None else rule.key,
+        )
+        return self.reader(schema, style)
+
+    def reader(self, schema: TableSchema, style: Style) -> RowReader:
+        """The reader of a schema in a style."""
+        found = self._readers.get((schema, style))
+        if found is None:
+            found = self._readers[schema, style] = RowReader(schema, style)
+        return found
+
+
+def _inferred(name: str, rows: tuple[Row, ...], known: LogicalType | None) -> LogicalType:
+    """The type of a column that is not declared.
+
+    Raises:
+        Refusal: two images of a message disagree.
+    """
+    found = {kind_of(row[name]) for row in rows if name in row} - {UNKNOWN}
+    if len(found) > 1:
+        kinds = " and ".join(sorted(str(kind) for kind in found))
+        raise Refusal("schema", f"column {name!r} holds {kinds} in one message; declare its type")
+    return found.pop() if found else known or UNKNOWN
+
+
+class RowWriter:
+    """Writes the rows of one table.
+
+    Attributes:
+        wire: from an image to the struct whose JSON is the row; raises a Refusal of kind
+            `encoding`.
+        key_of: the values of the key columns of an image or of what `wire` gave.
+        gaps: whether an image lacks a column.
+    """
+
+    def __init__(self, schema: TableSchema, style: Style) -> None:
+        self.schema = schema
+        notations = [notation_of(column.type, style) for column in schema.columns]
+        self.row: type[Any] = msgspec.defstruct(
+            "Row",
+            [(f"f{i}", Any, UNSET) for i in range(len(notations))],
+            rename={f"f{i}": name for i, name in enumerate(schema.names)},
+            gc=False,
+        )
+        helpers: dict[str, Any] = {"Row": self.row, "Raw": Raw, "plain": is_plain_number}
+        lines = []
+        for i, notation in enumerate(notations):
+            lines.append(f"v{i} = image.f{i}")
+            if notation.write is not None:
+                helpers[f"c{i}"] = notation.write
+                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
+        values = ", ".join(f"v{i}" for i in range(len(notations)))
+        self.wire = function("wire(image)", [*lines, f"return Row({values})"], helpers)
+        self.key_fields = schema.key_fields if schema.key else ()
+        self.key_of = picker(self.key_fields)
+        self.gaps = gaps(len(notations))
+        self.nulls = nulls(len(notations))
+        told = {NUMBER, STRING} if style.digits else {NUMBER, STRING, BOOLEAN}
+        self.loses_types = any(column.type not in told for column in schema.columns)
+
+    def types_lost(self, image: Any) -> bool:
+        """Whether a reader who was told nothing takes a column for another type."""
+        return self.loses_types or self.nulls(image)
+
+    def message_key(self, image: Any) -> bytes:
+        """JSON array of the key's values; the table's name where it has no key.
+
+        Raises:
+            Refusal: kind `encoding`, when a key column is not in the row.
+        """
+        if not self.schema.key:
+            # Without key only one partition keeps the order.
+            return self.schema.qualified_name.encode()
+        values = self.key_of(image)
+        if UNSET in values:
+            raise Refusal("encoding", "a key column is not in the row")
+        return msgspec.json.encode(values)
+
+    def moved(self, change: Any, image: Any) -> Any:
+        """An image before an update with the key that the row had, where that is told apart."""
+        if change.moved_from is None:
+            return image
+        image = self.schema.Image() if image is None else image.__copy__()
+        for field, source in zip(self.key_fields, change.moved_from.__struct_fields__, strict=True):
+            setattr(image, field, getattr(change.moved_from, source))
+        return image
