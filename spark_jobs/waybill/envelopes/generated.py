@@ -11,6 +11,10 @@ from typing import Any
 
 from msgspec import UNSET
 
+MAX_FEW = 1_000
+FEW = frozenset({"int8", "uint8", "boolean"})
+"""Kinds of types that have few values."""
+
 Fields = Mapping[int, Callable[[str], str]]
 """Converters by column number; columns without one are copied."""
 
@@ -28,6 +32,24 @@ def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callabl
     exec(f"def {header}:\n{body}\n", scope)
     made: Callable[..., Any] = scope[header.partition("(")[0]]
     return made
+
+
+class Few(dict[str, Any]):
+    """Keeps what is made of the texts of a column that has few values.
+
+    Args:
+        make: from a text to what is kept; it may refuse.
+    """
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, text: str) -> Any:
+        made = self.make(text)
+        if len(self) < MAX_FEW:
+            self[text] = made
+        return made
 
 
 def converters(fields: Fields) -> dict[str, Callable[[str], str]]:

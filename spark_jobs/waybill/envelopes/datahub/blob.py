@@ -10,22 +10,19 @@ import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET
 from pydantic import field_validator
 
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
-from waybill.envelopes.datahub.written import image_writer
+from waybill.envelopes.datahub.written import image_writer, key_writer, same_key
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.protocol import Encoded, Envelope, Settings
 from waybill.errors import Refusal
 from waybill.order import AFTER, position_number
-from waybill.records import ROW_OPERATIONS, Change, key_of
+from waybill.records import ROW_OPERATIONS, Change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.records import TableSchema
 
 _VERBS = (
@@ -44,6 +41,7 @@ _OPS = {
 }
 
 _json = msgspec.json.Encoder().encode
+_into = msgspec.json.Encoder().encode_into
 
 
 class WriteSettings(Settings):
@@ -96,27 +94,9 @@ class _WrittenTable:
         self.both = self.head + b'UPDATE_AFTER","before":{"dataColumn":'
         self.delete = self.head + b'DELETE","before":{"dataColumn":'
         self.image = image_writer(schema, zone)
-        self.key = _key_writer(schema)
+        self.key = key_writer(schema)
+        self.same_key = same_key(schema)
         self.lossy = types_are_lost(schema)
-
-
-def _key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
-    """A function from an image to the message key: what messages are sharded by.
-
-    With a primary key its values, without one the name of the table (section Sharding strategies).
-    """
-    if not schema.key:
-        name = schema.qualified_name.encode() or None
-        return lambda _image: name
-    fields, make = schema.key_fields, schema.Key
-
-    def key(image: Any) -> bytes:
-        values = [getattr(image, field) for field in fields]
-        if UNSET in values:
-            key_of(schema, image)  # raises, and names the column
-        return _json(make(*values))
-
-    return key
 
 
 class BlobEncoder:
@@ -127,6 +107,8 @@ class BlobEncoder:
         self.source = (settings.db_type, None)
         self.version = _json(settings.version).decode()
         self.zone = Zone(settings.timezone)
+        # Encoding into the same buffer again spares much of the time.
+        self.buffer = bytearray()
         self._tables: dict[Any, _WrittenTable] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -159,21 +141,29 @@ class BlobEncoder:
             if before is None:
                 raise Refusal("encoding", f"there is no row to write for this {operation}")
             head = table.delete if operation == "delete" else table.before
-            return [Encoded(table.key(before), head + table.image(before) + tail)]
-        row = table.image(after)
-        key = table.key(after)
-        if inserts:
-            return [Encoded(key, table.insert + row + tail)]
-        if before is None:
-            return [Encoded(key, table.after + row + tail)]
+            return [Encoded(table.key(before), self._joined(head, table.image(before), tail))]
+        row, key = table.image(after), table.key(after)
+        if inserts or before is None:
+            head = table.insert if inserts else table.after
+            return [Encoded(key, self._joined(head, row, tail))]
         old = table.image(before)
         if not self.two:
-            return [Encoded(key, table.both + old + b'},"after":{"dataColumn":' + row + tail)]
-        old_key = change.old_key_image()
+            middle = _json(old) + b'},"after":{"dataColumn":'
+            return [Encoded(key, self._joined(table.both + middle, row, tail))]
+        old_key = None
+        if change.moved_from is not None or not table.same_key(before, after):
+            old_key = change.old_key_image()
         return [
-            Encoded(key if old_key is None else _json(old_key), table.before + old + tail),
-            Encoded(key, table.after + row + tail),
+            Encoded(
+                key if old_key is None else _json(old_key),
+                self._joined(table.before, old, tail),
+            ),
+            Encoded(key, self._joined(table.after, row, tail)),
         ]
+
+    def _joined(self, head: bytes, row: Any, tail: bytes) -> bytes:
+        _into(row, self.buffer)
+        return b"".join((head, self.buffer, tail))
 
     def _event(
         self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]

@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from waybill.envelopes.datahub.columns import INT64
 from waybill.envelopes.datahub.values import type_for
+from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.declared import SPECIAL_FLOATS, shown
 from waybill.envelopes.notation.instants import Zone, instant_ms
 from waybill.envelopes.notation.values import (
@@ -18,6 +19,7 @@ from waybill.envelopes.notation.values import (
     is_json_number,
 )
 from waybill.errors import Refusal
+from waybill.records import key_of
 from waybill.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -134,16 +136,16 @@ _DIGITS = (
     "(Raw(v) if (v := i.f{i}) and v.isdigit() and v.isascii() and len(v) < 19"
     ' and (v[0] != "0" or v == "0") else write{i}(v))'
 )
+_FEW = "(few{i}[v] if (v := i.f{i}) else write{i}(v))"
 
 
-def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], bytes]:
-    """A function from an image to the JSON object of its columns.
+def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], Any]:
+    """A function from an image to a struct whose JSON is the object of its columns.
 
     It raises a Refusal of kind `encoding` for a value that its type cannot carry; columns that
     the image leaves out stay out.
     """
-    encode = msgspec.json.Encoder().encode
-    scope: dict[str, Any] = {"Raw": Raw, "encode": encode}
+    scope: dict[str, Any] = {"Raw": Raw}
     parts = []
     for i, column in enumerate(schema.columns):
         kind = type_for(column, schema.dialect)
@@ -151,16 +153,45 @@ def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], bytes]:
         scope[f"write{i}"] = write
         if write is None:
             parts.append(f"i.f{i}")
+        elif column.type.kind in FEW:
+            scope[f"few{i}"] = Few(write)
+            parts.append(_FEW.format(i=i))
         else:
             parts.append(_DIGITS.format(i=i) if kind == "LONG" else f"write{i}(i.f{i})")
-    if all(part == f"i.f{i}" for i, part in enumerate(parts)):
-        return encode
     scope["Wire"] = msgspec.defstruct(
         "Wire",
         [(f"f{i}", Any, UNSET) for i in range(len(parts))],
         rename={f"f{i}": column.name for i, column in enumerate(schema.columns)},
         gc=False,
     )
-    exec(f"def write(i): return encode(Wire({', '.join(parts)}))", scope)
-    writer: Callable[[Any], bytes] = scope["write"]
-    return writer
+    return function("write(i)", [f"return Wire({', '.join(parts)})"], scope)
+
+
+def key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
+    """A function from an image to the message key: what messages are sharded by.
+
+    With a primary key its values, without one the name of the table (section Sharding strategies).
+    """
+    if not schema.key:
+        name = schema.qualified_name.encode() or None
+        return lambda _image: name
+    # `key_of` raises, and names the column that is missing.
+    scope = {
+        "encode": msgspec.json.Encoder().encode,
+        "Key": schema.Key,
+        "schema": schema,
+        "key_of": key_of,
+    }
+    names = [f"k{i}" for i in range(len(schema.key))]
+    lines = [
+        f"{name} = image.{field}" for name, field in zip(names, schema.key_fields, strict=True)
+    ]
+    gaps = " or ".join(f"{name} is UNSET" for name in names)
+    lines += [f"if {gaps}: key_of(schema, image)", f"return encode(Key({', '.join(names)}))"]
+    return function("key(image)", lines, scope)
+
+
+def same_key(schema: TableSchema) -> Callable[[Any, Any], bool]:
+    """A function that tells whether two images hold one key; both lacking a column counts too."""
+    test = " and ".join(f"one.{field} == other.{field}" for field in schema.key_fields)
+    return function("same(one, other)", [f"return {test or True}"], {})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import function
+from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.types import LogicalType
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 SEPARATOR = "\u0001"
 """Stands between the names (and the values) of a key of several columns."""
 
-_MAX_SMALL = 1_000
-_SMALL = frozenset({"int8", "uint8", "boolean"})
-"""Types with so few values that what is written for them is kept."""
 _write_timestamp = notation_of(LogicalType("timestamp")).write
 
 
@@ -64,13 +61,12 @@ def writers(schema: TableSchema) -> Writers:
         "Raw": Raw,
         "plain": is_plain_number,
         "parse": datetime.fromisoformat,
-        "iso": frozenset({"--T::", "--T::."}),
         "join": SEPARATOR.join,
         "digit": {"true": "1", "false": "0"},
     }
     for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
         write = notation.write
-        names[f"c{i}"] = _Small(write) if write and kind.kind in _SMALL else write
+        names[f"c{i}"] = Few(write) if write and kind.kind in FEW else write
     columns = [schema.index[name] for name in schema.key or ()]
     key = "".join(f"k{i}, " for i in columns)
     shown = [f"s{i}" for i in columns]
@@ -107,7 +103,7 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
     given = f"if {v} is not None and {v} is not UNSET:"
     if notation.write is None:
         return []
-    if kind.kind in _SMALL:
+    if kind.kind in FEW:
         return [f"{given} {v} = c{i}[{v}]"]
     if notation.write is write_number:
         test = f"plain({v}) is not None"
@@ -117,11 +113,11 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
         return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
     if notation.write is _write_timestamp:
         # As that function, without a call for what is a time.
-        wall = f"{v}[4:20:3] in iso and parse({v}).tzinfo is None and len({v}) <= 32"
+        wall = f'{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
         return [
             given,
             "    try:",
-            f'        {v} = {v}.replace("T", " ") if {wall} else c{i}({v})',
+            f'        {v} = {v}.replace("T", " ") if {wall} and len({v}) <= 32 else c{i}({v})',
             f"    except ValueError: {v} = c{i}({v})",
         ]
     return [f"{given} {v} = c{i}({v})"]
@@ -134,16 +130,3 @@ def _shown(i: int, notation: Notation) -> list[str]:
     if notation.write is None or notation.write is write_number:
         return []
     return [f"s{i} = c{i}(s{i})"]
-
-
-class _Small(dict[str, Any]):
-    """What is written for the texts of a column that has few values."""
-
-    def __init__(self, write: Callable[[str], Any]) -> None:
-        self.write = write
-
-    def __missing__(self, text: str) -> Any:
-        written = self.write(text)
-        if len(self) < _MAX_SMALL:
-            self[text] = written
-        return written
