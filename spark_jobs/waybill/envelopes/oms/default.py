@@ -35,6 +35,7 @@ SEPARATOR = "\u0001"
 """Stands between the names (and the values) of a key of several columns."""
 
 _NULL = Raw(b"null")
+_META, _TABLE, _DB = b'"allMetaData"', b'"table_name":"', b'"db":"'
 _MAX_TABLES = 10_000
 _TRUNCATE = re.compile(
     r"\s*truncate\s+(?:table\s+)?(?:(`(?:[^`]|``)+`|\w+)\s*\.\s*)?(`(?:[^`]|``)+`|\w+)\s*;?\s*",
@@ -87,6 +88,8 @@ class OmsDefaultDecoder:
         self._shapes: dict[Shape, OmsTable] = {}
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
         self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
+        # By the table's name alone; None where several databases have one of that name.
+        self._names: dict[bytes, OmsTable | None] = {}
         self._last: OmsTable | None = None
 
     def decode(self, message: Message) -> list[Change]:
@@ -110,12 +113,14 @@ class OmsDefaultDecoder:
 
     def _hinted(self, value: bytes) -> OmsTable | None:
         """The table that a message is probably about, by names in its `allMetaData`."""
-        start = max(value.find(b'"allMetaData"'), 0)
-        names = []
-        for name in (b'"db":"', b'"table_name":"'):
-            at = value.find(name, start) + len(name)
-            names.append(value[at : value.find(b'"', at)])
-        return self._hints.get((names[0], names[1]))
+        start = max(value.find(_META), 0)
+        at = value.find(_TABLE, start) + len(_TABLE)
+        name = value[at : value.find(b'"', at)]
+        table = self._names.get(name)
+        if table is not None:
+            return table
+        at = value.find(_DB, start) + len(_DB)
+        return self._hints.get((value[at : value.find(b'"', at)], name))
 
     def _slow(self, message: Message, value: bytes) -> list[Change]:
         check_json(value)
@@ -212,9 +217,14 @@ class OmsDefaultDecoder:
                 self._shapes.clear()
                 self._columns.clear()
                 self._hints.clear()
+                self._names.clear()
             table = self._shapes[shape] = OmsTable(shape)
         if table.fast:
             hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]
+            if hint not in self._hints and hint[1] in self._names:
+                self._names[hint[1]] = None
+            elif self._names.get(hint[1], table) is not None:
+                self._names[hint[1]] = table
             self._hints[hint] = self._last = table
         return table
 
@@ -304,6 +314,7 @@ ENVELOPE = Envelope(
         {
             "before_image",
             "full_rows",
+            "operations",
             "delete",
             "truncate",
             "ddl",
