@@ -283,3 +283,18 @@ def test_texts_without_a_notation_in_canal_are_refused(mysql, text):
     with pytest.raises(Refusal) as caught:
         text_writer(logical_type(mysql), mysql, UTC)(text)
     assert caught.value.kind == "encoding"
+
+
+def test_oms_full_rows_have_no_id_and_so_are_older_than_every_change():
+    full = change("read", None, ROW, sequence=(36346072, -1), full_row=True)
+    _, value, losses = write("oms-default", full)
+    assert "storeDataSequence" not in value["allMetaData"]
+    assert "sequence_id" in losses
+    _, value, _ = write("oms-default", change("read", None, ROW, sequence=(5,)))
+    assert value["allMetaData"]["storeDataSequence"] == 5
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+def test_a_key_that_is_no_column_is_refused(envelope):
+    schema = intern_schema("shop", None, "t", SCHEMA.columns, ("gone",))
+    assert refusal_of(envelope, change("insert", None, ROW, schema=schema)) == "key"

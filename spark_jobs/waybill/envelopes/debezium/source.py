@@ -19,6 +19,9 @@ Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=-(2**63) // 1000 + 1, le=2**63 // 1000 - 1)]
 """Counts of time that fit the lake, which keeps microseconds in 64 bits."""
 
+BEFORE_ALL = -1
+"""What a snapshot row has where a change has a number that is never negative."""
+
 
 class Source(msgspec.Struct, gc=False):
     """What is read of a `source` block; every connector fills its own part.
@@ -61,8 +64,10 @@ they hold already, and carry the position that the stream has reached.
 def sequence_of(source: Source) -> tuple[int, ...] | None:
     """The position of a change in its source, strongest part first; None where there is none.
 
-    A snapshot row has a shorter tuple than a change, which sorts before every change that stands
-    at the same place: a row read while the stream stood at a position holds all changes up to it.
+    A snapshot row sorts before every change that stands at the same place, because it has a shorter
+    tuple or -1 for what a change has: a row read while the stream stood at a position holds all
+    changes up to it. No tuple has one part alone, so that no target takes some ids as they are and
+    makes others from the position, which could not be compared.
 
     - MySQL, MariaDB: number of the binlog file, position, row inside the event. Binlogs are in
       the order of commits, so a snapshot is exact: later changes win, older ones lose. The number
@@ -151,7 +156,7 @@ def _postgresql(source: Source) -> tuple[int, ...] | None:
         return None
     if source.snapshot in STREAMING:
         return (max(last_commit, lsn), lsn)
-    return (lsn,)
+    return (lsn, BEFORE_ALL)
 
 
 _pair: Callable[[str], tuple[str | None, str | None]] = msgspec.json.Decoder(
@@ -182,7 +187,7 @@ def _oracle(source: Source) -> tuple[int, ...] | None:
     if source.snapshot in STREAMING:
         commit = scn if source.commit_scn is None else parse_digits(str(source.commit_scn))
         return (commit, scn, source.txSeq or 0, source.ssn or 0)
-    return (scn,)
+    return (scn, BEFORE_ALL)
 
 
 def _mongodb(source: Source) -> tuple[int, ...] | None:
@@ -190,7 +195,7 @@ def _mongodb(source: Source) -> tuple[int, ...] | None:
         return None
     if source.snapshot in STREAMING:
         return (source.ts_ms, source.ord)
-    return (source.ts_ms,)
+    return (source.ts_ms, BEFORE_ALL)
 
 
 def _numbers(source: Source) -> tuple[int, ...] | None:

@@ -198,7 +198,6 @@ class OmsDefaultDecoder:
             rule.columns.get(column) or _inferred(column, after, before, known.get(column))
             for column in names
         )
-        self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         top = _decode_names(value)
         shape = Shape(
             tuple(top),
@@ -219,6 +218,7 @@ class OmsDefaultDecoder:
                 self._hints.clear()
                 self._names.clear()
             table = self._shapes[shape] = OmsTable(shape)
+        self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         if table.fast:
             hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]
             if hint not in self._hints and hint[1] in self._names:

@@ -197,7 +197,11 @@ class _Table:
             if rest:
                 losses.append("source_time")
         stated: int | UnsetType = UNSET
-        if sequence is not None and len(sequence) == 1:
+        if change.full_row and kind == "ROW":
+            # Without an id it is older than every change, which is what a full row is.
+            if sequence is not None:
+                losses.append("sequence_id")
+        elif sequence is not None and len(sequence) == 1:
             stated = sequence[0]
         elif sequence is not None or kind not in _UNNUMBERED:
             if sequence is not None:

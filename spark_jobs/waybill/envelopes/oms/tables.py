@@ -70,6 +70,9 @@ class OmsTable:
 
     Args:
         shape: what those messages have in common.
+
+    Raises:
+        Refusal: a column has a name that cannot be carried.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -81,6 +84,7 @@ class OmsTable:
             shape.key,
         )
         self.notations = [notation_of(kind) for kind in shape.types]
+        self.Image = self.schema.Image
         wire = msgspec.defstruct(
             "Row",
             [(f"f{i}", WIRE_TYPES[n.wire]) for i, n in enumerate(self.notations)],
@@ -168,7 +172,7 @@ class OmsTable:
                 values.append(read_one(notation, row[name]))
             except Refusal as refusal:
                 raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
-        return self.schema.Image(*values)
+        return self.Image(*values)
 
 
 def _quote_counter(

@@ -67,7 +67,7 @@ def writers(schema: TableSchema) -> Writers:
     for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
         write = notation.write
         names[f"c{i}"] = Few(write) if write and kind.kind in FEW else write
-    columns = [schema.index[name] for name in schema.key or ()]
+    columns = [int(field[1:]) for field in schema.key_fields]
     key = "".join(f"k{i}, " for i in columns)
     shown = [f"s{i}" for i in columns]
     value = "None"
