@@ -162,13 +162,7 @@ def broken(draw: st.DrawFn, value: bytes) -> bytes:
     return json.dumps(data, separators=(",", ":") if compact else None).encode()
 
 
-def known_faults(envelope):
-    """Until they are mended: a column named `a"b`, and a number read as true after a boolean."""
-    marks = [pytest.mark.xfail(strict=False)] if envelope.name == "oms-default" else []
-    return pytest.param(envelope, id=envelope.name, marks=marks)
-
-
-@pytest.mark.parametrize("envelope", [known_faults(envelope) for envelope in BOTH_WAYS])
+@envelopes
 @properties(150)
 @given(data=st.data())
 def test_damaged_messages(envelope, data):

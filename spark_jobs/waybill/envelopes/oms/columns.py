@@ -41,7 +41,7 @@ class Notation(NamedTuple):
     """How the values of a column stand in JSON.
 
     Attributes:
-        wire: `integer`, `number`, `text`, `boolean` or `null`.
+        wire: `integer`, `number`, `text`, `boolean`, `truth` or `null`.
         read: from what stands there to the canonical text; None if it is that text already. For a
             `number` it is given the literal (`null` too), otherwise a value that is not null.
         write: from the canonical text to what is to stand there; None if it is a JSON string.
@@ -57,6 +57,7 @@ WIRE_TYPES: dict[str, Any] = {
     "number": Raw,
     "text": str | None,
     "boolean": int | bool | str | None,
+    "truth": bool | None,
     "null": None,
 }
 """What msgspec reads each notation as."""
@@ -180,6 +181,13 @@ def write_boolean(text: str) -> Raw:
         raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
     return _ONE if text == "true" else _ZERO
 
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+TRUTH = Notation("truth", _truth, write_boolean)
+"""A column that is boolean because JSON says so: nothing but true and false is its notation."""
 
 _ONE, _ZERO = Raw(b"1"), Raw(b"0")
 

@@ -209,6 +209,7 @@ class OmsDefaultDecoder:
             names,
             types,
             _key_of(meta, names, rule),
+            tuple(column not in rule.columns for column in names),
         )
         table = self._shapes.get(shape)
         if table is None:

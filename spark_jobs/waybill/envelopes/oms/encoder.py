@@ -115,6 +115,16 @@ class OmsDefaultEncoder:
         return [table.event(change, losses)]
 
 
+def _made(change: Change, losses: list[str]) -> int | UnsetType:
+    """An id from the position; none for a full row: without one it is older than every change."""
+    if change.sequence is not None:
+        losses.append("sequence_id")
+    if change.full_row and change.operation == "read":
+        return UNSET
+    place = change.message
+    return position_number(place.partition, place.offset, change.index)
+
+
 class _Table:
     """What a schema decides about its messages."""
 
@@ -197,17 +207,10 @@ class _Table:
             if rest:
                 losses.append("source_time")
         stated: int | UnsetType = UNSET
-        if change.full_row and kind == "ROW":
-            # Without an id it is older than every change, which is what a full row is.
-            if sequence is not None:
-                losses.append("sequence_id")
-        elif sequence is not None and len(sequence) == 1:
+        if sequence is not None and len(sequence) == 1 and not change.full_row:
             stated = sequence[0]
         elif sequence is not None or kind not in _UNNUMBERED:
-            if sequence is not None:
-                losses.append("sequence_id")
-            place = change.message
-            stated = position_number(place.partition, place.offset, change.index)
+            stated = _made(change, losses)
         if change.transaction is not None:
             losses.append("transactions")
         if self.loses_schema:

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import function
-from waybill.envelopes.oms.columns import WIRE_TYPES, Notation, notation_of, read_one
+from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
+from waybill.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +46,7 @@ class Shape(NamedTuple):
         names: the columns.
         types: their types, as declared or as JSON says.
         key: the key columns, as declared or as `record_primary_key` says.
+        inferred: whether JSON says the type of each column.
     """
 
     fields: tuple[str, ...]
@@ -56,6 +58,7 @@ class Shape(NamedTuple):
     names: tuple[str, ...]
     types: tuple[LogicalType, ...]
     key: tuple[str, ...]
+    inferred: tuple[bool, ...]
 
 
 def database_of(db: str | None, db_type: str | None) -> str | None:
@@ -83,7 +86,10 @@ class OmsTable:
             tuple(Column(n, t) for n, t in zip(shape.names, shape.types, strict=True)),
             shape.key,
         )
-        self.notations = [notation_of(kind) for kind in shape.types]
+        self.notations = [
+            TRUTH if inferred and kind == BOOLEAN else notation_of(kind)
+            for kind, inferred in zip(shape.types, shape.inferred, strict=True)
+        ]
         self.Image = self.schema.Image
         wire = msgspec.defstruct(
             "Row",

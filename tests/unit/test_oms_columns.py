@@ -1,0 +1,41 @@
+"""OMS Default: a column without declaration is what JSON says, message by message."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.tables import TableRules
+
+MESSAGE = (
+    b'{"prevStruct":null,"postStruct":{"id":4,"note":%b},"allMetaData":{"record_primary_key":"id",'
+    b'"storeDataSequence":1,"table_name":"orders","db":"shop"},"recordType":"INSERT"}'
+)
+
+
+def decoder():
+    envelope = registry.get("oms-default")
+    return envelope.decoder(envelope.decode_settings(), TableRules())
+
+
+def read(reader, note: bytes):
+    (change,) = reader.decode(Message("t", 0, 0, None, None, MESSAGE % note))
+    return msgspec.structs.astuple(change.after)[1], str(change.schema.columns[1].type)
+
+
+def test_what_was_read_before_does_not_decide_what_a_value_is():
+    told = [(b"true", "boolean"), (b'""', "string"), (b"1", "number"), (b'"AQ=="', "string")]
+    told += [(b"false", "boolean"), (b"0", "number"), (b"true", "boolean"), (b"null", "boolean")]
+    warm = decoder()
+    for note, kind in told:
+        text = None if note == b"null" else note.decode().strip('"')
+        assert read(warm, note) == (text, kind)
+
+
+def test_a_column_name_that_cannot_be_carried_is_refused():
+    with pytest.raises(Refusal) as caught:
+        decoder().decode(Message("t", 0, 0, None, None, MESSAGE.replace(b"note", b'a\\"b') % b"1"))
+    assert caught.value.kind == "shape"
