@@ -138,13 +138,14 @@ def broken(draw: st.DrawFn, value: bytes) -> bytes:
     """A message that somebody damaged: some bytes, or one member of its JSON."""
     try:
         data = json.loads(value)
+        paths = paths_in(data)
     except (ValueError, RecursionError):
         data = None
     if data is None or draw(st.booleans()):
         at = draw(st.integers(0, len(value)))
         removed = draw(st.integers(0, 5))
         return value[:at] + draw(st.binary(max_size=5)) + value[at + removed :]
-    path = draw(st.sampled_from(paths_in(data)))
+    path = draw(st.sampled_from(paths))
     odd = draw(st.sampled_from(ODD))
     if not path:
         return json.dumps(odd).encode()

@@ -92,7 +92,8 @@ def test_json_is_read_where_yaml_is(write):
 
 
 def test_a_wrong_json_file_names_its_line(write):
-    assert problems(write('{\n "name": "shop",\n}', "shop.json"))[0].startswith("3: is not JSON: ")
+    wrong = '{\n "name": "shop"\n "cut": 1}'
+    assert problems(write(wrong, "shop.json"))[0].startswith("3: is not JSON: ")
     assert problems(write('{\n\t"name": "Shop", "source":\n\t{}}', "a.json"))[0] == (
         "2: name - use lower-case letters, digits and _, starting with a letter"
     )

@@ -245,3 +245,13 @@ def test_errors_of_the_decoder_become_refusals(text, kind):
     with pytest.raises(values.JSON_ERRORS) as caught:
         msgspec.json.decode(text, type=shape)
     assert values.json_refusal(caught.value).kind == kind
+
+
+@pytest.mark.parametrize("depth", [values.MAX_DEPTH + 1, 100_000])
+def test_nesting_has_a_limit_that_is_not_python_s(depth):
+    with pytest.raises(Refusal, match="nested too deeply"):
+        values.check_json(b"[" * depth + b"]" * depth)
+
+
+def test_brackets_in_texts_are_no_nesting():
+    values.check_json(b'["' + b'[{\\"' * 10_000 + b'"]')

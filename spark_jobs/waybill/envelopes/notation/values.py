@@ -265,6 +265,12 @@ def json_refusal(error: Exception) -> Refusal:
     return Refusal("json", f"the message is not JSON: {error}")
 
 
+MAX_DEPTH = 900
+"""Arrays and objects inside each other; what Python versions take without a limit differs."""
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.S)
+_BRACKETS = re.compile(rb"[\[\]{}]")
+
 JSON_ERRORS = (ValueError, RecursionError)
 """What decoding hostile JSON with msgspec raises: catch these, pass them to `json_refusal`."""
 
@@ -278,9 +284,21 @@ def check_json(value: bytes) -> None:
         Refusal: kind `json`.
     """
     try:
-        _strict(value.decode("utf-8"))
+        text = value.decode("utf-8")
+        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+            raise RecursionError
+        _strict(text)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
+
+
+def _depth(value: bytes) -> int:
+    """How deep arrays and objects are nested."""
+    depth = deepest = 0
+    for mark in _BRACKETS.findall(_STRING.sub(b"", value)):
+        depth += 1 if mark in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def quotes_of(value: bytes) -> int:
