@@ -33,6 +33,7 @@ Row = dict[str, Raw]
 """A row on the slow way."""
 
 _MAX_TABLES = 10_000
+_MAX_COLUMNS = 5_000
 _decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
 _into = msgspec.json.Encoder().encode_into
 
@@ -70,16 +71,29 @@ class SameMessage:
 class RowReader:
     """Reads the rows of one table.
 
+    Args:
+        schema: the table.
+        style: the envelope's notations.
+        inferred: columns whose type is what JSON said.
+
     Attributes:
         schema: the table.
         wire: the struct that a row is decoded as on the fast way.
+        empty: an image without any column.
         read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
     """
 
-    def __init__(self, schema: TableSchema, style: Style) -> None:
+    def __init__(
+        self, schema: TableSchema, style: Style, inferred: frozenset[str] = frozenset()
+    ) -> None:
         self.schema = schema
         self.image_type = schema.Image
-        self.notations = [notation_of(column.type, style) for column in schema.columns]
+        # Where nobody said that a column holds numbers, a string is a text.
+        strict = style._replace(quoted=False)
+        self.notations = [
+            notation_of(column.type, strict if column.name in inferred else style)
+            for column in schema.columns
+        ]
         self.wire: type[Any] = msgspec.defstruct(
             "Row",
             [(f"f{i}", WIRE_TYPES[n.wire], UNSET) for i, n in enumerate(self.notations)],
@@ -88,6 +102,7 @@ class RowReader:
             gc=False,
         )
         self.gaps = gaps(len(self.notations))
+        self.empty = self.image_type()
         self.read = self._reader()
 
     def _reader(self) -> Callable[[Any], Any]:
@@ -145,7 +160,7 @@ class Readers:
         self.style = style
         self.sparse = sparse
         self._columns: dict[Name, dict[str, LogicalType]] = {}
-        self._readers: dict[tuple[TableSchema, Style], RowReader] = {}
+        self._readers: dict[tuple[TableSchema, Style, frozenset[str]], RowReader] = {}
 
     def find(
         self,
@@ -165,14 +180,16 @@ class Readers:
             more: names of columns that belong to the table although no row has them.
 
         Raises:
-            Refusal: the rows of the message disagree about a type.
+            Refusal: the rows of the message disagree about a type, or lack a key column.
         """
         rule = self.rules.find(*name)
         style = style or self.style
         if len(self._columns) >= _MAX_TABLES or len(self._readers) >= _MAX_TABLES:
             self._columns.clear()
             self._readers.clear()
-        known = self._columns.setdefault(name, {})
+        known = self._columns.get(name, {})
+        if len(known) > _MAX_COLUMNS:
+            known = {}
         names = tuple(dict.fromkeys([*(n for row in rows for n in row), *more]))
         same = known.keys() >= set(names) if self.sparse else known.keys() == set(names)
         if same:
@@ -180,19 +197,26 @@ class Readers:
         elif self.sparse:
             names = tuple(dict.fromkeys([*known, *names]))
         types = {n: rule.columns.get(n) or _inferred(n, rows, known.get(n)) for n in names}
-        self._columns[name] = types
         schema = intern_schema(
             *name,
             tuple(Column(n, kind) for n, kind in types.items()),
             key if rule.key is None else rule.key,
         )
-        return self.reader(schema, style)
+        _ = schema.key_fields  # refuses rows without their key
+        inferred = frozenset(names).difference(rule.columns) if style.quoted else frozenset()
+        reader = self.reader(schema, style, inferred)
+        # Only now it is sure that nothing was refused.
+        self._columns[name] = types
+        return reader
 
-    def reader(self, schema: TableSchema, style: Style) -> RowReader:
+    def reader(
+        self, schema: TableSchema, style: Style, inferred: frozenset[str] = frozenset()
+    ) -> RowReader:
         """The reader of a schema in a style."""
-        found = self._readers.get((schema, style))
+        found = self._readers.get((schema, style, inferred))
         if found is None:
-            found = self._readers[schema, style] = RowReader(schema, style)
+            found = RowReader(schema, style, inferred)
+            self._readers[schema, style, inferred] = found
         return found
 
 
@@ -241,7 +265,7 @@ class RowWriter:
         self.key_of = picker(self.key_fields)
         self.gaps = gaps(len(notations))
         self.nulls = nulls(len(notations))
-        told = {NUMBER, STRING} if style.digits else {NUMBER, STRING, BOOLEAN}
+        told = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
         self.loses_types = any(column.type not in told for column in schema.columns)
 
     def types_lost(self, image: Any) -> bool:

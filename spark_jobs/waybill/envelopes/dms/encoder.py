@@ -1,0 +1,164 @@
+"""Writes DMS's records for Kafka; what came from DMS is carried on as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.envelopes.dms.notation import KAFKA, OWN, key_alone, position_text, style_of, time_text
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.values import is_integer_text
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.dms.notation import DmsWriteSettings
+    from waybill.records import Change, TableSchema
+
+OPERATIONS = {
+    "insert": "insert",
+    "upsert": "insert",
+    "read": "load",
+    "update": "update",
+    "delete": "delete",
+}
+LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
+_OURS = b'{"dms":{'
+_LARGEST = 2**63 - 1
+_json = msgspec.json.Encoder().encode
+
+
+class DmsEncoder:
+    """Writes DMS's records.
+
+    Args:
+        settings: notations of bytes and of rows before an update.
+    """
+
+    def __init__(self, settings: DmsWriteSettings) -> None:
+        self.settings = settings
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The record of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in DMS.
+        """
+        operation, schema = change.operation, change.schema
+        kind = OPERATIONS.get(operation)
+        if kind is None:
+            return self._event(change, losses)
+        if (schema.table or "").startswith(OWN):
+            raise Refusal("encoding", f"tables named {OWN}… are those of DMS itself")
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self.settings)
+        return [table.record(change, kind, losses)]
+
+    def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
+        operation, extra = change.operation, change.extra
+        if operation != "other" or extra is None or not extra.startswith(_OURS):
+            losses.append(LOST.get(operation, operation))
+            return []
+        stated = msgspec.json.decode(extra[len(_OURS) - 1 : -1], type=dict[str, msgspec.Raw])
+        control = stated.pop("control", msgspec.Raw(b"null"))
+        schema = change.schema
+        metadata = {
+            "record-type": "control",
+            "schema-name": schema.database or "",
+            "table-name": schema.table or "",
+            **stated,
+        }
+        return [Encoded(None, _json({"control": control, "metadata": metadata}))]
+
+
+class _Table:
+    """What a schema decides about its records."""
+
+    def __init__(self, schema: TableSchema, settings: DmsWriteSettings) -> None:
+        prefix = settings.before_prefix
+        named = [name for name in schema.names if prefix and name.startswith(prefix)]
+        if named:
+            sentence = f"column {named[0]!r} would be taken for one of the row before"
+            raise Refusal("encoding", f"{sentence}; set before_prefix")
+        self.schema = schema
+        self.rows = RowWriter(schema, style_of(KAFKA, settings))
+        self.prefix = prefix if settings.before_images == "columns" else None
+        self.field = _json(settings.before_field)
+        # As objects that continue: without their last bracket.
+        self.names = _json({"schema-name": schema.database or "", "table-name": schema.table or ""})
+        self.partitioned = _json("primary-key" if schema.key else "schema-table")
+
+    def record(self, change: Change, kind: str, losses: list[str]) -> Encoded:
+        """The record of a row."""
+        rows, before = self.rows, change.before
+        image = before if kind == "delete" else change.after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        data, old = _json(rows.wire(image)), b""
+        if kind == "update":
+            before = rows.moved(change, before)
+            if before is not None:
+                old = _json(rows.wire(before))
+        elif kind == "delete" and key_alone(self.schema, image) is not image:
+            # Nulls beside the key alone are read as values that were not logged.
+            old = data
+        if old == b"{}":
+            old = b""
+        if old and self.prefix is not None:
+            columns = {
+                self.prefix + name: raw
+                for name, raw in msgspec.json.decode(old, type=dict[str, msgspec.Raw]).items()
+            }
+            data = _json({**msgspec.json.decode(data, type=dict[str, msgspec.Raw]), **columns})
+        elif old:
+            old = b",%b:%b" % (self.field, old)
+        self._count(image, losses)
+        metadata = self._metadata(change, losses)
+        return Encoded(
+            rows.message_key(image),
+            b'{"data":%b%b,"metadata":{%b"record-type":"data","operation":"%b",%b}}'
+            % (
+                data,
+                b"" if self.prefix is not None else old,
+                metadata,
+                kind.encode(),
+                self.names[1:-1],
+            ),
+        )
+
+    def _count(self, image: Any, losses: list[str]) -> None:
+        if self.rows.types_lost(image):
+            losses.append("types")
+        if self.schema.key:
+            losses.append("key_columns")
+        if self.schema.schema is not None:
+            losses.append("schema_name")
+
+    def _metadata(self, change: Change, losses: list[str]) -> bytes:
+        """The fields of the metadata that the table does not decide, each with a comma behind."""
+        extra = change.extra
+        if extra is not None and extra.startswith(_OURS):
+            inner = extra[len(_OURS) : -2]
+            return b"%b," % inner if inner else b""
+        fields: dict[str, Any] = {}
+        if change.source_time is not None:
+            time = time_text(change.source_time)
+            fields = {"timestamp": time, "commit-timestamp": time}
+        fields["partition-key-type"] = msgspec.Raw(self.partitioned)
+        transaction = change.transaction
+        if transaction is not None:
+            number = int(transaction) if is_integer_text(transaction) else -1
+            if 0 <= number <= _LARGEST:
+                fields["transaction-id"] = number
+            else:
+                losses.append("transactions")
+        if change.sequence is not None:
+            position = position_text(change.sequence)
+            if position is None:
+                losses.append("sequence_id")
+            else:
+                fields["stream-position"] = position
+        return b"%b," % _json(fields)[1:-1]

@@ -1,0 +1,362 @@
+"""DMS with Kafka (or Kinesis) as its target: a row or a control record, and its metadata.
+
+Sources of the rules: AWS DMS user guide, "Using Apache Kafka as a target", recorded messages in
+crate/commons-codec, DMSRecordParser of apache/paimon. Rows name no key columns: they have to be
+declared. A row of DMS's S3 files, which has `Op` and no metadata, is read here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from waybill.envelopes.dms.encoder import DmsEncoder
+from waybill.envelopes.dms.files import DmsFilesDecoder, DmsFilesReadSettings
+from waybill.envelopes.dms.notation import (
+    KAFKA,
+    OWN,
+    DmsReadSettings,
+    DmsWriteSettings,
+    key_alone,
+    micros_of,
+    position_of,
+    style_of,
+)
+from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, intern_schema, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import Message, TableSchema
+    from waybill.tables import TableRules
+
+ROWS = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
+"""`operation` of records that carry a row."""
+
+_TEXT = str | None | UnsetType
+_NUMBER = int | None | UnsetType
+_CARRIED: dict[str, Any] = {
+    "timestamp": _TEXT,
+    "partition-key-type": _TEXT,
+    "partition-key-value": _TEXT,
+    "transaction-id": _NUMBER,
+    "transaction-record-id": _NUMBER,
+    "prev-transaction-id": _NUMBER,
+    "prev-transaction-record-id": _NUMBER,
+    "commit-timestamp": _TEXT,
+    "stream-position": _TEXT,
+}
+"""Fields of the metadata that a DMS target carries on as they are."""
+
+
+def _field(name: str) -> str:
+    return name.replace("-", "_")
+
+
+_NAMES = {_field(name): name for name in _CARRIED}
+_Carried = msgspec.defstruct(
+    "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
+)
+_OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]
+_Metadata: type[Any] = msgspec.defstruct(
+    "Metadata",
+    [
+        ("operation", str),
+        ("record_type", _TEXT, UNSET),
+        ("schema_name", _TEXT, UNSET),
+        ("table_name", _TEXT, UNSET),
+        *_OPTIONAL,
+    ],
+    rename="kebab",
+    gc=False,
+)
+_TAKEN = {"operation", "record-type", "schema-name", "table-name", *_CARRIED}
+_NULL = Raw(b"null")
+_MAX_TABLES = 10_000
+_json = msgspec.json.Encoder().encode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_metadata = msgspec.json.Decoder(_Metadata).decode
+
+
+class DmsDecoder:
+    """Reads DMS's records.
+
+    Args:
+        settings: notations of bytes and of rows before an update.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: DmsReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
+        self._hints: dict[tuple[bytes, bytes], _Table] = {}
+        told = {name: getattr(settings, name) for name in DmsReadSettings.model_fields}
+        self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        names = []
+        for name in (b'"schema-name":"', b'"table-name":"'):
+            at = value.rfind(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        table = self._hints.get((names[0], names[1]))
+        if table is not None:
+            try:
+                change = table.read(message, value)
+                if change is not None:
+                    return [change]
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
+        check_json(value)
+        try:
+            top = _decode_names(value)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        if "Op" in top and bytes(top.get("metadata", _NULL))[:1] != b"{":
+            return self._files.row(message, top)
+        if "metadata" not in top:
+            sentence = "a record without metadata, and without Op, which a row of a file has"
+            raise Refusal("shape", f"{sentence}; rows of a full load are read by dms-s3")
+        try:
+            told = _decode_metadata(top["metadata"])
+            stated = _decode_names(top["metadata"])
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        others = {name: stated[name] for name in stated if name not in _TAKEN}
+        if told.table_name and told.table_name.startswith(OWN):
+            return skipped(message, "DMS's own table")
+        if told.record_type == "control" or (told.record_type is UNSET and "control" in top):
+            return self._control(message, told, top, others)
+        operation = ROWS.get(told.operation)
+        if operation is None:
+            raise Refusal("operation", f"DMS has no operation {told.operation[:40]!r} of rows")
+        if "data" not in top:
+            raise Refusal("shape", f"operation {told.operation} without a row in data")
+        if not told.table_name:
+            raise Refusal("shape", "a record with a row names no table in table-name")
+        return self._row(message, told, top, operation, others)
+
+    def _control(
+        self, message: Message, told: Any, top: dict[str, Raw], others: dict[str, Raw]
+    ) -> Change:
+        """A control record, e.g. the definition of a table; it holds no statement."""
+        schema = NO_TABLE
+        if told.schema_name or told.table_name:
+            schema = intern_schema(told.schema_name or None, None, told.table_name or None)
+        control = {"operation": told.operation, "control": top.get("control", _NULL)}
+        extra = _extra(told, {**others, **control})
+        return _change(message, schema, told, ("other", None, None, extra))
+
+    def _row(
+        self,
+        message: Message,
+        told: Any,
+        top: dict[str, Raw],
+        operation: str,
+        others: dict[str, Raw],
+    ) -> Change:
+        data, before = row_of(top["data"], "data"), top.get(self.settings.before_field, _NULL)
+        old = None if before == _NULL else row_of(before, self.settings.before_field)
+        data, prefixed = self._parted(data)
+        old = {**(old or {}), **prefixed}
+        whole = False
+        if operation == "delete":
+            # Whatever is known about the row that is gone.
+            data, old, whole = {**data, **old}, {}, bool(old)
+        elif operation != "update":
+            old = {}
+        name = (told.schema_name or None, None, told.table_name)
+        reader = self._readers.find(name, (data, old), None)
+        after = reader.image(data)
+        before_image = reader.image(old) if old else None
+        if not others:
+            self._learn(told, reader)
+        row = (operation, before_image, after, _extra(told, others))
+        return _change(message, reader.schema, told, row, whole)
+
+    def _parted(self, data: Row) -> tuple[Row, Row]:
+        """The columns of the row, and those of the row before, which have the prefix."""
+        prefix = self.settings.before_prefix
+        if not prefix:
+            return data, {}
+        before = {n[len(prefix) :]: raw for n, raw in data.items() if n.startswith(prefix)}
+        if not before:
+            return data, {}
+        return {n: raw for n, raw in data.items() if not n.startswith(prefix)}, before
+
+    def _learn(self, told: Any, reader: RowReader) -> None:
+        """Take the fast way for the next records of this table."""
+        schema = None if told.schema_name is UNSET else told.schema_name
+        hint = _json(schema or "")[1:-1], _json(told.table_name)[1:-1]
+        known = self._hints.get(hint)
+        if known is not None and known.reader is reader and known.schema_name == schema:
+            return
+        if len(self._hints) >= _MAX_TABLES:
+            self._hints.clear()
+        self._hints[hint] = _Table(schema, told.table_name, reader, self.settings.before_field)
+
+
+class _Table:
+    """The fast way: records whose fields and columns are all known."""
+
+    def __init__(
+        self, schema_name: str | None, table: str, reader: RowReader, before_field: str
+    ) -> None:
+        self.schema_name = schema_name
+        self.reader = reader
+        self.same = SameMessage()
+        wire: Any = reader.wire
+        origin: Any = Literal[tuple(ROWS)]
+        metadata = msgspec.defstruct(
+            "Metadata",
+            [
+                ("timestamp", _TEXT, UNSET),
+                ("record_type", Literal["data"]),
+                ("operation", origin),
+                ("partition_key_type", _TEXT, UNSET),
+                ("partition_key_value", _TEXT, UNSET),
+                ("schema_name", None if schema_name is None else Literal[schema_name]),
+                ("table_name", Literal[table]),
+                *_OPTIONAL[3:],
+            ],
+            rename="kebab",
+            forbid_unknown_fields=True,
+            kw_only=True,
+            gc=False,
+        )
+        made = msgspec.defstruct(
+            "Record",
+            [("data", wire), ("before", wire | UnsetType | None, UNSET), ("metadata", metadata)],
+            rename={"before": before_field},
+            forbid_unknown_fields=True,
+            kw_only=True,
+            gc=False,
+        )
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> Change | None:
+        """The change of a record of this table; None if it needs a closer look."""
+        told = self.decode(value)
+        if not self.same(told, value):
+            return None
+        metadata, reader = told.metadata, self.reader
+        operation = ROWS[metadata.operation]
+        before = None
+        if told.before is not UNSET and told.before is not None:
+            if operation != "update":
+                return None
+            before = reader.read(told.before)
+            if before == reader.empty:
+                before = None
+        row = (operation, before, reader.read(told.data), _extra(metadata))
+        return _change(message, reader.schema, metadata, row)
+
+
+def _extra(told: Any, others: dict[str, Any] | None = None) -> bytes:
+    """What only a DMS target can carry on."""
+    carried = _json(_Carried(*[getattr(told, field) for field in _NAMES]))
+    if others:
+        more = _json(others)
+        carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
+    return b'{"dms":%b}' % carried
+
+
+def _change(
+    message: Message,
+    schema: TableSchema,
+    told: Any,
+    row: tuple[str, Any, Any, bytes],
+    whole: bool = False,
+) -> Change:
+    """The change of a record.
+
+    Args:
+        message: where it came from.
+        schema: the table.
+        told: the metadata.
+        row: operation, image before, image in `data`, and what is carried on.
+        whole: whether a delete told the row before apart, so that its nulls are nulls.
+    """
+    operation, before, after, extra = row
+    if operation == "delete":
+        before, after = after if whole else key_alone(schema, after), None
+    transaction, place = (
+        None if number is UNSET else number
+        for number in (told.transaction_id, told.transaction_record_id)
+    )
+    sequence = position_of(told.stream_position or None)
+    if sequence is None and transaction is not None and place is not None:
+        sequence = (transaction, place)
+    time = micros_of(told.commit_timestamp or None, "commit-timestamp")
+    if time is None:
+        time = micros_of(told.timestamp or None, "timestamp")
+    return Change(
+        operation,
+        schema,
+        message,
+        0,
+        before,
+        after,
+        sequence,
+        1,
+        operation == "read" and sequence is None,
+        None,
+        None,
+        time,
+        None if transaction is None else str(transaction),
+        None,
+        extra,
+    )
+
+
+ENVELOPE = Envelope(
+    name="dms",
+    title="AWS DMS, records for Kafka and Kinesis (JSON)",
+    source="AWS DMS user guide, Using Apache Kafka as a target; crate/commons-codec; apache/paimon",
+    sequence="the numbers of `stream-position`, else `transaction-id` and `transaction-record-id`; "
+    "without them partition and offset",
+    carries=frozenset(
+        {
+            "before_image",
+            "unchanged_columns",
+            "full_rows",
+            "operations",
+            "delete",
+            "key_change",
+            "exact_numbers",
+            "source_time",
+        }
+    ),
+    partly={
+        "types": "dms tells numbers, texts and booleans apart and nothing more; declare the types "
+        "under tables when it is read",
+        "key_columns": "dms names the key columns in control records only, which stand apart from "
+        "the rows; declare them under tables when it is read",
+        "transactions": "dms has no begin, commit and rollback, and only numbers as the id of a "
+        "transaction",
+        "sequence_id": "dms carries a sequence of numbers of 64 bits that are not negative",
+        "other": "dms carries control records that came from DMS, no other events",
+    },
+    decoder=DmsDecoder,
+    encoder=DmsEncoder,
+    decode_settings=DmsReadSettings,
+    encode_settings=DmsWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; the table's name for tables without key; none for control records",
+)

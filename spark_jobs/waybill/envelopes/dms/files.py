@@ -1,0 +1,309 @@
+"""DMS with S3 as its target: rows of its files, one JSON object a line.
+
+Sources of the rules: AWS DMS user guide, "Using Amazon S3 as a target"; Qlik Replicate, Headers.
+`Op` is I, U or D in files of changes and missing in those of a full load. A row names neither its
+table nor its key: the folder does, and `tables` of the migration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+from pydantic import Field
+
+from waybill.envelopes.dms.encoder import LOST, OPERATIONS
+from waybill.envelopes.dms.notation import (
+    FILES,
+    DmsSettings,
+    key_alone,
+    micros_of,
+    style_of,
+    time_text,
+)
+from waybill.envelopes.notation.json_rows import Readers, RowWriter
+from waybill.envelopes.notation.temporal import blank_from_iso
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.protocol import Encoded, Envelope
+from waybill.errors import Refusal
+from waybill.order import parse_digits
+from waybill.records import Change, skipped
+
+if TYPE_CHECKING:
+    from waybill.envelopes.notation.json_rows import Name
+    from waybill.records import Message, TableSchema
+    from waybill.tables import TableRules
+
+_OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
+_json = msgspec.json.Encoder().encode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_text = msgspec.json.Decoder(str | None).decode
+
+
+class DmsFilesReadSettings(DmsSettings):
+    """What reading DMS's files needs to be told."""
+
+    table: str = Field(
+        default="",
+        description="The table of the rows, database.table; empty: the last two parts of the "
+        "topic's name.",
+    )
+    timestamp_column: str = Field(
+        default="",
+        description="Column with the time of the commit (TimestampColumnName of the endpoint), "
+        "which is none of the table.",
+    )
+    sequence_column: str = Field(
+        default="",
+        description="Column with the order of the changes, made from the header AR_H_CHANGE_SEQ, "
+        "which is none of the table.",
+    )
+
+
+class DmsFilesDecoder:
+    """Reads rows of DMS's files.
+
+    Args:
+        settings: the table and the columns that DMS added.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: DmsFilesReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self._readers = Readers(rules, style_of(FILES, settings), sparse=True)
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one row.
+
+        Raises:
+            Refusal: the row cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        check_json(value)
+        try:
+            top = _decode_names(value)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        return [self.row(message, top)]
+
+    def row(self, message: Message, top: dict[str, Raw]) -> Change:
+        """The change of a row, given by its columns.
+
+        Raises:
+            Refusal: the row cannot be taken.
+        """
+        told = self.settings
+        row = dict(top)
+        kind = _text(row.pop("Op", None), "Op")
+        operation = "read" if not kind else _OPERATIONS.get(kind)
+        if operation is None:
+            raise Refusal("operation", f"DMS has no Op {(kind or '')[:40]!r}")
+        time = micros_of(_text(row.pop(told.timestamp_column, None), "the time"), "the time")
+        order = _text(row.pop(told.sequence_column, None), "the order")
+        sequence = None
+        if order:
+            try:
+                sequence = (parse_digits(order),)
+            except ValueError:
+                sentence = f"{told.sequence_column} is {order[:60]!r} and not digits"
+                raise Refusal("shape", sentence) from None
+        if not row:
+            raise Refusal("shape", "a row without columns")
+        reader = self._readers.find(self._table(message), (row,), None)
+        image = reader.image(row)
+        before, after = None, image
+        if operation == "delete":
+            before, after = key_alone(reader.schema, image), None
+        return Change(
+            operation,
+            reader.schema,
+            message,
+            before=before,
+            after=after,
+            sequence=sequence,
+            full_row=operation == "read" and sequence is None,
+            source_time=time,
+        )
+
+    def _table(self, message: Message) -> Name:
+        """The table: as the settings, the message key or the topic say."""
+        parts = (self.settings.table or message.topic).split(".")
+        if not self.settings.table:
+            try:
+                key = _decode_key(message.key or b"null")
+            except JSON_ERRORS:
+                key = None
+            if key is not None:
+                return key.schema_name or None, None, key.table_name
+            parts = parts[-2:]
+        database, schema = parts[0] if len(parts) > 1 else None, None
+        if len(parts) > 2:
+            schema = parts[1]
+        return database or None, schema, parts[-1]
+
+
+class _Key(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+    """The message key of a row that was written here."""
+
+    schema_name: str
+    table_name: str
+
+
+_decode_key = msgspec.json.Decoder(_Key | None).decode
+
+
+def _text(raw: Raw | None, what: str) -> str | None:
+    """A text or null; None where the column is missing.
+
+    Raises:
+        Refusal: kind `shape`, for any other value.
+    """
+    try:
+        return None if raw is None else _decode_text(raw)
+    except JSON_ERRORS as error:
+        raise Refusal("shape", f"{what} is no text: {error}") from None
+
+
+class DmsFilesWriteSettings(DmsSettings):
+    """What writing DMS's files needs to be told."""
+
+    timestamp_column: str = Field(
+        default="",
+        description="Name of a column with the time of the change; empty: it is left out.",
+    )
+    sequence_column: str = Field(
+        default="",
+        description="Name of a column with the order of the changes, 35 digits as in "
+        "AR_H_CHANGE_SEQ; empty: it is left out.",
+    )
+
+
+class DmsFilesEncoder:
+    """Writes rows of DMS's files.
+
+    Args:
+        settings: the columns to add.
+    """
+
+    def __init__(self, settings: DmsFilesWriteSettings) -> None:
+        self.settings = settings
+        self._tables: dict[TableSchema, tuple[RowWriter, bytes]] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The row of a change; see `Encoder.encode`. A change of the key becomes two rows.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in DMS.
+        """
+        operation, schema = change.operation, change.schema
+        if operation not in OPERATIONS:
+            losses.append(LOST.get(operation, operation))
+            return []
+        if schema not in self._tables:
+            self._tables[schema] = self._writer(schema)
+        rows, key = self._tables[schema]
+        image = change.before if operation == "delete" else change.after
+        if image is None:
+            raise Refusal("encoding", f"a {operation} without a row image")
+        before, kind = None, _LETTERS.get(operation, "")
+        if operation == "update":
+            before = self._moved(change, rows)
+            if before is not None:
+                losses.append("key_change")
+                kind = "I"
+            if before is None and change.before is not None:
+                losses.append("before_image")
+        self._count(change, rows, image, losses)
+        head = self._head(change, losses)
+        written = []
+        if before is not None:
+            written.append(Encoded(key, _row("D", head, rows.wire(before))))
+        return [*written, Encoded(key, _row(kind, head, rows.wire(image)))]
+
+    def _writer(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
+        told = self.settings
+        for name in ("Op", told.timestamp_column, told.sequence_column):
+            if name in schema.index:
+                sentence = f"column {name!r} would be taken for the one that DMS adds"
+                raise Refusal("encoding", sentence)
+        names = {"schema-name": schema.database or "", "table-name": schema.table or ""}
+        return RowWriter(schema, style_of(FILES, told)), _json(names)
+
+    def _moved(self, change: Change, rows: RowWriter) -> Any:
+        """The row that an update of the key leaves, None if it left the key as it was."""
+        if change.old_key_image() is None:
+            return None
+        return rows.moved(change, change.before)
+
+    def _count(self, change: Change, rows: RowWriter, image: Any, losses: list[str]) -> None:
+        if rows.types_lost(image):
+            losses.append("types")
+        if change.schema.key:
+            losses.append("key_columns")
+        if change.schema.schema is not None:
+            losses.append("schema_name")
+        if change.transaction is not None:
+            losses.append("transactions")
+        if change.operation == "delete" and key_alone(change.schema, image) is not image:
+            losses.append("before_image")
+
+    def _head(self, change: Change, losses: list[str]) -> dict[str, str]:
+        """The columns that DMS adds, besides Op."""
+        told, head = self.settings, {}
+        if change.source_time is not None:
+            if told.timestamp_column:
+                text = time_text(change.source_time)
+                head[told.timestamp_column] = blank_from_iso(text[:-1])
+            else:
+                losses.append("source_time")
+        sequence = change.sequence
+        if sequence is not None:
+            if told.sequence_column and len(sequence) == 1 and 0 <= sequence[0] < 10**35:
+                head[told.sequence_column] = f"{sequence[0]:035d}"
+            else:
+                losses.append("sequence_id")
+        if change.operation == "read" and change.full_row == bool(head.get(told.sequence_column)):
+            losses.append("full_rows")
+        return head
+
+
+_LETTERS = {"insert": "I", "upsert": "I", "update": "U", "delete": "D"}
+
+
+def _row(kind: str, head: dict[str, str], row: Any) -> bytes:
+    """A row with the columns that DMS adds in front."""
+    first = _json({**({"Op": kind} if kind else {}), **head})
+    columns = _json(row)
+    if first == b"{}":
+        return columns
+    return first if columns == b"{}" else b"%b,%b" % (first[:-1], columns[1:])
+
+
+ENVELOPE = Envelope(
+    name="dms-s3",
+    title="AWS DMS, rows of files on S3 (JSON lines)",
+    source="AWS DMS user guide, Using Amazon S3 as a target; Qlik Replicate, Headers",
+    sequence="the 35 digits of a column made from AR_H_CHANGE_SEQ, where there is one; else the "
+    "place in the files",
+    carries=frozenset({"unchanged_columns", "operations", "delete", "exact_numbers"}),
+    partly={
+        "types": "dms-s3 tells numbers, texts and booleans apart and nothing more; declare the "
+        "types under tables when it is read",
+        "key_columns": "dms-s3 names no key columns; declare them under tables when it is read",
+        "before_image": "dms-s3 holds the row before for deletes only, and with more than its key "
+        "only if not all of it is null",
+        "full_rows": "dms-s3 has rows of a full load without Op; one that has a place of its own "
+        "in the order loses it without sequence_column",
+        "source_time": "dms-s3 has a time only in a column that timestamp_column names",
+        "sequence_id": "dms-s3 has a sequence of one number, and only in a column that "
+        "sequence_column names",
+    },
+    decoder=DmsFilesDecoder,
+    encoder=DmsFilesEncoder,
+    decode_settings=DmsFilesReadSettings,
+    encode_settings=DmsFilesWriteSettings,
+    key_by="the table as a JSON object of schema-name and table-name, because a row names none",
+)

@@ -1,0 +1,1 @@
+"""Oracle GoldenGate for Big Data: operations of a trail as JSON."""

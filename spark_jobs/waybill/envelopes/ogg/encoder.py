@@ -1,0 +1,105 @@
+"""Writes GoldenGate's JSON operations; what came from GoldenGate is carried on as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.ogg.notation import OggWriteSettings
+    from waybill.records import Change, TableSchema
+
+_TYPES = {"insert": b"I", "upsert": b"I", "read": b"I", "update": b"U", "delete": b"D"}
+_LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
+_OURS = b'{"ogg":{'
+_json = msgspec.json.Encoder().encode
+
+
+class OggEncoder:
+    """Writes GoldenGate's JSON.
+
+    Args:
+        settings: nothing.
+    """
+
+    def __init__(self, settings: OggWriteSettings) -> None:
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The message of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in GoldenGate.
+        """
+        operation, schema = change.operation, change.schema
+        kind = _TYPES.get(operation)
+        if operation == "truncate":
+            name = _json(text_of(schema.database, schema.schema, schema.table))
+            value = b'{"table":%b,"op_type":"T"%b,"before":null,"after":null}'
+            return [Encoded(schema.qualified_name.encode(), value % (name, _head(change, losses)))]
+        if kind is None:
+            losses.append(_LOST.get(operation, operation))
+            return []
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema)
+        return [table.message(change, kind, losses)]
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.rows = RowWriter(schema, STYLE)
+        self.name = _json(text_of(schema.database, schema.schema, schema.table))
+        self.key = b"" if schema.key is None else b',"primary_keys":%b' % _json(schema.key)
+
+    def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
+        """The message of a row."""
+        rows, before, after = self.rows, change.before, change.after
+        image = before if kind == b"D" else after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        images = b""
+        if kind != b"I":
+            old = rows.moved(change, before) if kind == b"U" else before
+            images += self._image(b"before", old)
+        if kind != b"D":
+            images += self._image(b"after", after)
+        if change.operation == "read":
+            losses.append("full_rows")
+        if rows.types_lost(image):
+            losses.append("types")
+        return Encoded(
+            rows.message_key(image),
+            b'{"table":%b,"op_type":"%b"%b%b%b}'
+            % (self.name, kind, _head(change, losses), self.key, images),
+        )
+
+    def _image(self, name: bytes, image: Any) -> bytes:
+        return b"" if image is None else b',"%b":%b' % (name, _json(self.rows.wire(image)))
+
+
+def _head(change: Change, losses: list[str]) -> bytes:
+    """Time and position, and whatever else a message from GoldenGate brought along."""
+    if change.transaction is not None:
+        losses.append("transactions")
+    extra = change.extra
+    if extra is not None and extra.startswith(_OURS):
+        inner = extra[len(_OURS) : -2]
+        return b",%b" % inner if inner else b""
+    head = b""
+    if change.source_time is not None:
+        head = b',"op_ts":"%b"' % op_ts_of(change.source_time).encode()
+    pos = pos_of(change.sequence)
+    if pos is not None:
+        head += b',"pos":"%b"' % pos.encode()
+    elif change.sequence is not None:
+        losses.append("sequence_id")
+    return head

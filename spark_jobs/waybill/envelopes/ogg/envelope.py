@@ -1,0 +1,270 @@
+"""GoldenGate's JSON formatter: one operation a message, images before and after.
+
+Sources of the rules: Oracle GoldenGate for Big Data, "Using the Pluggable Formatters" (JSON
+Operation formatter), and the ogg-json format of Apache Flink. A column that is left out is missing
+and not null; an image before may be empty or hold the key alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.ogg.encoder import OggEncoder
+from waybill.envelopes.ogg.notation import (
+    STYLE,
+    Clock,
+    OggReadSettings,
+    OggWriteSettings,
+    name_of,
+    sequence_of,
+)
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import Change, intern_schema, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import Message, TableSchema
+    from waybill.tables import TableRules
+
+ROWS = {"I": "insert", "U": "update", "D": "delete"}
+"""`op_type` of operations that carry a row."""
+
+_TEXT = str | None | UnsetType
+_CARRIED: dict[str, Any] = {
+    "op_ts": _TEXT,
+    "current_ts": _TEXT,
+    "pos": _TEXT,
+    "tokens": dict[str, str] | None | UnsetType,
+}
+"""Fields that a GoldenGate target carries on as they are."""
+
+_Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in _CARRIED], gc=False)
+_KEY = list[str] | None | UnsetType
+_ORIGIN: Any = Literal[tuple(ROWS)]
+_NULL = Raw(b"null")
+_MAX_TABLES = 10_000
+
+
+class _Message(msgspec.Struct, gc=False):
+    """A message of which nothing is known yet."""
+
+    table: str
+    op_type: str
+    op_ts: str | None = None
+    pos: str | None = None
+    primary_keys: list[str] | None = None
+    priamry_keys: list[str] | None = None
+    before: Raw = _NULL
+    after: Raw = _NULL
+
+
+_TAKEN = {"table", "op_type", "primary_keys", "before", "after"}
+_json = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Message).decode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class OggDecoder:
+    """Reads GoldenGate's JSON.
+
+    Args:
+        settings: time zone of op_ts.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: OggReadSettings, rules: TableRules) -> None:
+        self.clock = Clock(zone_named(settings.timezone))
+        self._readers = Readers(rules, STYLE, sparse=True)
+        self._hints: dict[bytes, _Table] = {}
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        at = value.find(b'"table":"') + 9
+        table = self._hints.get(value[at : value.find(b'"', at)])
+        if table is not None:
+            try:
+                change = table.read(message, value)
+                if change is not None:
+                    return [change]
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
+        check_json(value)
+        try:
+            told = _decode(value)
+            top = _decode_names(value)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        name = name_of(told.table)
+        known = [n for n in _CARRIED if n in top]
+        others = [n for n in top if n not in _TAKEN and n not in _CARRIED]
+        extra = b'{"ogg":%b}' % _json({n: _compact(top[n]) for n in (*known, *others)})
+        if told.op_type == "T":
+            schema = intern_schema(*name)
+            return _change(message, self.clock, schema, told, ("truncate", None, None, extra))
+        operation = ROWS.get(told.op_type)
+        if operation is None:
+            raise Refusal("operation", f"GoldenGate has no op_type {told.op_type[:40]!r}")
+        before, after = _row(told.before, "before"), _row(told.after, "after")
+        if (before if operation == "delete" else after) is None:
+            side = "before" if operation == "delete" else "after"
+            sentence = f"op_type {told.op_type} without a row in {side}; of the JSON formatters "
+            raise Refusal("shape", f"{sentence}only the one of operations (format json) is read")
+        if operation == "delete":
+            after = None
+        elif operation == "insert":
+            before = None
+        keys = told.primary_keys if told.primary_keys is not None else told.priamry_keys
+        rows = (after or {}, before or {})
+        reader = self._readers.find(name, rows, None if keys is None else tuple(keys))
+        old, new = (None if row is None else reader.image(row) for row in (before, after))
+        if told.primary_keys is not None or keys is None:
+            self._learn(told, reader)
+        row = (operation, old, new, extra)
+        return _change(message, self.clock, reader.schema, told, row)
+
+    def _learn(self, told: _Message, reader: RowReader) -> None:
+        """Take the fast way for the next messages of this table."""
+        hint = _json(told.table)[1:-1]
+        known = self._hints.get(hint)
+        if known is None or known.reader is not reader or known.key != told.primary_keys:
+            if len(self._hints) >= _MAX_TABLES:
+                self._hints.clear()
+            self._hints[hint] = _Table(told.table, told.primary_keys, reader, self.clock)
+
+
+class _Table:
+    """The fast way: messages whose fields and columns are all known."""
+
+    def __init__(self, name: str, key: list[str] | None, reader: RowReader, clock: Clock) -> None:
+        self.key = key
+        self.reader = reader
+        self.clock = clock
+        self.same = SameMessage()
+        wire: Any = reader.wire | UnsetType | None
+        made = msgspec.defstruct(
+            "Operation",
+            [
+                ("table", Literal[name]),
+                ("op_type", _ORIGIN),
+                *[(n, kind, UNSET) for n, kind in _CARRIED.items() if n != "tokens"],
+                ("primary_keys", _KEY, UNSET),
+                ("tokens", _CARRIED["tokens"], UNSET),
+                ("before", wire, UNSET),
+                ("after", wire, UNSET),
+            ],
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> Change | None:
+        """The change of a message of this table; None if it needs a closer look."""
+        told = self.decode(value)
+        key = None if told.primary_keys is UNSET else told.primary_keys
+        if key != self.key or not self.same(told, value):
+            return None
+        operation = ROWS[told.op_type]
+        before, after = told.before or None, told.after or None
+        if operation == "delete":
+            after = None
+        elif operation == "insert":
+            before = None
+        if (before if operation == "delete" else after) is None:
+            return None
+        reader = self.reader
+        old, new = (None if row is None else reader.read(row) for row in (before, after))
+        if reader.empty in (old, new):
+            return None
+        extra = b'{"ogg":%b}' % _json(_Carried(*[getattr(told, name) for name in _CARRIED]))
+        row = (operation, old, new, extra)
+        return _change(message, self.clock, reader.schema, told, row)
+
+
+def _compact(raw: Raw) -> Raw:
+    """A value without the blanks between its tokens, as the fast way carries it on."""
+    return Raw(msgspec.json.format(raw, indent=-1))
+
+
+def _row(raw: Raw, what: str) -> Row | None:
+    """The columns of an image; None where there is none, or an empty one."""
+    return None if raw == _NULL else row_of(raw, what) or None
+
+
+def _change(
+    message: Message,
+    clock: Clock,
+    schema: TableSchema,
+    told: Any,
+    row: tuple[str, Any, Any, bytes],
+) -> Change:
+    operation, before, after, extra = row
+    return Change(
+        operation,
+        schema,
+        message,
+        0,
+        before,
+        after,
+        sequence_of(told.pos or None),
+        1,
+        False,
+        None,
+        None,
+        clock.micros(told.op_ts or None),
+        None,
+        None,
+        extra,
+    )
+
+
+ENVELOPE = Envelope(
+    name="ogg",
+    title="Oracle GoldenGate for Big Data (JSON operations)",
+    source="Oracle GoldenGate for Big Data, Using the Pluggable Formatters; Apache Flink, ogg-json",
+    sequence="`pos`, the digits of trail file and offset as one integer; without it partition and "
+    "offset",
+    carries=frozenset(
+        {
+            "before_image",
+            "unchanged_columns",
+            "operations",
+            "delete",
+            "truncate",
+            "key_change",
+            "key_columns",
+            "exact_numbers",
+            "source_time",
+            "schema_name",
+        }
+    ),
+    partly={
+        "types": "ogg tells numbers, texts and booleans apart and nothing more; declare the types "
+        "under tables when it is read",
+        "sequence_id": "ogg carries a sequence of one number that is not negative; for others "
+        "there is no pos, and the place in the topic is the order",
+    },
+    decoder=OggDecoder,
+    encoder=OggEncoder,
+    decode_settings=OggReadSettings,
+    encode_settings=OggWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; the table's name for tables without key and for TRUNCATE",
+)
