@@ -26,6 +26,9 @@ HEAVY = ("airflow", "boto3", "great_expectations", "pandas", "pyarrow", "pyspark
 ARROW_SEATS = ("waybill.envelopes.batch",)
 """Where batches of messages are turned; loaded when there is a batch to turn."""
 
+SCHEMA_REGISTRY = "waybill.envelopes.avro.registry"
+"""Where schema registries are asked; most conversions need none."""
+
 ICEBERG_WORDS = re.compile(
     r"\bCALL\s+\S+\.system\.|\bVERSION\s+AS\s+OF\b|\b(CREATE|DROP|REPLACE)\s+(OR\s+REPLACE\s+)?(BRANCH|TAG)\b"
     r"|\bfast_forward\b|\bexpire_snapshots\b|\brewrite_(data_files|manifests)\b|\bremove_orphan_files\b"
@@ -230,9 +233,20 @@ def engines(root: Path) -> list[str]:
         ),
         *_offences(
             root,
-            lambda module: not module.inside("waybill.sources.kafka", "waybill.publish.kafka"),
+            lambda module: (
+                not module.inside("waybill.sources.kafka", "waybill.publish.kafka", SCHEMA_REGISTRY)
+            ),
             lambda _, found: found.of(*kafka),
             "only waybill.sources.kafka and waybill.publish.kafka know Kafka",
+        ),
+        *_offences(
+            root,
+            lambda module: module.inside(SCHEMA_REGISTRY),
+            lambda _, found: (
+                found.of(*kafka)
+                and not (found.of("confluent_kafka.schema_registry") and found.when == "call")
+            ),
+            "of Kafka the schemas' room knows the schema registry's client, where it is called",
         ),
         *_offences(
             root,

@@ -106,6 +106,7 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
     ],
     "unchanged_columns": lambda: [change("update", None, {"id": "5", "region": "eu"})],
     "full_rows": _full_rows,
+    "operations": lambda: [change("insert", after=ROW), change("update", None, OTHER)],
     "delete": lambda: [change("delete", ROW)],
     "truncate": lambda: [change("truncate")],
     "ddl": lambda: [change("ddl", ddl_text=text.format(name="shop.orders")) for text in DDL],

@@ -238,7 +238,8 @@ def _row_differences(trip: Trip) -> set[str]:
     lost |= _image_differences(trip, "after", change.after, found.after, "unchanged_columns")
     if change.before is None and change.moved_from is not None and before is not None:
         # The old key was told apart from the images; as a before image it says no more.
-        told, said = named_key(change, change.moved_from), by_name(found.schema, before) or {}
+        told = named_key(change, change.moved_from)
+        said = by_name(trip.read[0].schema, before) or {}
         assert told.items() <= said.items(), f"{named(change)}: before image"
         # An envelope of changed columns takes what it is not told for unchanged.
         return lost if told == said else {*lost, "before_image"}
@@ -247,14 +248,17 @@ def _row_differences(trip: Trip) -> set[str]:
 
 def _operation_differences(change: Change, found: Change) -> set[str]:
     if change.operation == "read":
-        assert found.operation in ("read", "insert"), f"{named(change)} is {found.operation}"
-        if found.operation == "insert" or change.full_row != found.full_row:
+        allowed = ("read", "insert", "upsert")
+        assert found.operation in allowed, f"{named(change)} is {found.operation}"
+        if found.operation != "read" or change.full_row != found.full_row:
             return {"full_rows"}
         return set()
     if change.operation == "upsert":
         # There is no envelope in which an upsert could be told from an insert or update.
         assert found.operation in ("upsert", "insert", "update")
         return set()
+    if found.operation == "upsert" and change.operation in ("insert", "update"):
+        return {"operations"}
     assert found.operation == change.operation, f"{named(change)} is read as {found.operation}"
     return set()
 
@@ -269,11 +273,9 @@ def _schema_differences(trip: Trip) -> set[str]:
     if (bare.key or ()) != (schema.key or ()):
         lost.add("key_columns")
     types = {column.name: column.type for column in bare.columns}
-    present = set()
-    for image in (trip.change.before, trip.change.after):
-        present |= set(by_name(schema, image) or ())
     for column in schema.columns:
-        told = column.name in present or column.name in types
+        # A column that did not come back is a difference of the images.
+        told = column.name in types
         if told and _plain_type(types.get(column.name)) != _plain_type(column.type):
             lost.add("types")
     return lost

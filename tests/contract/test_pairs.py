@@ -85,17 +85,21 @@ def test_numbers_stay_exact(source, target):
     for i, values in enumerate(EXACT_ROWS):
         row = {"id": str(i), **values}
         made = [change("insert", after=row, schema=schema), change("delete", row, schema=schema)]
+        cut = False
         for envelope in (source, target, source):
             trips = travel(envelope, made)
             counted = any("exact_numbers" in trip.losses for trip in trips)
             refused = any(trip.refusal or trip.unread for trip in trips)
             if counted or refused:
                 break
+            # A delete may tell its key only; what it tells has to be exact.
+            cut = cut or any("before_image" in trip.losses for trip in trips)
             made = [change for trip in trips for change in trip.read]
             for found, image in zip(made, (made[0].after, made[1].before), strict=True):
                 back = by_name(found.schema, image)
                 assert back is not None
-                if back["f"] is not None and values["f"] not in ("1e400", "9007199254740993"):
+                if back.get("f") is not None and values["f"] not in ("1e400", "9007199254740993"):
                     back["f"] = repr(float(back["f"]))
-                different = {n: (row[n], back.get(n)) for n in row if back.get(n) != row[n]}
+                told = back.keys() if cut else row.keys()
+                different = {n: (row[n], back.get(n)) for n in told if back.get(n) != row[n]}
                 assert not different, f"after {envelope.name}"

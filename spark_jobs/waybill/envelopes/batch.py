@@ -62,6 +62,8 @@ def decode_message(decoder: Decoder, message: Message) -> list[Change]:
         return decoder.decode(message)
     except Refusal as refusal:
         return [refused(message, refusal)]
+    except WaybillError:
+        raise
     except Exception as error:
         raise _fault("reading the message", message, error) from error
 
@@ -226,6 +228,8 @@ class MessageBatches:
             written = self.encoder.encode(change, losses)
         except Refusal as refusal:
             outcome, kind, reason = "refused", refusal.kind, refusal.sentence
+        except WaybillError:
+            raise
         except Exception as error:
             raise _fault("writing the change", change.message, error) from error
         else:

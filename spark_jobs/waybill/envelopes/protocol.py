@@ -69,6 +69,7 @@ CAPABILITIES = {
     "before_image": "the row as it was before an update or delete",
     "unchanged_columns": "a column that was not touched is left out and told from null",
     "full_rows": "rows of a snapshot are told from inserts",
+    "operations": "an insert is told from an update",
     "delete": "a row was deleted",
     "truncate": "all rows of a table were deleted",
     "ddl": "the text of a schema change",

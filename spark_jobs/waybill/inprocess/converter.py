@@ -207,6 +207,8 @@ class Converter:
         self._refuse(message, at, refusal.kind, refusal.sentence)
 
     def _broken(self, doing: str, message: Message, error: Exception) -> WaybillError:
+        if isinstance(error, WaybillError):
+            return error
         place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
         return WaybillError(
             f"{doing} the message at {place} failed with {type(error).__name__}: {error}; "

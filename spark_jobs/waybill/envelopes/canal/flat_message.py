@@ -263,6 +263,7 @@ ENVELOPE = Envelope(
             "truncate",
             "ddl",
             "heartbeat",
+            "operations",
             "key_change",
             "key_columns",
             "exact_numbers",

@@ -273,7 +273,7 @@ ENVELOPE = Envelope(
     carries=frozenset(
         {
             *("before_image", "unchanged_columns", "delete", "truncate", "ddl", "heartbeat"),
-            *("key_change", "key_columns", "exact_numbers", "schema_name"),
+            *("operations", "key_change", "key_columns", "exact_numbers", "schema_name"),
         }
     ),
     partly={

@@ -218,10 +218,11 @@ ENVELOPE = Envelope(
     title="Maxwell (zendesk/maxwell, JSON)",
     source="zendesk/maxwell: docs/docs/dataformat.md, bootstrapping.md, RowMap.java",
     sequence="binlog file and offset of `position` where they are written, else `xid`; then "
-    "`xoffset`, the row with `commit` last; without them partition and offset.",
+    "`xoffset`, the row with `commit` last; without them partition and offset",
     carries=frozenset(
         {
             "full_rows",
+            "operations",
             "delete",
             "heartbeat",
             "key_change",

@@ -1,0 +1,1 @@
+"""Avro binary data in Confluent's framing, for every envelope that has it."""

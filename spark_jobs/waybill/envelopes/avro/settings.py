@@ -1,0 +1,74 @@
+"""What reading and writing Avro needs to be told: where the schemas are."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from waybill.envelopes.protocol import Settings
+
+CREDENTIALS = "WAYBILL_SCHEMA_REGISTRY_USER_INFO"
+"""Environment variable with `user:password` of the schema registry."""
+
+
+def _without_credentials(url: str | None) -> str | None:
+    if url is None:
+        return None
+    for one in url.split(","):
+        parts = urlsplit(one.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("not the URL of a schema registry, such as http://host:8081")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError(
+                f"a URL holds credentials: take them out and set {CREDENTIALS}=user:password in "
+                "the environment"
+            )
+    return url
+
+
+class AvroReadSettings(Settings):
+    """Where a reader finds the schemas that messages name by id."""
+
+    schemas: str | dict[str, Any] | None = Field(
+        default=None,
+        description="A file of schemas ({avro: {ID: {schema: …, subject: …, guid: …}}}), a folder "
+        "of such files or of files ID.avsc, or the content of such a file itself.",
+    )
+    registry: str | None = Field(
+        default=None,
+        description="URL of a schema registry. Its user and password come from the environment "
+        f"variable {CREDENTIALS}.",
+    )
+
+    @field_validator("registry")
+    @classmethod
+    def _no_credentials(cls, url: str | None) -> str | None:
+        return _without_credentials(url)
+
+
+class AvroWriteSettings(Settings):
+    """Where a writer puts the schemas that its messages name by id."""
+
+    schemas: str | None = Field(
+        default=None,
+        description="A folder that gets one file per schema, ID.json. Without it and without "
+        "`registry` every message carries its schemas in headers.",
+    )
+    registry: str | None = Field(
+        default=None,
+        description="URL of a schema registry that schemas are registered in, which is what "
+        "Confluent's consumers need. Its user and password come from the environment variable "
+        f"{CREDENTIALS}.",
+    )
+    topic: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Register under TOPIC-key and TOPIC-value instead of the records' full names.",
+    )
+
+    @field_validator("registry")
+    @classmethod
+    def _no_credentials(cls, url: str | None) -> str | None:
+        return _without_credentials(url)

@@ -1,0 +1,219 @@
+"""Finds schemas by id or GUID: in files, in a registry, in the message; each is parsed once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from uuid import UUID
+
+import msgspec
+
+from waybill.envelopes.avro import framing
+from waybill.envelopes.avro.schema import Node, parse
+from waybill.errors import ConfigurationError, Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.avro.settings import AvroReadSettings
+    from waybill.file_store import Store
+    from waybill.records import Message
+
+_MANY = 2000
+
+
+class Text(NamedTuple):
+    """A schema as a source gives it: its JSON and the schemas whose types it uses."""
+
+    schema: str
+    references: tuple[str, ...] = ()
+
+
+class Source(Protocol):
+    """Knows schemas by their id."""
+
+    def find(self, identity: int | UUID) -> Text | None:
+        """A schema, None where there is none of this id."""
+
+
+class Entry(msgspec.Struct):
+    """One schema of a file; it is JSON, or the text of it."""
+
+    schema: Any
+    subject: str | None = None
+    guid: str | None = None
+
+
+class _File(msgspec.Struct):
+    avro: dict[str, Entry] = {}
+
+
+class Entries:
+    """Schemas of the content of a schemas file."""
+
+    def __init__(self) -> None:
+        self.found: dict[int | UUID, Text] = {}
+
+    def add(self, content: Any, name: str) -> None:
+        """Take the schemas of a file.
+
+        Raises:
+            ConfigurationError: it is none.
+        """
+        try:
+            entries = msgspec.convert(content, _File).avro
+            for key, entry in entries.items():
+                schema = entry.schema
+                text = Text(schema if isinstance(schema, str) else json.dumps(schema))
+                self.found[int(key)] = text
+                if entry.guid is not None:
+                    self.found[UUID(entry.guid)] = text
+        except ValueError as error:
+            message = f'{name} is no file of schemas ({error}); write {{"avro": {{"1": {{"schema"'
+            raise ConfigurationError(f"{message}: …}}}}}}") from None
+
+    def find(self, identity: int | UUID) -> Text | None:
+        """A schema, None where there is none of this id."""
+        return self.found.get(identity)
+
+
+class Folder:
+    """A folder of schema files; files that come later are found too."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.entries = Entries()
+        self.read: set[str] = set()
+
+    def find(self, identity: int | UUID) -> Text | None:
+        """A schema, None where no file has it."""
+        found = self.entries.find(identity)
+        if found is not None:
+            return found
+        for name in self.store.names():
+            stem, _, suffix = name.rpartition(".")
+            if name in self.read or suffix not in ("json", "avsc"):
+                continue
+            content = self.store.read(name)
+            if content is None:
+                continue
+            self.read.add(name)
+            if suffix == "json":
+                self.entries.add(_json(content, self.store.path(name)), self.store.path(name))
+            elif stem.isascii() and stem.isdigit():
+                text = content.decode("utf-8", "replace")
+                self.entries.found.setdefault(int(stem), Text(text))
+        return self.entries.find(identity)
+
+
+def _json(content: bytes, name: str) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (ValueError, RecursionError) as error:
+        message = f"{name} cannot be read as JSON ({error}); name a file or folder of schemas"
+        raise ConfigurationError(message) from None
+
+
+def source_of(settings: AvroReadSettings) -> Source | None:
+    """Where the settings say that schemas are; None where they say nothing.
+
+    Raises:
+        ConfigurationError: both are told, or a file cannot be read.
+    """
+    given, url = settings.schemas, settings.registry
+    if given is not None and url is not None:
+        raise ConfigurationError("schemas and registry are both set: leave one of them out")
+    if url is not None:
+        from waybill.envelopes.avro.registry import Registry
+
+        return Registry(url)
+    if given is None:
+        return None
+    if isinstance(given, dict):
+        entries = Entries()
+        entries.add(given, "schemas")
+        return entries
+    return _at_path(given)
+
+
+def _at_path(path: str) -> Source:
+    from waybill.file_store import open_store
+
+    if not path.endswith((".json", ".avsc")):
+        return Folder(open_store(path))
+    folder, _, name = path.rpartition("/")
+    content = open_store(folder or ("/" if path.startswith("/") else ".")).read(name)
+    if content is None:
+        raise ConfigurationError(f"there is no {path}: name a file or folder of schemas")
+    entries = Entries()
+    entries.add(_json(content, path), path)
+    return entries
+
+
+class Known(NamedTuple):
+    """A schema that a message named.
+
+    Attributes:
+        node: the parsed schema.
+        identity: what stands for it in caches.
+    """
+
+    node: Node
+    identity: bytes
+
+
+class Schemas:
+    """The schemas of messages, each parsed once; schemas that are not there are remembered too.
+
+    Args:
+        settings: where they are.
+    """
+
+    def __init__(self, settings: AvroReadSettings) -> None:
+        self.source = source_of(settings)
+        self._known: dict[bytes, Known | Refusal] = {}
+
+    def open(self, part: framing.Part, data: bytes, message: Message) -> tuple[Known, int]:
+        """The schema of a message's key or value, and where the data begins.
+
+        Raises:
+            Refusal: it is not framed, or its schema is not known or cannot be used.
+        """
+        if message.headers is None and data[:1] == b"\0":
+            found = self._known.get(data[:5])
+            if found.__class__ is Known:
+                return found, 5
+        token, start, text = framing.framed(part, data, message)
+        if text is not None:
+            return self._find(text, lambda: Text(_decoded(text, part))), start
+        return self._find(token, lambda: self._asked(token)), start
+
+    def _find(self, identity: bytes, ask: Callable[[], Text]) -> Known:
+        found = self._known.get(identity)
+        if found is None:
+            if len(self._known) >= _MANY:
+                self._known.clear()
+            try:
+                text = ask()
+                found = Known(parse(text.schema, text.references), identity)
+            except Refusal as refusal:
+                found = refusal
+            self._known[identity] = found
+        if isinstance(found, Refusal):
+            raise Refusal(found.kind, found.sentence)
+        return found
+
+    def _asked(self, token: bytes) -> Text:
+        if self.source is None:
+            sentence = "the schemas are neither in a file (`schemas`) nor in a registry"
+            raise Refusal("schema", f"{framing.named(token)} is not known: {sentence} (`registry`)")
+        found = self.source.find(framing.id_of(token))
+        if found is None:
+            raise Refusal("schema", f"{framing.named(token)} is not known where schemas are kept")
+        return found
+
+
+def _decoded(text: bytes, part: framing.Part) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise Refusal("schema", f"the header {part.text_header} is not UTF-8") from None

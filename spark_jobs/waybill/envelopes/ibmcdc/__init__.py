@@ -1,0 +1,1 @@
+"""IBM CDC Replication Engine for Kafka."""

@@ -1,0 +1,201 @@
+"""How the columns of a row are read: Avro types and the source's hints to logical types and texts.
+
+Decided once per schema. Counts of time follow Avro's logical types; the types that Avro does not
+know leave the value as its Avro type has it (Avro specification, section Logical Types).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waybill.envelopes.avro.reading import Leaf
+from waybill.envelopes.avro.schema import Node, without_null
+from waybill.envelopes.debezium import times
+from waybill.envelopes.debezium.text_values import number_or_special, scaled_text
+from waybill.envelopes.ibmcdc.hints import hint_of, refined
+from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
+from waybill.errors import Refusal
+from waybill.types import BOOLEAN, BYTES, STRING, UNKNOWN, LogicalType
+
+_MAX_PRECISION = 10_000
+
+
+class ColumnReading(NamedTuple):
+    """How one column is read.
+
+    Attributes:
+        name: its name in the source.
+        type: its logical type.
+        source_type: the type as the schema notes it.
+        leaf: from the Avro value to text.
+    """
+
+    name: str
+    type: LogicalType
+    source_type: str | None
+    leaf: Leaf
+
+
+def column_reading(
+    name: str, node: Node, declared: dict[str, LogicalType], strip: str = ""
+) -> ColumnReading:
+    """The reading of a column.
+
+    Args:
+        name: name of the Avro field.
+        node: its type.
+        declared: declared types by column name.
+        strip: what the names of before columns begin with.
+
+    Raises:
+        Refusal: kind `schema`; the declared type has no such values.
+    """
+    inner = without_null(node)
+    told = inner.attributes.get("dbColumnName")
+    column = told if isinstance(told, str) and told else name.removeprefix(strip)
+    type_, leaf = _plain(inner)
+    convert = leaf.convert
+    hint = hint_of(inner.attributes)
+    wanted = declared.get(column)
+    if wanted is not None and wanted.kind != "unknown" and wanted.kind != type_.kind:
+        return _declared(column, inner, hint, wanted, (type_, convert))
+    if wanted is not None and wanted != type_ and wanted.kind != "unknown":
+        check = check_for(wanted)
+        if check is not None:
+            return ColumnReading(column, wanted, hint, Leaf(_both(convert or str, check)))
+        type_ = wanted
+    return ColumnReading(column, type_, hint, leaf)
+
+
+def _declared(
+    name: str,
+    node: Node,
+    hint: str | None,
+    wanted: LogicalType,
+    found: tuple[LogicalType, Callable[[Any], str] | None],
+) -> ColumnReading:
+    """The reading of a column that is declared to be something else than the schema says."""
+    type_, convert = found
+    if node.kind in ("bytes", "fixed") and wanted.kind == "decimal" and type_ == BYTES:
+        return ColumnReading(name, wanted, hint, Leaf(_decimal(wanted.scale or 0)))
+    check = check_for(wanted)
+    if check is None and (node.kind != "string" or wanted.kind == "bytes"):
+        sentence = f"column {name!r} is {type_} in its Avro schema and is declared {wanted}"
+        raise Refusal("schema", f"{sentence}: declare a type that has such values")
+    read: Callable[[Any], str] = convert or str
+    return ColumnReading(name, wanted, hint, Leaf(read if check is None else _both(read, check)))
+
+
+def _both(read: Callable[[Any], str], check: Callable[[str], str]) -> Callable[[Any], str]:
+    return lambda value: check(read(value))
+
+
+def _plain(node: Node) -> tuple[LogicalType, Leaf]:
+    """Type and conversion by the schema alone."""
+    hint, kind = hint_of(node.attributes), node.kind
+    if kind in ("bytes", "fixed"):
+        sizes = _decimal_sizes(node)
+        if sizes is not None:
+            told = refined("decimal", hint)
+            return told or LogicalType("decimal", *sizes), Leaf(_decimal(sizes[1]))
+        return refined("bytes", hint) or BYTES, Leaf(base64_text)
+    if kind in ("int", "long"):
+        count = _COUNTS.get((kind, str(node.attributes.get("logicalType"))))
+        if count is not None:
+            return count[0], Leaf(count[1])
+        type_ = LogicalType("int32" if kind == "int" else "int64")
+        return refined(kind, hint) or type_, Leaf(integer=True)
+    if kind == "string":
+        found = refined("string", hint) or STRING
+        return found, Leaf(_TEXTS.get(found.kind))
+    if kind in _SIMPLE:
+        type_, convert = _SIMPLE[kind]
+        return type_, Leaf(convert)
+    return LogicalType("json"), Leaf(_structure, structure=True)
+
+
+def _decimal_sizes(node: Node) -> tuple[int, int] | None:
+    """Precision and scale of a decimal, whichever way its name is spelt; None for other bytes."""
+    name = node.attributes.get("logicalType")
+    precision, scale = node.attributes.get("precision"), node.attributes.get("scale", 0)
+    if not isinstance(name, str) or name.lower() != "decimal":
+        return None
+    if type(precision) is not int or type(scale) is not int:
+        return None
+    # A decimal whose sizes cannot be is ignored (Avro specification, section Decimal).
+    return (precision, scale) if 0 <= scale <= precision <= _MAX_PRECISION and precision else None
+
+
+def _decimal(scale: int) -> Callable[[bytes], str]:
+    def read(data: bytes) -> str:
+        if not data:
+            raise ValueError("a decimal of no bytes")
+        number = int.from_bytes(data, "big", signed=True)
+        if len(data) > 60:
+            return scaled_text(number, scale)
+        if not scale:
+            return str(number)
+        digits = str(abs(number)).rjust(scale + 1, "0")
+        return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+    return read
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _structure(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _instant(read: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda count: f"{read(count)}Z"
+
+
+def _counted(digits: int) -> Callable[[int], str]:
+    """Timestamps of a count of 10^-digits seconds since 1970, with all digits of the unit."""
+    unit = 10**digits
+
+    def read(count: int) -> str:
+        seconds, fraction = divmod(count, unit)
+        days, second = divmod(seconds, 86_400)
+        return f"{times.date_text(days)}T{times.time_text(second, 0)}.{fraction:0{digits}}"
+
+    return read
+
+
+Count = tuple[LogicalType, Callable[[int], str]]
+_COUNTS: dict[tuple[str, str], Count] = {
+    ("int", "date"): (LogicalType("date"), times.date_text),
+    ("int", "time-millis"): (LogicalType("time"), times.millis_time_text),
+    ("long", "time-micros"): (LogicalType("time"), times.micros_time_text),
+    **{
+        ("long", f"{prefix}timestamp-{unit}"): (
+            LogicalType("timestamp" if prefix else "timestamptz"),
+            read if prefix else _instant(read),
+        )
+        for prefix in ("", "local-")
+        for unit, digits in (("millis", 3), ("micros", 6), ("nanos", 9))
+        for read in (_counted(digits),)
+    },
+}
+"""Avro's own counts of time; a `timestamp` is an instant, a `local-timestamp` a wall clock."""
+_SIMPLE: dict[str, tuple[LogicalType, Callable[[Any], str] | None]] = {
+    "boolean": (BOOLEAN, _boolean),
+    "float": (LogicalType("float32"), float32_value),
+    "double": (LogicalType("float64"), float64_value),
+    "enum": (LogicalType("enum"), None),
+    "null": (UNKNOWN, None),
+}
+_TEXTS: dict[str, Callable[[str], str]] = {
+    "timestamp": iso_from_blank,
+    "decimal": number_or_special,
+    "number": number_or_special,
+}
+"""Texts that the source writes another way than the canonical change."""

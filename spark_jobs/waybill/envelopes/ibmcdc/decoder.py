@@ -1,0 +1,162 @@
+"""Reads IBM CDC's Avro topics: rows as they are after a change, deletes as null values, audits."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.envelopes.avro.faults import explain
+from waybill.envelopes.avro.framing import KEY, VALUE
+from waybill.envelopes.avro.reading import READ_ERRORS
+from waybill.envelopes.avro.sources import Schemas
+from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
+from waybill.envelopes.notation.temporal import is_wall_clock, iso_from_blank
+from waybill.errors import Refusal
+from waybill.records import Change, skipped
+
+if TYPE_CHECKING:
+    from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+OPERATIONS = {"PT": "insert", "RR": "read", "UP": "update", "DL": "delete"}
+"""Entry types that carry a change (IBM documentation, Entry Type)."""
+
+BEFORE_ROWS = frozenset({"UB", "FB", "BR", "FD"})
+"""Entry types of rows before a change, in audit topics with a record for each of both rows."""
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
+_MICROSECOND = timedelta(microseconds=1)
+_MANY = 5000
+
+
+class IbmCdcDecoder:
+    """Reads messages of the envelope `ibmcdc-avro`.
+
+    Args:
+        settings: where the schemas are, and how the topic was written.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: IbmCdcReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self.rules = rules
+        self.schemas = Schemas(settings)
+        self._tables: dict[tuple[bytes, bytes | None], ReadTable] = {}
+        self._keys: dict[bytes, ReadKey] = {}
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: its framing, its schema or its data cannot be read.
+        """
+        value = message.value
+        if value is None:
+            return [self._deleted(message)]
+        known, start = self.schemas.open(VALUE, value, message)
+        key = message.key
+        key_id = None if key is None else self._key_identity(key, message)
+        table = self._tables.get((known.identity, key_id))
+        if table is None:
+            if len(self._tables) >= _MANY:
+                self._tables.clear()
+            names = None if key_id is None else self._keys[key_id].names
+            table = ReadTable(known.node, names, self.settings, self.rules)
+            self._tables[known.identity, key_id] = table
+        try:
+            (after, before, audit), end = table.read(value, start, len(value))
+        except (*READ_ERRORS, Refusal) as error:
+            fault = table.fault(value, start)
+            raise fault or explain(known.node, value, start, error) from None
+        if end != len(value):
+            raise explain(known.node, value, start)
+        if table.audit:
+            return [_audited(message, table, after, before, audit)]
+        return [Change("upsert", table.schema, message, 0, None, after)]
+
+    def _key_identity(self, key: bytes, message: Message) -> bytes | None:
+        """What tells keys of one schema from others; None for keys of another kind (text, JSON)."""
+        headers = message.headers
+        if key[:1] not in (b"\0", b"\1") and (
+            headers is None or all(name != KEY.id_header for name, _ in headers)
+        ):
+            return None
+        return self._key(key, message)[0]
+
+    def _key(self, key: bytes, message: Message) -> tuple[bytes, ReadKey, int]:
+        known, start = self.schemas.open(KEY, key, message)
+        found = self._keys.get(known.identity)
+        if found is None:
+            if len(self._keys) >= _MANY:
+                self._keys.clear()
+            found = self._keys[known.identity] = ReadKey(known.node, self.rules)
+        return known.identity, found, start
+
+    def _deleted(self, message: Message) -> Change:
+        """A null value is the delete of the key."""
+        key = message.key
+        if key is None:
+            return skipped(message, "neither key nor value")
+        _, table, start = self._key(key, message)
+        try:
+            row, end = table.read(key, start, len(key))
+        except (*READ_ERRORS, Refusal) as error:
+            fault = table.fault(key, start)
+            raise fault or explain(table.node, key, start, error) from None
+        if end != len(key):
+            raise explain(table.node, key, start)
+        return Change("delete", table.schema, message, 0, row)
+
+
+def _audited(
+    message: Message, table: ReadTable, after: Any, before: Any, audit: tuple[Any, ...]
+) -> Change:
+    """The change of a record with audit columns."""
+    told = dict(zip(table.audit, audit, strict=True))
+    entry = told.pop("ENTTYP")
+    if entry in BEFORE_ROWS:
+        # The record after it has the row as it became; nothing ties the two but their place.
+        return skipped(message, "row before an update")
+    operation = OPERATIONS.get(entry) if isinstance(entry, str) else None
+    if operation is None:
+        raise Refusal("operation", f"IBM CDC has no entry type {str(entry)[:40]!r}")
+    if operation == "delete":
+        before, after = before if table.has_before and _any(before) else after, None
+    elif before is not None and (operation != "update" or not _any(before)):
+        before = None
+    time = told.pop("UTC_TIMESTMP", None) or told.get("TIMSTAMP")
+    told.pop("TIMSTAMP", None)
+    transaction = told.pop("CCID", None)
+    rest = {name: value for name, value in told.items() if value is not None}
+    return Change(
+        operation,
+        table.schema,
+        message,
+        0,
+        before,
+        after,
+        source_time=_micros(time),
+        transaction=str(transaction) if transaction not in (None, "") else None,
+        extra=msgspec.json.encode({"ibmcdc": rest}) if rest else None,
+    )
+
+
+def _any(image: Any) -> bool:
+    """Whether an image holds a value; the columns before an insert are all null."""
+    return any(isinstance(value, str) for value in msgspec.structs.astuple(image))
+
+
+def _micros(text: Any) -> int | None:
+    """Microseconds since 1970 of a time in an audit column, None where it is not told as a time.
+
+    It is taken as UTC, digits below a microsecond are cut off.
+    """
+    if not isinstance(text, str):
+        return None
+    wall = iso_from_blank(text.strip())
+    if not is_wall_clock(wall):
+        return None
+    return (datetime.fromisoformat(wall) - _EPOCH) // _MICROSECOND

@@ -1,0 +1,40 @@
+"""IBM CDC Replication Engine for Kafka, rows in Avro with Confluent's framing (`ibmcdc-avro`).
+
+The rules come from IBM's documentation of the KCOPs (Kafka custom operation processors) and from a
+published stream of an IMS source with its schemas. Reading is in `decoder`, writing in `encoder`.
+"""
+
+from __future__ import annotations
+
+from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
+from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
+from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSettings
+from waybill.envelopes.protocol import Envelope
+
+_AUDIT = "carried with `form: audit` only"
+
+ENVELOPE = Envelope(
+    name="ibmcdc-avro",
+    title="IBM CDC Replication Engine for Kafka (Avro, Confluent framing)",
+    source="IBM documentation of InfoSphere Data Replication, and a published stream with schemas",
+    sequence="none in the message; partition and offset order the changes of a key",
+    carries=frozenset({"delete", "types", "exact_numbers", "schema_name"}),
+    partly={
+        "before_image": f"a delete tells the key of the row; the whole row before is {_AUDIT}",
+        "unchanged_columns": "ibmcdc-avro holds full rows; a column that the source left out is "
+        "left out of the schema of that message, which not every reader expects",
+        "operations": f"a row does not tell how it came about; the operation is {_AUDIT}",
+        "full_rows": f"a row of a snapshot does not look like one; the operation is {_AUDIT}",
+        "key_change": "a change of the key is a delete and a row; one event with both rows is "
+        f"{_AUDIT}",
+        "key_columns": "a table without key gets all its columns as the key",
+        "source_time": f"the time of a change is {_AUDIT}",
+        "transactions": f"the id of a row's transaction is {_AUDIT}; begin and commit are not",
+    },
+    decoder=IbmCdcDecoder,
+    encoder=IbmCdcEncoder,
+    decode_settings=IbmCdcReadSettings,
+    encode_settings=IbmCdcWriteSettings,
+    key_by="an Avro record of the key columns; of all columns for a table without key",
+)
+"""The declaration of `ibmcdc-avro`."""

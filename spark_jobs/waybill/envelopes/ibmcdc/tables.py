@@ -1,0 +1,177 @@
+"""What the schemas of a key and a value decide about reading the messages of a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
+from waybill.envelopes.ibmcdc.column_readers import ColumnReading, column_reading
+from waybill.envelopes.ibmcdc.hints import DIALECT
+from waybill.envelopes.ibmcdc.names import Place, place_of
+from waybill.errors import Refusal
+from waybill.records import Column, TableSchema, intern_schema
+
+if TYPE_CHECKING:
+    from waybill.envelopes.avro.schema import Node
+    from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings
+    from waybill.tables import TableRule, TableRules
+
+AUDIT_FIELDS = frozenset(
+    {
+        *("ENTTYP", "CCID", "CNTRRN", "CODE", "JOBNAME", "JOBNO", "JOBUSER", "JOURNAL", "LIBRARY"),
+        *("MEMBER", "OBJECT", "PROGRAM", "SEQNO", "SYSTEM", "TIMSTAMP", "USER", "UTC_TIMESTMP"),
+    }
+)
+"""Journal control fields by IBM's names, which audit columns are named after."""
+
+
+class ReadTable:
+    """Reads the rows of one table.
+
+    Args:
+        value: the schema of its values.
+        key: names of the key columns as the message key tells them, None where it does not.
+        settings: how the topic was written.
+        rules: declared keys and types.
+
+    Attributes:
+        schema: the table.
+        read: from a value to the row, the row before and the audit columns.
+        audit: names of the audit columns without prefix; empty for topics without.
+        has_before: whether a record holds the row before as well.
+    """
+
+    def __init__(
+        self,
+        value: Node,
+        key: tuple[str, ...] | None,
+        settings: IbmCdcReadSettings,
+        rules: TableRules,
+    ) -> None:
+        place = place_of_record(value, "value")
+        rule = rules.find(*place)
+        self.node = value
+        audit, before, columns = _parts(value, settings)
+        readings = {i: _reading(value, i, rule) for i in columns}
+        olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
+        self.schema = _schema(place, list(readings.values()), key, rule)
+        self.audit = tuple(audit.values())
+        self.has_before = bool(before)
+        leaves: list[Leaf | None] = [None] * len(value.fields)
+        for i, reading in (*readings.items(), *olds.items()):
+            leaves[i] = reading.leaf
+        new = ", ".join(f"v{i}" for i in columns)
+        image = f"Image({new})"
+        old = "None"
+        if before:
+            by_name = {reading.name: i for i, reading in olds.items()}
+            values = [f"v{by_name[n]}" if n in by_name else "UNSET" for n in self.schema.names]
+            old = f"Image({', '.join(values)})"
+        told = "".join(f"v{i}, " for i in audit)
+        self.leaves = leaves
+        self.read: Reader = row_reader(
+            value, leaves, f"({image}, {old}, ({told}))", {"Image": self.schema.Image}
+        )
+
+    def fault(self, data: bytes, start: int) -> Refusal | None:
+        """The refusal for a record whose data is whole and a value of which is not."""
+        return column_fault(self.node, self.leaves, data, start)
+
+
+class ReadKey:
+    """Reads the keys of one table.
+
+    Attributes:
+        names: the key columns.
+        schema: a table of the key columns alone, which is all that a delete tells.
+        read: from a key to the row that a delete removes.
+    """
+
+    def __init__(self, key: Node, rules: TableRules) -> None:
+        place = place_of_record(key, "key")
+        rule = rules.find(*place)
+        readings = [_reading(key, i, rule) for i in range(len(key.fields))]
+        self.node = key
+        self.names = tuple(reading.name for reading in readings)
+        self.schema = _schema(place, readings, self.names, rule)
+        self.leaves: list[Leaf | None] = [reading.leaf for reading in readings]
+        values = ", ".join(f"v{i}" for i in range(len(readings)))
+        self.read: Reader = row_reader(
+            key, self.leaves, f"Image({values})", {"Image": self.schema.Image}
+        )
+
+    def fault(self, data: bytes, start: int) -> Refusal | None:
+        """The refusal for a key whose data is whole and a value of which is not."""
+        return column_fault(self.node, self.leaves, data, start)
+
+
+def column_fault(node: Node, leaves: list[Leaf | None], data: bytes, start: int) -> Refusal | None:
+    """Names the column of a record that is whole and holds a value that its type does not allow."""
+    raw: list[Leaf | None] = [
+        leaf._replace(convert=None, integer=False) if leaf is not None else None for leaf in leaves
+    ]
+    try:
+        values = ", ".join(f"v{i}" for i in range(len(leaves)))
+        found, _ = row_reader(node, raw, f"({values},)", {})(data, start, len(data))
+    except READ_ERRORS:
+        return None
+    for field, leaf, value in zip(node.fields, leaves, found, strict=True):
+        if leaf is None or leaf.convert is None or value is None:
+            continue
+        try:
+            leaf.convert(value)
+        except Refusal as refusal:
+            return Refusal("value", f"column {field.name!r}: {refusal.sentence}")
+        except READ_ERRORS as error:
+            return Refusal("value", f"column {field.name!r}: {error}")
+    return None
+
+
+def place_of_record(node: Node, part: str) -> Place:
+    """The table of a key or value.
+
+    Raises:
+        Refusal: kind `schema`; it is no record.
+    """
+    if node.kind != "record" or not node.fields:
+        raise Refusal("schema", f"the {part}'s Avro schema is a {node.kind}, not a row's record")
+    return place_of(node.name, node.attributes)
+
+
+def _reading(node: Node, i: int, rule: TableRule, strip: str = "") -> ColumnReading:
+    field = node.fields[i]
+    return column_reading(field.name, field.node, dict(rule.columns), strip)
+
+
+def _parts(node: Node, settings: IbmCdcReadSettings) -> tuple[dict[int, str], list[int], list[int]]:
+    """Places of the audit columns with their names, of the columns before and of the columns."""
+    names = [field.name for field in node.fields]
+    prefix, before = settings.audit_prefix, settings.before_prefix
+    every = list(range(len(names)))
+    if f"{prefix}ENTTYP" not in names:
+        return {}, [], every
+    audit = {
+        i: name.removeprefix(prefix)
+        for i, name in enumerate(names)
+        if name.startswith(prefix) and name.removeprefix(prefix) in AUDIT_FIELDS
+    }
+    rest = [i for i in every if i not in audit]
+    row = {names[i] for i in rest}
+    olds = [i for i in rest if names[i].startswith(before) and names[i][len(before) :] in row]
+    return audit, olds, [i for i in rest if i not in olds]
+
+
+def _schema(
+    place: Place, readings: list[ColumnReading], key: tuple[str, ...] | None, rule: TableRule
+) -> TableSchema:
+    names = [reading.name for reading in readings]
+    if len(set(names)) != len(names):
+        raise Refusal("schema", "a column stands twice in the Avro schema (dbColumnName)")
+    if rule.key is not None:
+        key = rule.key
+    elif key is not None and not set(key) <= set(names):
+        key = None
+    columns = tuple(Column(r.name, r.type, r.source_type) for r in readings)
+    schema = intern_schema(*place, columns, key, DIALECT)
+    _ = schema.Image, schema.key_fields  # says now what cannot be read
+    return schema
