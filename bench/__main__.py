@@ -36,9 +36,20 @@ def measure(name: str, topic: Topic, **arguments: Any) -> dict[str, float] | Non
         },
         **arguments,
     }
+    figures = in_its_own_process(f"{name} {topic.envelope} {arguments}", "measures", name, given)
+    if figures is not None:
+        figures["rate"] = figures["messages"] / figures["seconds"]
+    return figures
+
+
+def in_its_own_process(
+    title: str, module: str, name: str, argument: Any
+) -> dict[str, float] | None:
+    """What a module of this package prints as JSON; None, and a line that says why, if it fails."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")])
+    told = argument if isinstance(argument, str) else json.dumps(argument)
     run = subprocess.run(
-        [sys.executable, "-m", "bench.measures", name, json.dumps(given)],
+        [sys.executable, "-m", f"bench.{module}", name, told],
         check=False,
         capture_output=True,
         text=True,
@@ -47,10 +58,9 @@ def measure(name: str, topic: Topic, **arguments: Any) -> dict[str, float] | Non
     )
     if run.returncode:
         why = run.stderr.strip().splitlines()[-1:] or ["no output"]
-        console.print(f"{name} {topic.envelope} {arguments}: {why[0]}", style="red")
+        console.print(f"{title}: {why[0]}", style="red")
         return None
     figures: dict[str, float] = json.loads(run.stdout.strip().splitlines()[-1])
-    figures["rate"] = figures["messages"] / figures["seconds"]
     return figures
 
 
@@ -135,21 +145,52 @@ def lake_stages(topics: dict[str, Topic]) -> None:
     console.print(table)
 
 
+def peak_memory(folder: Path, sizes: list[int]) -> None:
+    """Peaks of each process for inputs of several sizes."""
+    from bench.memory import WAYS, topic_of
+
+    table = Table(title="Canal to Debezium, peak resident memory in MiB by size of the input")
+    table.add_column("conversion")
+    for name in ("input MB", "messages", "seconds", "this process", "JVM", "largest worker"):
+        table.add_column(name, justify="right")
+    for size in sizes:
+        with topic_of(folder / "memory", size) as (path, messages):
+            for way in WAYS:
+                figures = in_its_own_process(f"memory {way} {size} MB", "memory", way, str(path))
+                if figures is not None:
+                    peaks = [figures[name] for name in ("own", "jvm", "worker")]
+                    shown = [f"{peak:,.0f}" if peak else "" for peak in peaks]
+                    title = way.replace("_", " ")
+                    table.add_row(
+                        title, f"{size:,}", f"{messages:,}", f"{figures['seconds']:.0f}", *shown
+                    )
+    console.print(table)
+
+
 @app.command()
 def main(
     messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
     keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
-    only: Annotated[list[str] | None, typer.Option(help="spark, process or lake.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="spark, process, lake or memory (not by default).")
+    ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
+    size: Annotated[
+        list[int] | None, typer.Option(help="Inputs for memory, in MB: 200 and 2000.")
+    ] = None,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
+    parts = only or ["spark", "process", "lake"]
+    if "memory" in parts:
+        peak_memory(folder, size or [200, 2_000])
+    if parts == ["memory"]:
+        return
     envelopes = envelope or list(WRITERS)
     topics = write_topics(folder, messages, keys)
     for topic in topics.values():
         size = topic.bytes / topic.messages
         console.print(f"{topic.envelope}: {topic.messages:,} messages, {size:.0f} bytes each")
-    parts = only or ["spark", "process", "lake"]
     if "spark" in parts:
         convert_in_spark(topics, envelopes)
     if "process" in parts:
