@@ -27,6 +27,7 @@ _MAX_SQL_TYPES = 1_000
 _BLOB = 2004
 _NULL = Raw(b"null")
 _json = msgspec.json.Encoder().encode
+_json_into = msgspec.json.Encoder().encode_into
 
 
 class Shape(NamedTuple):
@@ -98,6 +99,7 @@ class CanalTable:
             read = text_reader(column.type, column.source_type, zone)
             if read is not None:
                 readers[i] = read
+        self.buffer = bytearray()
         self.needle = b'"table":%b' % _json(shape.table)
         self.image: type[Any] = self.schema.Image
         self.convert = converter(readers)
@@ -207,7 +209,8 @@ class CanalTable:
         """
         if self.loose and any(map(self.gaps, flat.data)):
             return False
-        if _json(flat) == value:
+        _json_into(flat, self.buffer)
+        if self.buffer == value:
             return True
         count = self.count
         strings = self.strings + (flat.gtid is not None) + (flat.sql is not None)
