@@ -34,7 +34,7 @@ demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by
 	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
 
 .PHONY: setup
-setup: $(VENV)/.ready jars/.ready ## Make .venv from the locks and fetch the jars, once
+setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks and fetch the jars, once
 	@scripts/preflight.sh java
 
 ##@ Prove it
@@ -112,3 +112,7 @@ jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
 	@$(PY) scripts/jars.py fetch
 	@touch $@
+
+jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py
+	@echo "waybill: preparing Java's classes"
+	@$(PY) scripts/class_archive.py $@

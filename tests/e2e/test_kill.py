@@ -1,4 +1,7 @@
-"""Killed at any point and run again, a batch leaves the lake that an undisturbed run leaves."""
+"""Killed at any point and run again, a batch leaves the lake that an undisturbed run leaves.
+
+What is killed or held up runs as a process of its own; what runs undisturbed shares one Spark.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,23 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.spark.conftest import INTERPRETED
+from waybill.envelopes import registry
+from waybill.jobs import run_migration
+from waybill.lake import Lake
+from waybill.lake.session import start_session
+from waybill.spec_file import load_migration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waybill.report import Waybill
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(3600)]
 
@@ -33,6 +49,11 @@ SECOND = [
     {"op": "insert", "seq": 11, "table": "u", "row": {"id": "1", "w": "other"}},
     {"op": "delete", "seq": 13, "row": {"id": "2"}},
 ]
+
+SETTINGS = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1", **INTERPRETED}
+
+VOLATILE = {"runs": {"time", "report", "result"}}
+"""Columns that differ from run to run."""
 
 POINTS = [
     "archive:append:during",
@@ -66,6 +87,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 class Place:
     """A folder with a migration, its source and its lake."""
 
+    spark: SparkSession
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "in").mkdir(parents=True)
@@ -81,7 +104,7 @@ class Place:
                     "publish": [{"envelope": "canal", "files": {"path": "out"}}],
                     "quality": {"max_refused_share": 1},
                     "lake": {"warehouse": "lake"},
-                    "spark": {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"},
+                    "spark": SETTINGS,
                 }
             )
         )
@@ -95,7 +118,7 @@ class Place:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "spark_jobs")]),
         }
-        command = [sys.executable, str(DRIVER), arguments[0], str(self.spec), *arguments[1:]]
+        command = [sys.executable, str(DRIVER), str(self.spec), *arguments]
         return subprocess.Popen(
             command,
             env=environment,
@@ -104,23 +127,39 @@ class Place:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str) -> tuple[int, bytes, str]:
-        with self.start(*arguments) as process:
+    def killed(self, batch: str, point: str) -> bool:
+        """Run a batch that kills itself at a point; whether it came there."""
+        with self.start(batch, "--kill", point) as process:
             try:
-                out, err = process.communicate(timeout=600)
+                _, err = process.communicate(timeout=600)
             finally:
                 end(process)
-        return process.returncode, out, err.decode()
+        assert process.returncode in (0, -signal.SIGKILL), (point, err.decode())
+        return process.returncode != 0
 
-    def whole(self, batch: str) -> None:
-        code, _, err = self.run("run", batch)
-        assert code == 0, err
+    def whole(self, batch: str) -> Waybill:
+        return run_migration(str(self.spec), batch=batch, spark=self.spark)
 
-    def lake(self) -> dict[str, Any]:
-        """What the tables hold, with paths as seen from the folder."""
-        code, out, err = self.run("show")
-        assert code == 0, err
-        return json.loads(out.replace(str(self.folder).encode(), b""))
+    def lake(self) -> dict[str, dict[str, list[str]]]:
+        """Rows, stamps and branches of every table, without what differs from run to run.
+
+        Paths are as seen from the folder.
+        """
+        lake = Lake.open(self.spark, load_migration(self.spec))
+        names = [(space, name) for space, held in lake.tables().items() for name in held]
+        return {name: self._shown(lake, f"lake.{space}.{name}", name) for space, name in names}
+
+    def _shown(self, lake: Lake, table: str, name: str) -> dict[str, list[str]]:
+        rows = lake.read(table)
+        kept = [column for column in rows.columns if column not in VOLATILE.get(name, ())]
+        stages = ("snapshot", "convert", "publish", "validate")
+        return {
+            "rows": sorted(
+                text.replace(str(self.folder), "") for text in rows.select(kept).toJSON().collect()
+            ),
+            "stamps": sorted(f"{commit.stage} {commit.batch}" for commit in lake.commits(table)),
+            "branches": [branch.name for s in stages for branch in lake.waiting(table, s)],
+        }
 
     def published(self) -> dict[str, bytes]:
         files = (path for path in (self.folder / "out").rglob("*") if path.is_file())
@@ -128,9 +167,30 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> Place:
-    place = Place(tmp_path_factory.mktemp("undisturbed"))
-    place.feed("1", FIRST)
+def new_place(tmp_path_factory) -> Iterator[Callable[[str], Place]]:
+    """Makes a place with one batch to come; they share one Spark session."""
+    with pytest.MonkeyPatch.context() as patch:
+        paths = [str(PROJECT), os.environ.get("PYTHONPATH", "")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+        patch.setitem(registry.MODULES, "tiny", "tests.spark.tiny_envelope")
+        started: list[SparkSession] = []
+
+        def make(name: str) -> Place:
+            place = Place(tmp_path_factory.mktemp(name) / "place")
+            place.feed("1", FIRST)
+            if not started:
+                started.append(start_session(load_migration(place.spec), "tests"))
+            place.spark = started[0]
+            return place
+
+        yield make
+        for session in started:
+            session.stop()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(new_place: Callable[[str], Place]) -> Place:
+    place = new_place("undisturbed")
     place.whole("b1")
     place.feed("2", SECOND)
     place.whole("b2")
@@ -149,33 +209,23 @@ def same(place: Place, other: Place) -> None:
             assert content == other.published()[name], name
 
 
-def test_a_batch_killed_at_every_point_comes_out_whole(tmp_path: Path, undisturbed: Place) -> None:
-    place = Place(tmp_path / "killed")
-    place.feed("1", FIRST)
+def test_a_batch_killed_at_every_point_comes_out_whole(new_place, undisturbed: Place) -> None:
+    place = new_place("killed")
     place.whole("b1")
     place.feed("2", SECOND)
-    missed = []
-    for point in POINTS:
-        code, _, err = place.run("run", "b2", "--kill", point)
-        if code == 0:
-            missed.append(point)
-        else:
-            assert code == -signal.SIGKILL, (point, err)
+    missed = [point for point in POINTS if not place.killed("b2", point)]
     assert missed == []
     place.whole("b2")
     same(place, undisturbed)
 
 
-@pytest.mark.parametrize("seconds", [3.0, 6.0])
-def test_a_batch_killed_and_followed_by_another(
-    tmp_path: Path, undisturbed: Place, seconds: float
-) -> None:
+@pytest.mark.parametrize("point", ["changes:append:after", "merges:append:after"])
+def test_a_batch_killed_and_followed_by_another(new_place, undisturbed: Place, point: str) -> None:
     """The next batch takes over what the killed one left, whatever it was."""
-    place = Place(tmp_path / "killed")
-    place.feed("1", FIRST)
-    place.run("run", "b1", "--kill-after", str(seconds))
+    place = new_place("followed")
+    assert place.killed("b1", point)
     place.feed("2", SECOND)
-    place.run("run", "b2", "--kill", "changes:move:after")
+    assert place.killed("b2", "changes:move:after")
     place.whole("b3")
     assert content(place) == content(undisturbed)
 
@@ -200,13 +250,14 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize(
     ("other", "point"), [("b1", "changes:append:after"), ("b2", "changes:move:before")]
 )
-def test_one_of_two_runs_at_once_loses_cleanly(tmp_path: Path, other: str, point: str) -> None:
+def test_one_of_two_runs_at_once_loses_cleanly(
+    new_place, tmp_path: Path, other: str, point: str
+) -> None:
     """With the same batch the later one takes over; with two batches the first to commit wins."""
-    place = Place(tmp_path / "two")
-    place.feed("1", FIRST)
+    place = new_place("two")
     signs = tmp_path / "signs"
     signs.mkdir()
-    with place.start("run", "b1", "--pause", point, str(signs)) as slow:
+    with place.start("b1", "--pause", point, str(signs)) as slow:
         try:
             wait_for(signs / "reached", slow)
             place.whole(other)

@@ -107,3 +107,14 @@ def test_an_error_of_a_task_is_raised_as_what_it_was() -> None:
 def test_other_errors_stay_what_they_are(text: str) -> None:
     with pytest.raises(RuntimeError), unwrapped():
         raise RuntimeError(text)
+
+
+def test_the_class_archive_is_used_where_there_is_one(monkeypatch, tmp_path: Path) -> None:
+    (tmp_path / "x.jar").touch()
+    monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
+    options = "spark.driver.extraJavaOptions"
+    assert "spark.jsa" not in spark_settings()[options]
+    (tmp_path / "spark.jsa").touch()
+    assert "spark.jsa" not in spark_settings()[options], "Java could not make one"
+    (tmp_path / "spark.jsa").write_bytes(b"classes")
+    assert f'-XX:SharedArchiveFile="{tmp_path}/spark.jsa"' in spark_settings()[options]
