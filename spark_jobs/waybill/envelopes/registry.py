@@ -18,6 +18,8 @@ MODULES = {
     "debezium-json": "waybill.envelopes.debezium.json_envelope",
     "ibmcdc-avro": "waybill.envelopes.ibmcdc.envelope",
     "maxwell": "waybill.envelopes.maxwell.envelope",
+    "databus-binary": "waybill.envelopes.databus.binary",
+    "databus-json": "waybill.envelopes.databus.json_envelope",
 }
 """Where each envelope is declared, in the order of the documentation."""
 

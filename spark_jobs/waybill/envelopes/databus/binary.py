@@ -1,0 +1,80 @@
+"""Databus events in their binary form, one message a stream of events (`databus-binary`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.envelopes.databus.decoder import EventDecoder
+from waybill.envelopes.databus.encoder import EventEncoder
+from waybill.envelopes.databus.reading import events
+from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
+from waybill.envelopes.databus.writing import event_bytes
+from waybill.envelopes.protocol import Envelope
+from waybill.records import Change, Message, skipped
+
+if TYPE_CHECKING:
+    from waybill.envelopes.databus.event import Event
+
+
+class BinaryDecoder(EventDecoder):
+    """Reads binary events."""
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of one message."""
+        if message.value is None:
+            return [skipped(message, "tombstone")]
+        return self.changes(message, events(message.value))
+
+
+class BinaryEncoder(EventEncoder):
+    """Writes binary events."""
+
+    def __init__(self, settings: BinaryWriteSettings) -> None:
+        super().__init__(settings, settings.byte_order == "little", False, _frame)
+
+
+def _frame(events: list[Event]) -> bytes:
+    return b"".join([event_bytes(event) for event in events])
+
+
+PARTLY = {
+    "before_image": "the row before is written for a delete and for a change of the key only",
+    "key_change": "a change of the key is written as a DELETE and an UPSERT of one window",
+    "transactions": (
+        "rows name their transaction and a commit ends a window; there is no begin and no rollback"
+    ),
+    "sequence_id": (
+        "a window is one number of 64 bits; another id is replaced by one made from the position"
+    ),
+    "other": "control events that came from Databus itself only",
+}
+CARRIES = frozenset(
+    {
+        *(
+            "unchanged_columns",
+            "full_rows",
+            "operations",
+            "delete",
+            "key_columns",
+            "types",
+            "exact_numbers",
+        ),
+        *("source_time", "schema_name"),
+    }
+)
+SEQUENCE = "sequence, the number of the window (SCN); inside a window the position in the stream"
+
+ENVELOPE = Envelope(
+    name="databus-binary",
+    title="Databus events, binary versions 1 and 2, values in Avro",
+    source="Databus event format, and its classes DbusEventV1, DbusEventV2 and DbusEventPart",
+    sequence=SEQUENCE,
+    carries=CARRIES,
+    partly=PARTLY,
+    decoder=BinaryDecoder,
+    encoder=BinaryEncoder,
+    decode_settings=DatabusReadSettings,
+    encode_settings=BinaryWriteSettings,
+    key_by="the values of the primary key as JSON; none for a table without key",
+)
+"""The declaration of `databus-binary`."""

@@ -1,0 +1,173 @@
+"""What the types of an Avro schema are as columns, and how their values become exact text.
+
+Dates and times stay the integers they are on the wire, and decimals the bytes, until they are
+exact text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from waybill.envelopes.avro.reading import Leaf, float_value
+from waybill.envelopes.avro.schema import Node, without_null
+from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.instants import EPOCH_DAY, instant_text
+from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
+from waybill.errors import Refusal
+from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
+
+ToText = Callable[[Any], str]
+
+
+class AvroColumn(NamedTuple):
+    """One field of a record as a column.
+
+    Attributes:
+        type: what the values are.
+        text: makes the text of a value that is not null; None where it is that text already.
+        kind: the Avro type of a value that is not null (`long`, `string`, …), `complex` for one
+            that is no column's.
+        logical: the logical type of the schema that was understood, or None.
+        nullable: whether null is a branch.
+    """
+
+    type: LogicalType
+    text: ToText | None
+    kind: str
+    logical: str | None
+    nullable: bool
+
+
+def column_of(node: Node) -> AvroColumn:
+    """The column of a field's type."""
+    inner = without_null(node)
+    nullable = inner is not node
+    kind, attributes = inner.kind, inner.attributes
+    logical = attributes.get("logicalType")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = attributes.get("precision"), attributes.get("scale", 0)
+        if type(precision) is int and type(scale) is int and 0 <= scale <= precision < 10_000:
+            found = LogicalType("decimal", precision, scale)
+            return AvroColumn(found, _decimal(scale), kind, "decimal", nullable)
+    if isinstance(logical, str) and (kind, logical) in _LOGICAL:
+        plain = _LOGICAL[kind, logical]
+        return AvroColumn(plain[0], plain[1], kind, logical, nullable)
+    if kind not in _PLAIN:
+        return AvroColumn(LogicalType("json"), json_value, "complex", None, nullable)
+    plain = _PLAIN[kind]
+    return AvroColumn(plain[0], plain[1], kind, None, nullable)
+
+
+def leaf_of(text: ToText | None) -> Leaf:
+    """A column's text as the row reader takes it."""
+    return Leaf(integer=True) if text is str else Leaf(text)
+
+
+def json_value(value: Any) -> str:
+    """A value of a type that is no column's, as JSON: bytes are Base64."""
+    if isinstance(value, float):
+        value = float_value(value)
+    return msgspec.json.encode(value).decode()
+
+
+# Values as text
+
+
+def _boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _decimal(scale: int) -> ToText:
+    def text(value: bytes) -> str:
+        number = int.from_bytes(value, "big", signed=True)
+        digits = str(abs(number)).rjust(scale + 1, "0") if scale else str(abs(number))
+        whole = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+        return f"-{whole}" if number < 0 else whole
+
+    return text
+
+
+def _date(days: int) -> str:
+    try:
+        return (EPOCH_DAY + timedelta(days=days)).isoformat()
+    except OverflowError:
+        raise _out_of_range("date") from None
+
+
+def _out_of_range(what: str) -> Refusal:
+    return Refusal("value", f"a {what} is out of the years 1 to 9999")
+
+
+def millis_text(value: int) -> str:
+    """A wall clock of milliseconds since 1970."""
+    try:
+        return instant_text(value)[:-1]
+    except OverflowError:
+        raise _out_of_range("timestamp") from None
+
+
+def _units(per_milli: int, digits: int, zone: str) -> ToText:
+    def text(value: int) -> str:
+        milli, rest = divmod(value, per_milli)
+        return f"{millis_text(milli)}{rest:0{digits}d}{zone}"
+
+    return text
+
+
+def _time(per_second: int, digits: int) -> ToText:
+    def text(value: int) -> str:
+        seconds, rest = divmod(abs(value), per_second)
+        sign = "-" if value < 0 else ""
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        return f"{sign}{clock}.{rest:0{digits}d}"
+
+    return text
+
+
+def _zulu(value: int) -> str:
+    return f"{millis_text(value)}Z"
+
+
+_PLAIN: dict[str, tuple[LogicalType, ToText | None]] = {
+    "boolean": (BOOLEAN, _boolean),
+    "int": (LogicalType("int32"), str),
+    "long": (LogicalType("int64"), str),
+    "float": (LogicalType("float32"), float32_value),
+    "double": (LogicalType("float64"), float64_value),
+    "string": (STRING, None),
+    "enum": (LogicalType("enum"), None),
+    "bytes": (BYTES, base64_text),
+    "fixed": (BYTES, base64_text),
+}
+_TIME, _WALL, _UTC = LogicalType("time"), LogicalType("timestamp"), LogicalType("timestamptz")
+_LOGICAL: dict[tuple[str, str], tuple[LogicalType, ToText | None]] = {
+    ("int", "date"): (LogicalType("date"), _date),
+    ("int", "time-millis"): (_TIME, _time(1000, 3)),
+    ("long", "time-micros"): (_TIME, _time(1_000_000, 6)),
+    ("long", "timestamp-millis"): (_UTC, _zulu),
+    ("long", "timestamp-micros"): (_UTC, _units(1000, 3, "Z")),
+    ("long", "timestamp-nanos"): (_UTC, _units(1_000_000, 6, "Z")),
+    ("long", "local-timestamp-millis"): (_WALL, millis_text),
+    ("long", "local-timestamp-micros"): (_WALL, _units(1000, 3, "")),
+    ("long", "local-timestamp-nanos"): (_WALL, _units(1_000_000, 6, "")),
+}
+_DECLARED_TIMES: dict[str, ToText] = {"timestamp": millis_text, "timestamptz": _zulu}
+
+
+def declared_text(column: AvroColumn, declared: LogicalType) -> ToText | None:
+    """How a value becomes text of a type that is declared for its column.
+
+    Databus writes dates and times of a database as milliseconds in a long: a long that is declared
+    as a timestamp is one.
+    """
+    if column.kind == "long" and column.logical is None and declared.kind in _DECLARED_TIMES:
+        return _DECLARED_TIMES[declared.kind]
+    check = check_for(declared)
+    if check is None or declared == column.type:
+        return column.text
+    to_text = column.text
+    return check if to_text is None else lambda value: check(to_text(value))

@@ -1,0 +1,343 @@
+"""Changes as Databus events, whatever these are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import msgspec
+
+from waybill.envelopes.databus.decoder import (
+    FULL,
+    OPERATION_HEADER,
+    SCHEMA_HEADER,
+    TRANSACTION_HEADER,
+)
+from waybill.envelopes.databus.event import DELETE, END_OF_PERIOD, NO_TIME, UPSERT, Event, Part
+from waybill.envelopes.databus.family import Carried, carried_of
+from waybill.envelopes.databus.row_writers import (
+    Present,
+    RowWriter,
+    made_writer,
+    presence,
+    registered_writer,
+)
+from waybill.envelopes.databus.rows import RowPlan
+from waybill.envelopes.databus.schemas import schema_book
+from waybill.envelopes.databus.settings import DatabusReadSettings
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+from waybill.order import position_number
+from waybill.records import ROW_OPERATIONS, Change, key_of
+from waybill.tables import TableRules
+from waybill.types import INTEGER_RANGE
+
+if TYPE_CHECKING:
+    from waybill.envelopes.databus.settings import DatabusWriteSettings
+    from waybill.records import TableSchema
+
+LONG_RANGE = INTEGER_RANGE["int64"]
+SHORTS = 1 << 15
+_LOST = {"truncate": "truncate", "ddl": "ddl", "heartbeat": "heartbeat", "other": "other"}
+_TEXTS = frozenset({"string", "enum", "decimal", "number", "date"})
+
+_json = msgspec.json.Encoder().encode
+Frame = Callable[[list[Event]], bytes]
+
+
+class _Table:
+    """What a table decides for writing its changes."""
+
+    def __init__(self, schema: TableSchema, encoder: EventEncoder) -> None:
+        self.schema = schema
+        self.present = presence(schema)
+        self.writers: dict[tuple[Present, bool], RowWriter] = {}
+        book = encoder.book
+        self.registered = book.by_table.get(schema.qualified_name) or book.by_table.get(
+            schema.table or ""
+        )
+        self.losses: list[str] = []
+        source = encoder.settings.sources.get(
+            schema.qualified_name, encoder.settings.sources.get(schema.table or "")
+        )
+        if self.registered is not None:
+            source = self.registered.source_id if source is None else source
+            self.losses = _told_otherwise(self.registered, schema)
+        if source is None:
+            source = (
+                crc32(schema.qualified_name.encode("utf-8", "surrogatepass")) % (SHORTS - 1) + 1
+            )
+        self.source = source
+
+    def writer(self, image: Any, delete: bool) -> RowWriter:
+        present = self.present(image)
+        found = self.writers.get((present, delete))
+        if found is None:
+            if self.registered is None:
+                found = made_writer(self.schema, present)
+            else:
+                found = registered_writer(self.registered, self.schema, present, delete)
+            self.writers[present, delete] = found
+        return found
+
+
+def _told_otherwise(registered: Any, schema: TableSchema) -> list[str]:
+    """What readers of a registered schema take the table for that it is not."""
+    read = RowPlan(registered, TableRules(), DatabusReadSettings()).schema
+    types = {column.name: column.type for column in read.columns}
+    lost = []
+    if any(types.get(column.name) != column.type for column in schema.columns):
+        lost.append("types")
+    if (read.key or ()) != (schema.key or ()):
+        lost.append("key_columns")
+    if schema.schema is not None:
+        lost.append("schema_name")
+    return lost
+
+
+class EventEncoder:
+    """Turns changes into events and events into messages.
+
+    Args:
+        settings: what the envelope was told.
+        little: whether numbers are little-endian.
+        json_values: whether values are Avro JSON.
+        frame: makes the bytes of a message's events.
+    """
+
+    def __init__(
+        self, settings: DatabusWriteSettings, little: bool, json_values: bool, frame: Frame
+    ) -> None:
+        self.settings = settings
+        self.version: int = settings.version
+        self.little = little
+        self.json_values = json_values
+        self.frame = frame
+        self.book = schema_book(settings.schemas, settings.sources)
+        self._tables: dict[TableSchema, _Table] = {}
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The messages of one change; two where a change gave the row another key."""
+        carried = carried_of(change.extra)
+        if change.operation in ROW_OPERATIONS:
+            return self._rows(change, carried, losses)
+        if change.operation == "commit":
+            return self._commit(change, carried, losses)
+        if change.operation == "other" and carried is not None and carried.control:
+            event = self._event(change, carried.opcode, carried.source, losses, carried)
+            key = carried.event_key(self.version)
+            event.key = 0 if key is None else key
+            event.digest, event.schema_version, event.value = carried.value_part(self.version)
+            return [Encoded(None, self.frame([event]), None)]
+        losses.append(_LOST.get(change.operation, "transactions"))
+        return []
+
+    # Rows
+
+    def _rows(self, change: Change, carried: Carried | None, losses: list[str]) -> list[Encoded]:
+        table = self._tables.get(change.schema)
+        if table is None:
+            table = self._tables[change.schema] = _Table(change.schema, self)
+        before, after = change.before, change.after
+        losses += table.losses
+        if change.operation == "delete" or after is None:
+            if before is None:
+                raise Refusal("encoding", f"there is no row to write for this {change.operation}")
+            return [self._row(change, table, before, True, carried, losses)]
+        old_key = change.old_key_image()
+        if old_key is None:
+            if before is not None:
+                losses.append("before_image")
+            return [self._row(change, table, after, False, carried, losses)]
+        # There is no word for a change of the key: the old row leaves, the new one comes.
+        losses.append("key_change")
+        if before is None:
+            values = msgspec.structs.astuple(old_key)
+            fields = change.schema.key_fields
+            before = change.schema.Image(**dict(zip(fields, values, strict=True)))
+        counted: list[str] = []
+        return [
+            self._row(change, table, before, True, None, counted, closes=False),
+            self._row(change, table, after, False, None, losses),
+        ]
+
+    def _row(
+        self,
+        change: Change,
+        table: _Table,
+        image: Any,
+        delete: bool,
+        carried: Carried | None,
+        losses: list[str],
+        closes: bool = True,
+    ) -> Encoded:
+        source = table.source if carried is None else carried.source
+        event = self._event(change, DELETE if delete else UPSERT, source, losses, carried)
+        writer = table.writer(image, delete)
+        if writer.missing:
+            losses.append("before_image")
+        value = writer.write(image)
+        event.value = writer.to_json(value) if self.json_values else value
+        event.digest, event.schema_version = writer.digest, writer.version
+        event.json_value = self.json_values
+        try:
+            key = key_of(change.schema, image)
+        except Refusal as refusal:
+            raise Refusal("encoding", refusal.sentence) from None
+        given = None if carried is None else carried.event_key(self.version)
+        event.key = _event_key(change.schema, key) if given is None else given
+        events, headers = (
+            [event],
+            self._headers(change, event, writer, table, delete, carried, losses),
+        )
+        if closes and carried is None and self.settings.windows == "message":
+            events.append(self._end(event))
+        message_key = None if key is None else _json(key)
+        return Encoded(message_key, self.frame(events), headers or None)
+
+    def _headers(
+        self,
+        change: Change,
+        event: Event,
+        writer: RowWriter,
+        table: _Table,
+        delete: bool,
+        carried: Carried | None,
+        losses: list[str],
+    ) -> list[tuple[str, bytes | None]]:
+        """What the event has no room for."""
+        if not self.settings.headers:
+            if table.registered is None:
+                name = change.schema.qualified_name
+                message = f"there is no schema for {name}; put one under `schemas`, or use headers"
+                raise Refusal("encoding", message)
+            if change.operation == "read":
+                losses.append("full_rows")
+            if change.operation in ("read", "insert", "update"):
+                losses.append("operations")
+            if change.transaction is not None:
+                losses.append("transactions")
+            return []
+        headers: list[tuple[str, bytes | None]] = []
+        if table.registered is None:
+            headers.append((SCHEMA_HEADER, writer.header))
+        native = change.operation in ("upsert", "delete") and change.transaction == str(
+            event.sequence
+        )
+        if carried is not None and native:
+            return headers
+        operation = b"delete" if delete else change.operation.encode()
+        if change.full_row and not delete:
+            operation = FULL
+        headers.append((OPERATION_HEADER, operation))
+        if change.transaction is not None:
+            headers.append((TRANSACTION_HEADER, _utf8(change.transaction)))
+        return headers
+
+    # Events
+
+    def _event(
+        self,
+        change: Change,
+        opcode: int,
+        source: int,
+        losses: list[str],
+        carried: Carried | None,
+    ) -> Event:
+        nanos = NO_TIME if change.source_time is None else change.source_time * 1000
+        partition = change.message.partition % SHORTS
+        event = Event(
+            self.version,
+            opcode,
+            0,
+            _sequence(change, losses),
+            nanos,
+            source,
+            partition,
+            partition,
+            little=self.little,
+        )
+        if carried is not None:
+            carried.fill(event, losses)
+        if not LONG_RANGE[0] <= event.nanos <= LONG_RANGE[1]:
+            message = "the time of the change does not fit nanoseconds since 1970 in 64 bits"
+            raise Refusal("encoding", message)
+        if self.version == 1 and not -SHORTS <= source < SHORTS:
+            message = f"the source id {source} does not fit version 1; write version 2"
+            raise Refusal("encoding", message)
+        return event
+
+    def _end(self, event: Event) -> Event:
+        """The end of the window of an event."""
+        return Event(
+            self.version,
+            0,
+            0,
+            event.sequence,
+            event.nanos,
+            END_OF_PERIOD,
+            event.physical,
+            event.logical,
+            value=b"" if self.version == 1 else None,
+            little=self.little,
+        )
+
+    def _commit(self, change: Change, carried: Carried | None, losses: list[str]) -> list[Encoded]:
+        event = self._event(change, 0, END_OF_PERIOD, losses, carried)
+        if self.version == 1:
+            event.value = b""
+        if carried is not None and change.transaction == str(event.sequence):
+            return [Encoded(None, self.frame([event]), None)]
+        if not self.settings.headers:
+            if change.transaction != str(event.sequence):
+                losses.append("transactions")
+            return [Encoded(None, self.frame([event]), None)]
+        headers: list[tuple[str, bytes | None]] = [(OPERATION_HEADER, b"commit")]
+        if change.transaction is not None:
+            headers.append((TRANSACTION_HEADER, _utf8(change.transaction)))
+        return [Encoded(None, self.frame([event]), headers)]
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Refusal("encoding", "the transaction's id is not UTF-8") from None
+
+
+def _sequence(change: Change, losses: list[str]) -> int:
+    """The window: the source's own id where it is one number of 64 bits, else the position."""
+    sequence = change.sequence
+    if sequence is not None:
+        if len(sequence) == 1 and LONG_RANGE[0] <= sequence[0] <= LONG_RANGE[1]:
+            if change.full_row and sequence[0] == 0:
+                losses.append("sequence_id")
+            return sequence[0]
+        losses.append("sequence_id")
+    elif change.full_row:
+        return 0
+    message = change.message
+    number = position_number(message.partition, message.offset, change.index)
+    if number > LONG_RANGE[1]:
+        raise Refusal("encoding", f"the position {number} is no number of 64 bits")
+    return number
+
+
+def _event_key(schema: TableSchema, key: Any) -> int | bytes | Part:
+    """A long for one column of integers, bytes of the text for one other column.
+
+    Several columns are a JSON array of their texts; a table without key has empty bytes.
+    """
+    if key is None or not schema.key:
+        return b""
+    values = msgspec.structs.astuple(key)
+    if len(values) == 1 and values[0] is not None:
+        kind, text = schema.columns[schema.index[schema.key[0]]].type.kind, values[0]
+        if kind in INTEGER_RANGE and text.lstrip("-").isdigit() and len(text) < 21:
+            number = int(text)
+            if LONG_RANGE[0] <= number <= LONG_RANGE[1]:
+                return number
+        if kind in _TEXTS:
+            return _utf8(text)
+    return _json(values)

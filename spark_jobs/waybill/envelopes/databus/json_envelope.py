@@ -1,0 +1,53 @@
+"""Databus events in their JSON form, one object a line (`databus-json`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.envelopes.databus.binary import CARRIES, PARTLY, SEQUENCE
+from waybill.envelopes.databus.decoder import EventDecoder
+from waybill.envelopes.databus.encoder import EventEncoder
+from waybill.envelopes.databus.json_events import events, line_of
+from waybill.envelopes.databus.settings import DatabusReadSettings, JsonWriteSettings
+from waybill.envelopes.protocol import Envelope
+from waybill.records import Change, Message, skipped
+
+if TYPE_CHECKING:
+    from waybill.envelopes.databus.event import Event
+
+
+class JsonDecoder(EventDecoder):
+    """Reads events in JSON."""
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of one message."""
+        if message.value is None:
+            return [skipped(message, "tombstone")]
+        return self.changes(message, events(message.value))
+
+
+class JsonEncoder(EventEncoder):
+    """Writes events in JSON."""
+
+    def __init__(self, settings: JsonWriteSettings) -> None:
+        super().__init__(settings, False, settings.values == "JSON_PLAIN", _frame)
+
+
+def _frame(events: list[Event]) -> bytes:
+    return b"\n".join([line_of(event) for event in events])
+
+
+ENVELOPE = Envelope(
+    name="databus-json",
+    title="Databus events as JSON, values in Avro",
+    source="Databus event format, and its class DbusEventSerializable",
+    sequence=SEQUENCE,
+    carries=CARRIES,
+    partly=PARTLY,
+    decoder=JsonDecoder,
+    encoder=JsonEncoder,
+    decode_settings=DatabusReadSettings,
+    encode_settings=JsonWriteSettings,
+    key_by="the values of the primary key as JSON; none for a table without key",
+)
+"""The declaration of `databus-json`."""

@@ -1,0 +1,173 @@
+"""Rows of Avro binary as images: what a schema decides is decided once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.envelopes.avro.faults import explain
+from waybill.envelopes.avro.reading import READ_ERRORS, row_reader
+from waybill.envelopes.avro.schema import parse
+from waybill.envelopes.databus.columns import (
+    ToText,
+    column_of,
+    declared_text,
+    leaf_of,
+)
+from waybill.envelopes.databus.schemas import Registered, plain_table
+from waybill.errors import Refusal
+from waybill.records import Column, TableSchema, intern_schema
+
+if TYPE_CHECKING:
+    from waybill.envelopes.databus.settings import DatabusReadSettings
+    from waybill.tables import TableRules
+
+TABLE = "waybill"
+"""Attribute of a schema that Waybill made: the table it is made of; of a field: which column."""
+
+
+class RowPlan:
+    """How rows of one schema are read.
+
+    Args:
+        registered: the schema.
+        rules: what is declared for the tables.
+        settings: what the envelope was told.
+
+    Attributes:
+        schema: the table.
+        own: whether Waybill made the schema for a change of its own.
+        ids: every id of the schema.
+        node: the schema as a tree.
+        columns: the fields as columns.
+        places: the column of the table that each field is.
+        texts: how the value of each field becomes text.
+
+    Raises:
+        Refusal: kind `schema`; the schema cannot be used.
+    """
+
+    def __init__(
+        self, registered: Registered, rules: TableRules, settings: DatabusReadSettings
+    ) -> None:
+        self.ids = registered.ids
+        self.node = parse(registered.text)
+        if self.node.kind != "record":
+            raise Refusal("schema", f"the schema {registered.source!r} is none of a record")
+        self.columns = [column_of(field.node) for field in self.node.fields]
+        told = self.node.attributes.get(TABLE)
+        self.own = told is not None
+        try:
+            if self.own:
+                self.places = self._own_table(told, rules)
+            else:
+                self.places = self._table(registered, rules, settings)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = f"the schema {registered.source!r} does not tell its table: {error!r}"
+            raise Refusal("schema", message[:500]) from None
+        self.texts = [self._text(i, at) for i, at in enumerate(self.places)]
+        leaves = [leaf_of(text) for text in self.texts]
+        values = ", ".join(f"f{at}=v{i}" for i, at in enumerate(self.places))
+        self._read = row_reader(self.node, leaves, f"Image({values})", {"Image": self.schema.Image})
+
+    # What the columns are
+
+    def _own_table(self, told: Any, rules: TableRules) -> list[int]:
+        """The table that Waybill wrote into its schema, and the column of each field."""
+        table = TableSchema.from_json(msgspec.json.encode(told))
+        rule = rules.find(table.database, table.schema, table.table)
+        columns = tuple(
+            Column(c.name, rule.columns.get(c.name, c.type), c.source_type, c.nullable)
+            for c in table.columns
+        )
+        key = table.key if rule.key is None else rule.key
+        self.schema = intern_schema(
+            table.database, table.schema, table.table, columns, key, table.dialect
+        )
+        places = [field.attributes[TABLE] for field in self.node.fields]
+        if any(type(at) is not int or not 0 <= at < len(columns) for at in places):
+            raise ValueError("a field is of no column")
+        if len(set(places)) < len(places):
+            raise ValueError("two fields are of one column")
+        return places
+
+    def _table(
+        self, registered: Registered, rules: TableRules, settings: DatabusReadSettings
+    ) -> list[int]:
+        by_field = settings.names == "fields"
+        fields = self.node.fields
+        names = [
+            field.name if by_field else (attribute(field.attributes, "dbFieldName") or field.name)
+            for field in fields
+        ]
+        if len(set(names)) < len(names):
+            raise ValueError("two fields have the same `dbFieldName`")
+        table = registered.table
+        if table is None and not by_field:
+            table = attribute(self.node.attributes, "dbFieldName")
+        table = table or plain_table(registered)
+        database = registered.database or settings.database
+        rule = rules.find(database, None, table)
+        columns = tuple(
+            Column(name, rule.columns.get(name, column.type), None, column.nullable)
+            for name, column in zip(names, self.columns, strict=True)
+        )
+        key = rule.key
+        if key is None:
+            key = self._key_columns(names)
+        self.schema = intern_schema(database, None, table, columns, key)
+        return list(range(len(fields)))
+
+    def _key_columns(self, names: list[str]) -> tuple[str, ...] | None:
+        """The columns that the schema's `pk` attribute names, by field or by database column."""
+        told = attribute(self.node.attributes, "pk")
+        if not told:
+            return None
+        known: dict[str, str] = {}
+        for field, name in zip(self.node.fields, names, strict=True):
+            known.setdefault((attribute(field.attributes, "dbFieldName") or "").lower(), name)
+        for field, name in zip(self.node.fields, names, strict=True):
+            known[field.name.lower()] = name
+        key = [known.get(part.strip().lower()) for part in told.split(",")]
+        if None in key:
+            raise Refusal("schema", f"the schema's key {told!r} names no field of it")
+        return tuple(name for name in key if name is not None)
+
+    def _text(self, place: int, at: int) -> ToText | None:
+        column, kind = self.columns[place], self.schema.columns[at].type
+        if self.own and column.kind in ("string", "bytes") and not kind.is_number:
+            # Waybill wrote the text of the value itself.
+            return column.text
+        return declared_text(column, kind)
+
+    # Rows
+
+    def image(self, data: bytes) -> Any:
+        """The row of Avro binary.
+
+        Raises:
+            Refusal: kind `value` or `shape`; the bytes are no row of the schema.
+        """
+        try:
+            image, end = self._read(data, 0, len(data))
+        except Refusal:
+            raise
+        except READ_ERRORS as error:
+            raise explain(self.node, data, 0, error) from None
+        if end != len(data):
+            raise explain(self.node, data, 0)
+        return image
+
+
+def attribute(attributes: dict[str, Any], name: str) -> str | None:
+    """An attribute of a schema or field: its own, or in `meta` (`dbFieldName=person;pk=id;`)."""
+    own = attributes.get(name)
+    if isinstance(own, str):
+        return own
+    meta = attributes.get("meta")
+    for item in meta.split(";") if isinstance(meta, str) else ():
+        key, equals, value = item.partition("=")
+        if equals and key.strip() == name:
+            return str(value.strip())
+    return None

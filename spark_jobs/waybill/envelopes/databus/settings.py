@@ -1,0 +1,66 @@
+"""What reading and writing Databus events needs to be told."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from waybill.envelopes.protocol import Settings
+
+Sources = dict[str, int]
+
+
+class DatabusReadSettings(Settings):
+    """How events are read."""
+
+    schemas: str | dict[str, Any] | None = None
+    """The Avro schemas: a folder of .avsc files named by source and version, as Databus keeps them
+    (`com.acme.events.Person.1.avsc`), or a file of schemas with a list `databus`. Left out: only
+    messages that bring their schema can be read."""
+    sources: Sources = Field(default_factory=dict)
+    """Source ids by the source's full name or the last part of it. Needed for events without a
+    value and for schema ids that are versions; other events name their schema."""
+    schema_ids: Literal["digest", "version"] = "digest"
+    """What the schema id of an event is: the MD5 of the schema's text, or, as for REPL_DBUS, the
+    version of the source's schema in its first two bytes."""
+    names: Literal["fields", "columns"] = "fields"
+    """What columns are called: as the fields of the Avro schema, or as the columns of the database
+    that its `dbFieldName` attributes name."""
+    database: str | None = None
+    """The database of tables whose schema names none. Databus has no word for it."""
+    windows: Literal["transactions", "ignore"] = "transactions"
+    """A window is closed by its end-of-period event. `transactions` makes the window the
+    transaction of its rows, which ends with it; `ignore` takes rows as they come."""
+
+
+class DatabusWriteSettings(Settings):
+    """How events are written."""
+
+    version: Literal[1, 2] = 1
+    """Version of the event format."""
+    schemas: str | dict[str, Any] | None = None
+    """The Avro schemas to write with, as for reading. A table that has none there gets a schema of
+    its own, which its messages bring along."""
+    sources: Sources = Field(default_factory=dict)
+    """Source ids by table or source. A table that has none gets one made from its name."""
+    headers: bool = True
+    """Message headers say what an event has no room for: the schema, whether a row was inserted or
+    updated, the transaction. Off: every table needs a schema under `schemas`."""
+    windows: Literal["message", "commit"] = "message"
+    """What closes a window: the end of each message, or the source's commits. A change that was a
+    Databus event keeps its own windows."""
+
+
+class BinaryWriteSettings(DatabusWriteSettings):
+    """How binary events are written."""
+
+    byte_order: Literal["big", "little"] = "big"
+    """Byte order; Databus's clients expect big."""
+
+
+class JsonWriteSettings(DatabusWriteSettings):
+    """How JSON events are written."""
+
+    values: Literal["JSON", "JSON_PLAIN"] = "JSON"
+    """The value: Base64 of its Avro binary (JSON), or its Avro JSON as a text (JSON_PLAIN)."""
