@@ -20,6 +20,9 @@ MODULES = {
     "maxwell": "waybill.envelopes.maxwell.envelope",
     "databus-binary": "waybill.envelopes.databus.binary",
     "databus-json": "waybill.envelopes.databus.json_envelope",
+    "ogg": "waybill.envelopes.ogg.envelope",
+    "dms": "waybill.envelopes.dms.envelope",
+    "dms-s3": "waybill.envelopes.dms.files",
 }
 """Where each envelope is declared, in the order of the documentation."""
 

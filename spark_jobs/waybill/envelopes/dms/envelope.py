@@ -96,6 +96,8 @@ class DmsDecoder:
         self.settings = settings
         self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
         self._hints: dict[tuple[bytes, bytes], _Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: _Table | None = None
         told = {name: getattr(settings, name) for name in DmsReadSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
 
@@ -112,7 +114,7 @@ class DmsDecoder:
         for name in (b'"schema-name":"', b'"table-name":"'):
             at = value.rfind(name) + len(name)
             names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1]))
+        table = self._hints.get((names[0], names[1])) or self._only
         if table is not None:
             try:
                 change = table.read(message, value)
@@ -209,7 +211,9 @@ class DmsDecoder:
             return
         if len(self._hints) >= _MAX_TABLES:
             self._hints.clear()
-        self._hints[hint] = _Table(schema, told.table_name, reader, self.settings.before_field)
+        table = _Table(schema, told.table_name, reader, self.settings.before_field)
+        self._hints[hint] = table
+        self._only = table if len(self._hints) == 1 else None
 
 
 class _Table:

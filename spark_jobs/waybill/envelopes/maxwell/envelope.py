@@ -69,6 +69,8 @@ class MaxwellDecoder:
             self.binlog_style = self.style._replace(enum=one_quote)
         self._readers = Readers(rules, self.style)
         self._hints: dict[tuple[bytes, bytes], MaxwellTable] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: MaxwellTable | None = None
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message.
@@ -83,7 +85,7 @@ class MaxwellDecoder:
         for name in (b'"database":"', b'"table":"'):
             at = value.find(name) + len(name)
             names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1]))
+        table = self._hints.get((names[0], names[1])) or self._only
         if table is not None:
             try:
                 changes = table.read(message, value)
@@ -191,13 +193,15 @@ class MaxwellDecoder:
             self._hints.clear()
         hint = _json(name[0] or "")[1:-1], _json(name[2])[1:-1]
         pair = (
-            self._readers.reader(reader.schema, self.binlog_style),
-            self._readers.reader(reader.schema, self.style),
+            self._readers.reader(reader.schema, self.binlog_style, reader.inferred),
+            self._readers.reader(reader.schema, self.style, reader.inferred),
         )
         known = self._hints.get(hint)
         if known is not None and known.readers == pair and known.key == columns:
             return
-        self._hints[hint] = MaxwellTable(name[0] or "", name[2], columns, pair, self.positions)
+        table = MaxwellTable(name[0] or "", name[2], columns, pair, self.positions)
+        self._hints[hint] = table
+        self._only = table if len(self._hints) == 1 else None
 
 
 def _key_of(message: Message) -> tuple[str, ...] | None:

@@ -51,6 +51,7 @@ class Style(NamedTuple):
         hex: whether bytes are hexadecimal digits after 0x, and not Base64.
         quoted: whether numbers may come as strings.
         enum: reads the text of an ENUM or the members of a SET, where they need it.
+        inferred: whether the type is what JSON said of a value before: the next one may be another.
     """
 
     timestamp: tuple[Convert, Convert] | None = None
@@ -62,6 +63,11 @@ class Style(NamedTuple):
     hex: bool = False
     quoted: bool = False
     enum: Convert | None = None
+    inferred: bool = False
+
+    def of_inferred(self) -> Style:
+        """The same for columns that nobody declared."""
+        return self._replace(quoted=False, nested=False, inferred=True)
 
 
 class Notation(NamedTuple):
@@ -77,6 +83,11 @@ class Notation(NamedTuple):
     wire: str
     read: Convert | None = None
     write: Callable[[str], Any] | None = None
+
+    @property
+    def digits_pass(self) -> bool:
+        """Whether the text of a JSON number of nothing but digits is read as it is."""
+        return self.read in (_number, _integer)
 
 
 WIRE_TYPES: dict[str, Any] = {
@@ -96,6 +107,7 @@ _KINDS = {
     ord("["): JSON,
 }
 _decode_text = msgspec.json.Decoder(str | None).decode
+_decode_string = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
@@ -116,11 +128,13 @@ def notation_of(kind: LogicalType, style: Style) -> Notation:
     if name in ("bytes", "bit") and style.hex:
         return Notation("text", _from_hex, _to_hex)
     if name == "boolean":
-        return Notation("raw", _boolean, _write_digit if style.digits else _write_boolean)
+        read = _true_or_false if style.inferred else _boolean
+        return Notation("raw", read, _write_digit if style.digits else _write_boolean)
     if name == "set" and style.arrays:
         return Notation("raw", _set_reader(style.enum), _write_set)
-    if name == "json" and style.nested:
-        return Notation("raw", _document, write_document)
+    if name == "json":
+        nested = Notation("raw", _document, write_document)
+        return nested if style.nested else Notation("raw", _document_or_text)
     if name == "geometry" and style.wkt:
         return Notation("text", wkt_to_base64, wkt_from_base64)
     if name in ("timestamp", "timestamptz"):
@@ -228,6 +242,12 @@ def _boolean(literal: str) -> str:
     return found
 
 
+def _true_or_false(literal: str) -> str:
+    if literal not in ("true", "false"):
+        raise Refusal("value", f"{literal[:60]} is neither true nor false")
+    return literal
+
+
 def _write_boolean(text: str) -> Raw:
     if text not in ("true", "false"):
         raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
@@ -259,10 +279,7 @@ def _bits(text: str) -> int:
 
 def _set_reader(member: Convert | None) -> Convert:
     def read(literal: str) -> str:
-        if literal[0] == '"':
-            text = msgspec.json.decode(literal, type=str)
-        else:
-            text = ",".join(_decode_texts(literal))
+        text = _decode_string(literal) if literal[0] == '"' else ",".join(_decode_texts(literal))
         return text if member is None else member(text)
 
     return read
@@ -276,6 +293,15 @@ def _document(literal: str) -> str:
     if literal[0] in "{[":
         check_json(literal.encode())
     return literal
+
+
+def _document_or_text(literal: str) -> str:
+    """A document in a string; one that stands as it is can be told from that."""
+    if literal[0] == '"':
+        return _decode_string(literal)
+    if literal[0] not in "{[":
+        raise Refusal("value", f"a JSON document was expected and the value is {literal[:60]}")
+    return _document(literal)
 
 
 def write_document(text: str) -> Raw:

@@ -83,15 +83,12 @@ class RowReader:
         read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
     """
 
-    def __init__(
-        self, schema: TableSchema, style: Style, inferred: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, schema: TableSchema, style: Style, inferred: frozenset[str]) -> None:
         self.schema = schema
+        self.inferred = inferred
         self.image_type = schema.Image
-        # Where nobody said that a column holds numbers, a string is a text.
-        strict = style._replace(quoted=False)
         self.notations = [
-            notation_of(column.type, strict if column.name in inferred else style)
+            notation_of(column.type, style.of_inferred() if column.name in inferred else style)
             for column in schema.columns
         ]
         self.wire: type[Any] = msgspec.defstruct(
@@ -116,11 +113,12 @@ class RowReader:
             if notation.wire == "text":
                 lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
                 continue
-            lines += [
-                f"if v{i} is not UNSET:",
-                f'    v{i} = str(v{i}, "utf-8")',
-                f'    v{i} = None if v{i} == "null" else c{i}(v{i})',
-            ]
+            lines += [f"if v{i} is not UNSET:", f'    v{i} = str(v{i}, "utf-8")']
+            convert = f'v{i} = None if v{i} == "null" else c{i}(v{i})'
+            if notation.digits_pass:
+                # Most are whole numbers; a string begins with a quote, so this is a number.
+                convert = f"if not v{i}.isdecimal(): {convert}"
+            lines.append(f"    {convert}")
         values = ", ".join(f"v{i}" for i in range(len(self.notations)))
         return function("read(row)", [*lines, f"return Image({values})"], helpers)
 
@@ -203,16 +201,13 @@ class Readers:
             key if rule.key is None else rule.key,
         )
         _ = schema.key_fields  # refuses rows without their key
-        inferred = frozenset(names).difference(rule.columns) if style.quoted else frozenset()
-        reader = self.reader(schema, style, inferred)
+        reader = self.reader(schema, style, frozenset(names).difference(rule.columns))
         # Only now it is sure that nothing was refused.
         self._columns[name] = types
         return reader
 
-    def reader(
-        self, schema: TableSchema, style: Style, inferred: frozenset[str] = frozenset()
-    ) -> RowReader:
-        """The reader of a schema in a style."""
+    def reader(self, schema: TableSchema, style: Style, inferred: frozenset[str]) -> RowReader:
+        """The reader of a schema in a style, some of whose columns nobody declared."""
         found = self._readers.get((schema, style, inferred))
         if found is None:
             found = RowReader(schema, style, inferred)

@@ -84,6 +84,8 @@ class OggDecoder:
         self.clock = Clock(zone_named(settings.timezone))
         self._readers = Readers(rules, STYLE, sparse=True)
         self._hints: dict[bytes, _Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: _Table | None = None
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message.
@@ -95,7 +97,7 @@ class OggDecoder:
         if value is None:
             return [skipped(message, "no value")]
         at = value.find(b'"table":"') + 9
-        table = self._hints.get(value[at : value.find(b'"', at)])
+        table = self._hints.get(value[at : value.find(b'"', at)]) or self._only
         if table is not None:
             try:
                 change = table.read(message, value)
@@ -147,7 +149,9 @@ class OggDecoder:
         if known is None or known.reader is not reader or known.key != told.primary_keys:
             if len(self._hints) >= _MAX_TABLES:
                 self._hints.clear()
-            self._hints[hint] = _Table(told.table, told.primary_keys, reader, self.clock)
+            table = _Table(told.table, told.primary_keys, reader, self.clock)
+            self._hints[hint] = table
+            self._only = table if len(self._hints) == 1 else None
 
 
 class _Table:
