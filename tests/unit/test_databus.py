@@ -509,8 +509,8 @@ class TestJson:
     @pytest.mark.parametrize("values", ["JSON", "JSON_PLAIN"])
     def test_what_is_written_is_read(self, version, values):
         told = JsonWriteSettings(version=version, values=values)
-        (out,), _ = written(change("update", None, OTHER), told, JsonEncoder)
-        first, end = (json.loads(line) for line in out.value.split(b"\n"))
+        (out, last), _ = written(change("update", None, OTHER), told, JsonEncoder)
+        first, end = json.loads(out.value), json.loads(last.value)
         value = first["value" if version == 1 else "payloadValue"]
         if values == "JSON":
             (binary,), _ = written(
@@ -521,16 +521,36 @@ class TestJson:
         else:
             assert json.loads(value)["amount"] == {"string": "-2.5000000000"}
         assert end["srcId"] == -2
-        (found, skipped) = reader(None, kind=JsonDecoder).decode(message(out.value, out.headers))
+        decoder = reader(None, kind=JsonDecoder)
+        (found,) = decoder.decode(message(out.value, out.headers))
+        (skipped,) = decoder.decode(message(last.value, last.headers))
         assert (found.operation, image(found)) == ("update", OTHER)
         assert found.schema is PLAIN
         assert skipped.outcome == "skipped"
 
+    def test_a_file_of_lines_is_read_with_its_schemas(self, folder):
+        """Files of lines have no headers: rows wait for the end of their window, which is there."""
+        schema = table({"id": "int64", "firstName": "string", "birthDate": "int64"}, dialect="")
+        schema = type(schema)(None, None, "Person", schema.columns, ("id",), "")
+        told = JsonWriteSettings(schemas=folder, sources={"Person": 101})
+        row = {"id": "1", "firstName": "a\nb", "birthDate": None}
+        out, losses = written(change("insert", after=row, schema=schema), told, JsonEncoder)
+        assert losses == []
+        assert not any(b"\n" in one.value for one in out)
+        text = b"\n".join(one.value for one in out)
+        found = reader(folder, kind=JsonDecoder).decode(message(text))
+        assert [(c.operation, c.transaction) for c in found] == [
+            ("upsert", "1605339516000000004"),
+            ("commit", "1605339516000000004"),
+        ]
+        assert image(found[0]) == row
+
     def test_checksums_of_version_2(self):
-        (out,), _ = written(change("insert", after=ROW), JsonWriteSettings(version=2), JsonEncoder)
+        told = JsonWriteSettings(version=2)
+        (out, _), _ = written(change("insert", after=ROW), told, JsonEncoder)
         broken = out.value.replace(b'"bodyCrc":', b'"bodyCrc":1')
         with pytest.raises(Refusal) as refused:
-            reader(None, kind=JsonDecoder).decode(message(broken.split(b"\n")[0], out.headers))
+            reader(None, kind=JsonDecoder).decode(message(broken, out.headers))
         assert refused.value.kind == "binary"
 
 

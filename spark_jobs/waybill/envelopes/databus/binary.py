@@ -30,7 +30,7 @@ class BinaryEncoder(EventEncoder):
     """Writes binary events."""
 
     def __init__(self, settings: BinaryWriteSettings) -> None:
-        super().__init__(settings, settings.byte_order == "little", False, _frame)
+        super().__init__(settings, _frame, little=settings.byte_order == "little")
 
 
 def _frame(events: list[Event]) -> bytes:

@@ -102,16 +102,24 @@ class EventEncoder:
     Args:
         settings: what the envelope was told.
         little: whether numbers are little-endian.
+        lines: whether a message is one line of a file, so that it holds one event.
         json_values: whether values are Avro JSON.
         frame: makes the bytes of a message's events.
     """
 
     def __init__(
-        self, settings: DatabusWriteSettings, little: bool, json_values: bool, frame: Frame
+        self,
+        settings: DatabusWriteSettings,
+        frame: Frame,
+        *,
+        little: bool = False,
+        lines: bool = False,
+        json_values: bool = False,
     ) -> None:
         self.settings = settings
         self.version: int = settings.version
         self.little = little
+        self.lines = lines
         self.json_values = json_values
         self.frame = frame
         self.book = schema_book(settings.schemas, settings.sources)
@@ -144,12 +152,12 @@ class EventEncoder:
         if change.operation == "delete" or after is None:
             if before is None:
                 raise Refusal("encoding", f"there is no row to write for this {change.operation}")
-            return [self._row(change, table, before, True, carried, losses)]
+            return self._row(change, table, before, True, carried, losses)
         old_key = change.old_key_image()
         if old_key is None:
             if before is not None:
                 losses.append("before_image")
-            return [self._row(change, table, after, False, carried, losses)]
+            return self._row(change, table, after, False, carried, losses)
         # There is no word for a change of the key: the old row leaves, the new one comes.
         losses.append("key_change")
         if before is None:
@@ -158,8 +166,8 @@ class EventEncoder:
             before = change.schema.Image(**dict(zip(fields, values, strict=True)))
         counted: list[str] = []
         return [
-            self._row(change, table, before, True, None, counted, closes=False),
-            self._row(change, table, after, False, None, losses),
+            *self._row(change, table, before, True, None, counted, closes=False),
+            *self._row(change, table, after, False, None, losses),
         ]
 
     def _row(
@@ -171,7 +179,7 @@ class EventEncoder:
         carried: Carried | None,
         losses: list[str],
         closes: bool = True,
-    ) -> Encoded:
+    ) -> list[Encoded]:
         source = table.source if carried is None else carried.source
         event = self._event(change, DELETE if delete else UPSERT, source, losses, carried)
         writer = table.writer(image, delete)
@@ -187,14 +195,14 @@ class EventEncoder:
             raise Refusal("encoding", refusal.sentence) from None
         given = None if carried is None else carried.event_key(self.version)
         event.key = _event_key(change.schema, key) if given is None else given
-        events, headers = (
-            [event],
-            self._headers(change, event, writer, table, delete, carried, losses),
-        )
-        if closes and carried is None and self.settings.windows == "message":
-            events.append(self._end(event))
+        headers = self._headers(change, event, writer, table, delete, carried, losses) or None
         message_key = None if key is None else _json(key)
-        return Encoded(message_key, self.frame(events), headers or None)
+        if not closes or carried is not None or self.settings.windows != "message":
+            return [Encoded(message_key, self.frame([event]), headers)]
+        end = self._end(event)
+        if not self.lines:
+            return [Encoded(message_key, self.frame([event, end]), headers)]
+        return [Encoded(message_key, self.frame([one]), headers) for one in (event, end)]
 
     def _headers(
         self,

@@ -30,7 +30,7 @@ class JsonEncoder(EventEncoder):
     """Writes events in JSON."""
 
     def __init__(self, settings: JsonWriteSettings) -> None:
-        super().__init__(settings, False, settings.values == "JSON_PLAIN", _frame)
+        super().__init__(settings, _frame, lines=True, json_values=settings.values == "JSON_PLAIN")
 
 
 def _frame(events: list[Event]) -> bytes:
