@@ -24,6 +24,7 @@ from waybill.envelopes.dms.notation import (
     position_of,
     style_of,
 )
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
@@ -62,6 +63,11 @@ def _field(name: str) -> str:
 _NAMES = {_field(name): name for name in _CARRIED}
 _Carried = msgspec.defstruct(
     "Carried", [(field, Any, UNSET) for field in _NAMES], rename=_NAMES, gc=False
+)
+_carried_of = function(
+    "carried(told)",
+    [f"return Carried({', '.join(f'told.{field}' for field in _NAMES)})"],
+    {"Carried": _Carried},
 )
 _OPTIONAL = [(_field(name), kind, UNSET) for name, kind in _CARRIED.items()]
 _Metadata: type[Any] = msgspec.defstruct(
@@ -274,7 +280,7 @@ class _Table:
 
 def _extra(told: Any, others: dict[str, Any] | None = None) -> bytes:
     """What only a DMS target can carry on."""
-    carried = _json(_Carried(*[getattr(told, field) for field in _NAMES]))
+    carried = _json(_carried_of(told))
     if others:
         more = _json(others)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])

@@ -214,7 +214,8 @@ class DmsFilesEncoder:
             if before is not None:
                 losses.append("key_change")
                 kind = "I"
-            if before is None and change.before is not None:
+            told = change.before
+            if told is not None and (before is None or key_alone(schema, told) is not told):
                 losses.append("before_image")
         self._count(change, rows, image, losses)
         head = self._head(change, losses)

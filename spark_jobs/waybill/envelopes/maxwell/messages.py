@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.generated import overlay
+from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.records import Change
 
@@ -77,9 +77,16 @@ _json = msgspec.json.Encoder().encode
 _EXTRA = b'{"maxwell":%b}'
 
 
+_carried_of = function(
+    "carried(told)",
+    [f"return Carried({', '.join(f'told.{name}' for name in CARRIED)})"],
+    {"Carried": Carried},
+)
+
+
 def extra_of(told: Any, others: dict[str, Raw] | None = None) -> bytes:
     """What only a Maxwell target can carry on."""
-    carried = _json(Carried(*[getattr(told, name) for name in CARRIED]))
+    carried = _json(_carried_of(told))
     if others:
         more = _json(others)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
@@ -186,9 +193,13 @@ def row_change(
     operation, before, after, extra = row
     if operation == "delete":
         before, after = after, None
-    time, xid = given(told.ts), given(told.xid)
+    time, xid, xoffset = told.ts, told.xid, told.xoffset
+    if time is UNSET:
+        time = None
+    if xid is UNSET:
+        xid = None
     sequence = positions.sequence(
-        given(told.position), xid, given(told.xoffset), given(told.commit)
+        told.position or None, xid, None if xoffset is UNSET else xoffset, told.commit is True
     )
     return Change(
         operation,

@@ -7,6 +7,8 @@ null is null, a column that is not there was not sent. They differ in a few nota
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from math import isfinite
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,11 +22,13 @@ from waybill.envelopes.notation.values import (
     bits_value,
     check_json,
     float32_text,
+    float32_value,
     float64_text,
     is_integer_text,
     is_json_number,
     is_plain_number,
     number_text,
+    to_float32,
 )
 from waybill.envelopes.notation.wkt import wkt_from_base64, wkt_to_base64
 from waybill.errors import Refusal
@@ -179,16 +183,35 @@ def _integer(literal: str) -> str:
     return literal
 
 
-def _floating(canonical: Convert) -> Convert:
+def _floating(canonical: Convert, nearest: Callable[[float], float]) -> Convert:
     def read(literal: str) -> str:
         special = SPECIAL.get(literal)
         if special is not None:
             return special
         if literal[0] not in "-0123456789":
             raise Refusal("value", f"a number was expected and the value is {literal[:60]}")
-        return canonical(literal)
+        found = canonical(literal)
+        if found != literal or repr(float(literal)) == literal:
+            return found
+        return _fewest_digits(literal, nearest) or literal
 
     return read
+
+
+def _fewest_digits(literal: str, nearest: Callable[[float], float]) -> str | None:
+    """The canonical digits of a float that an older Java wrote; None if it is no such number.
+
+    It writes more digits than are needed: those of the exact value, rounded where they end.
+    """
+    number = Decimal(literal)
+    try:
+        value = nearest(float(literal))
+    except OverflowError:
+        return None
+    digits = len(number.as_tuple().digits)
+    if not isfinite(value) or digits > 20 or Decimal(f"{value:.{digits - 1}e}") != number:
+        return None
+    return float32_value(value) if nearest is to_float32 else repr(value)
 
 
 def _unquoted(read: Convert) -> Convert:
@@ -224,7 +247,10 @@ def _write_float(text: str) -> Any:
 
 
 _INTEGER = _integer
-_NUMBERS = {"float32": _floating(float32_text), "float64": _floating(float64_text)}
+_NUMBERS = {
+    "float32": _floating(float32_text, to_float32),
+    "float64": _floating(float64_text, float),
+}
 _WRITERS: dict[str, Callable[[str], Any]] = {
     **{f"{sign}int{size}": _write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
     "float32": _write_float,

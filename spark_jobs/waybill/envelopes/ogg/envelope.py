@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
@@ -47,6 +48,11 @@ _CARRIED: dict[str, Any] = {
 """Fields that a GoldenGate target carries on as they are."""
 
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in _CARRIED], gc=False)
+_carried_of = function(
+    "carried(told)",
+    [f"return Carried({', '.join(f'told.{name}' for name in _CARRIED)})"],
+    {"Carried": _Carried},
+)
 _KEY = list[str] | None | UnsetType
 _ORIGIN: Any = Literal[tuple(ROWS)]
 _NULL = Raw(b"null")
@@ -197,7 +203,7 @@ class _Table:
         old, new = (None if row is None else reader.read(row) for row in (before, after))
         if reader.empty in (old, new):
             return None
-        extra = b'{"ogg":%b}' % _json(_Carried(*[getattr(told, name) for name in _CARRIED]))
+        extra = b'{"ogg":%b}' % _json(_carried_of(told))
         row = (operation, old, new, extra)
         return _change(message, self.clock, reader.schema, told, row)
 
