@@ -298,6 +298,25 @@ class TestHostileBytes:
                 reader(None).decode(message(event, [("databus.schema", text)]))
             assert refused.value.kind == "schema"
 
+    @pytest.mark.parametrize(
+        "told",
+        [
+            *(None, 1, [], {}, {"table": "t", "columns": [[1, "int64", None, None]]}),
+            {"table": "t", "columns": [["a", "int64" * 100, None, None]]},
+            {"table": "t", "columns": [["a", "no type", None, None]]},
+            {"table": "t", "columns": [["a", "int64", None, None]] * 2},
+            {"table": 5, "columns": [["a", "int64", None, None]]},
+        ],
+    )
+    def test_a_schema_that_tells_no_table(self, told):
+        field = {"name": "a", "type": "long", "waybill": 0}
+        schema = {"type": "record", "name": "R", "fields": [field], "waybill": told}
+        text = json.dumps(schema).encode()
+        event = layout.v1(1, b"\x02", schema=md5(text).digest())
+        with pytest.raises(Refusal) as refused:
+            reader(None).decode(message(event, [("databus.schema", text)]))
+        assert refused.value.kind in ("schema", "shape")
+
     def test_the_schema_beside_the_message_must_be_the_one_named(self):
         event = layout.v1(1, ANN, schema=bytes(16))
         with pytest.raises(Refusal, match="not 0000"):

@@ -38,7 +38,7 @@ OPERATIONS = {
     name.encode(): name for name in ("read", "insert", "update", "delete", "upsert", "commit")
 }
 FULL = b"full"
-MAX_PLANS = 10_000
+MAX_PLANS = 1_000
 """How many schemas out of messages are kept at once."""
 
 _json = msgspec.json.Encoder().encode

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 LONG_RANGE = INTEGER_RANGE["int64"]
 SHORTS = 1 << 15
+MAX_SHAPES = 1_000
+"""How many tables, and sets of columns of a table, are kept at once."""
 _LOST = {"truncate": "truncate", "ddl": "ddl", "heartbeat": "heartbeat", "other": "other"}
 _TEXTS = frozenset({"string", "enum", "decimal", "number", "date"})
 
@@ -78,6 +80,8 @@ class _Table:
                 found = made_writer(self.schema, present)
             else:
                 found = registered_writer(self.registered, self.schema, present, delete)
+            if len(self.writers) >= MAX_SHAPES:
+                self.writers.clear()
             self.writers[present, delete] = found
         return found
 
@@ -146,6 +150,8 @@ class EventEncoder:
     def _rows(self, change: Change, carried: Carried | None, losses: list[str]) -> list[Encoded]:
         table = self._tables.get(change.schema)
         if table is None:
+            if len(self._tables) >= MAX_SHAPES:
+                self._tables.clear()
             table = self._tables[change.schema] = _Table(change.schema, self)
         before, after = change.before, change.after
         losses += table.losses

@@ -17,7 +17,8 @@ from waybill.envelopes.databus.columns import (
 )
 from waybill.envelopes.databus.schemas import Registered, plain_table
 from waybill.errors import Refusal
-from waybill.records import Column, TableSchema, intern_schema
+from waybill.records import Column, intern_schema
+from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.settings import DatabusReadSettings
@@ -25,6 +26,21 @@ if TYPE_CHECKING:
 
 TABLE = "waybill"
 """Attribute of a schema that Waybill made: the table it is made of; of a field: which column."""
+
+
+MAX_TYPE = 60
+"""Longest name of a logical type; the longest there is has half of that."""
+
+
+class _Table(msgspec.Struct):
+    """A table as Waybill writes it into its schemas; see `TableSchema.to_json`."""
+
+    table: str | None
+    columns: list[tuple[str, str, str | None, bool | None]]
+    database: str | None = None
+    schema: str | None = None
+    key: tuple[str, ...] | None = None
+    dialect: str = ""
 
 
 class RowPlan:
@@ -57,13 +73,13 @@ class RowPlan:
             raise Refusal("schema", f"the schema {registered.source!r} is none of a record")
         self.columns = [column_of(field.node) for field in self.node.fields]
         told = self.node.attributes.get(TABLE)
-        self.own = told is not None
+        self.own = TABLE in self.node.attributes
         try:
             if self.own:
                 self.places = self._own_table(told, rules)
             else:
                 self.places = self._table(registered, rules, settings)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             message = f"the schema {registered.source!r} does not tell its table: {error!r}"
             raise Refusal("schema", message[:500]) from None
         self.texts = [self._text(i, at) for i, at in enumerate(self.places)]
@@ -75,11 +91,13 @@ class RowPlan:
 
     def _own_table(self, told: Any, rules: TableRules) -> list[int]:
         """The table that Waybill wrote into its schema, and the column of each field."""
-        table = TableSchema.from_json(msgspec.json.encode(told))
+        table = msgspec.convert(told, _Table)
         rule = rules.find(table.database, table.schema, table.table)
+        if any(len(kind) > MAX_TYPE for _, kind, _, _ in table.columns):
+            raise ValueError(f"a column's type has more than {MAX_TYPE} characters")
         columns = tuple(
-            Column(c.name, rule.columns.get(c.name, c.type), c.source_type, c.nullable)
-            for c in table.columns
+            Column(name, rule.columns.get(name) or parse_type(kind), source, nullable)
+            for name, kind, source, nullable in table.columns
         )
         key = table.key if rule.key is None else rule.key
         self.schema = intern_schema(
