@@ -27,6 +27,9 @@ def library_zip(cache: Path, source: Path | None = None) -> Path:
         for path in sorted(package.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     ]
+    # In a checkout the product's suites lie beside the library; an installed one holds them.
+    suites = package.parents[1] / "expectations" / "suites"
+    files += [(f"waybill/validate/suites/{p.name}", p.read_bytes()) for p in _json_in(suites)]
     digest = hashlib.sha256()
     for name, content in files:
         digest.update(f"{name}\0{len(content)}\0".encode())
@@ -42,6 +45,10 @@ def _package() -> Path:
     import waybill
 
     return Path(waybill.__file__).parent
+
+
+def _json_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json"))
 
 
 def _write(files: list[tuple[str, bytes]], target: Path) -> None:

@@ -141,7 +141,8 @@ def read_table(
 ) -> Iterator[dict[str, str | None]]:
     """The rows of a merged table as text images, sorted by key.
 
-    Key values that are integers sort as numbers, others as text.
+    Every row has every column of the table; what the source never said of a row is None. Key values
+    that are integers sort as numbers, others as text.
 
     Args:
         spec: the migration, or the path of its file.
@@ -151,15 +152,19 @@ def read_table(
     Raises:
         ConfigurationError: there is no such table, or there are several and none is named.
     """
+    from waybill.merge.ledger import Ledger
+
     migration = loaded(spec)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
         tables = lake.merged_tables()
-        rows = lake.read(tables[_chosen(table, list(tables))])
+        name = _chosen(table, list(tables))
+        empty = dict.fromkeys(Ledger(lake).position().state.table(name).names)
+        rows = lake.read(tables[name])
         live = rows.where("NOT _waybill_deleted")
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
         for row in ordered.toLocalIterator(prefetchPartitions=True):
-            yield json.loads(row[0])
+            yield {**empty, **json.loads(row[0])}
 
 
 def _chosen(table: str | None, known: list[str]) -> str:

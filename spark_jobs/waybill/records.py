@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -87,7 +88,7 @@ class Column(msgspec.Struct, frozen=True):
     nullable: bool | None = None
 
 
-class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False):
+class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True):
     """A source table as one message describes it; made by `intern_schema`, so equal ones are one.
 
     Attributes:
@@ -189,7 +190,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False):
         )
 
 
-_SCHEMAS: dict[tuple[Any, ...], TableSchema] = {}
+_SCHEMAS: WeakValueDictionary[tuple[Any, ...], TableSchema] = WeakValueDictionary()
+"""Schemas that somebody holds, so that ever new ones of hostile messages do not pile up."""
 
 
 def intern_schema(

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.bounded import Bounded
+
 if TYPE_CHECKING:
     from waybill.types import LogicalType
 
@@ -24,6 +26,8 @@ class TableRule(NamedTuple):
 
 NO_RULE = TableRule()
 
+_Identity = tuple[str | None, str | None, str | None]
+
 
 class TableRules:
     """Looks up the declaration of a table; patterns may hold `*`, the first that fits wins.
@@ -35,7 +39,7 @@ class TableRules:
         rules = dict(rules or {})
         self.exact = {name: rule for name, rule in rules.items() if "*" not in name}
         self.patterns = [(name, rule) for name, rule in rules.items() if "*" in name]
-        self._found: dict[tuple[str | None, str | None, str | None], TableRule] = {}
+        self._found: Bounded[_Identity, TableRule] = Bounded()
 
     def find(self, database: str | None, schema: str | None, table: str | None) -> TableRule:
         """The rule for a table, or an empty one."""
@@ -45,7 +49,7 @@ class TableRules:
             rule = self._found[identity] = self._look_up(identity)
         return rule
 
-    def _look_up(self, identity: tuple[str | None, str | None, str | None]) -> TableRule:
+    def _look_up(self, identity: _Identity) -> TableRule:
         database, _schema, table = identity
         names = [".".join(part for part in identity if part)]
         if database and table:

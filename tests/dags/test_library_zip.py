@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -55,3 +56,26 @@ def test_python_can_import_the_real_one_from_it(tmp_path):
         check=True,
     )
     assert done.stdout.split() == [f"{made}/waybill/report.py", "5"]
+
+
+def test_it_finds_the_suites_of_the_gate(tmp_path):
+    made = library_zip(tmp_path)
+    code = "from waybill.validate.suites import load_suite; print(load_suite('changes').name)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(made)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["changes"]
+
+
+def test_a_wheel_holds_the_suites(tmp_path):
+    root = Path(__file__).parents[2]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {f"waybill/validate/suites/{n}.json" for n in ("changes", "tables")} <= set(names)

@@ -12,6 +12,7 @@ from waybill import jobs
 from waybill.context import Options
 from waybill.errors import ConfigurationError, ConflictError, SourceError
 from waybill.lake import Lake
+from waybill.tally import Tally
 
 pytestmark = pytest.mark.spark
 
@@ -167,3 +168,29 @@ def test_many_small_migrations_in_one_session(spark, migration, tmp_path: Path) 
         assert Lake.open(spark, spec).merged_tables() == {
             "shop.orders": f"lake.small{n}.shop_orders"
         }
+
+
+def test_rows_have_every_column_of_their_table(spark, migration, tmp_path: Path) -> None:
+    """A row that is older than a column, and one that does not tell it."""
+    old, new = {"id": "1", "title": "x"}, {"id": "2", "title": "y", "coupon": "z"}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(canal("INSERT", old) + b"\n" + canal("INSERT", new))
+    spec = migration()
+    jobs.run_migration(spec, spark=spark)
+    assert list(jobs.read_table(spec, spark=spark)) == [{**old, "coupon": None}, new]
+
+
+def test_a_task_that_runs_twice_is_counted_once(spark) -> None:
+    tally = Tally(spark.sparkContext)
+
+    def count(batches):
+        rows = 0
+        for batch in batches:
+            rows += batch.num_rows
+            yield batch
+        tally.add_of_task(rows=rows)
+
+    frame = spark.range(0, 100, 1, 4).mapInArrow(count, "id bigint")
+    for _ in range(2):
+        assert len(frame.collect()) == 100
+    assert tally.totals == {"rows": 100}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 
 import msgspec
 import pytest
 from msgspec import UNSET
 
+from waybill import records
+from waybill.bounded import Bounded
 from waybill.errors import Refusal, WaybillError
 from waybill.records import Change, Column, Message, TableSchema, image_struct, intern_schema
 from waybill.types import LogicalType
@@ -26,6 +29,24 @@ def test_equal_schemas_are_one_object_and_read_back() -> None:
     assert TableSchema.from_json(one.to_json()) is one
     assert schema("name", "id") is not one
     assert schema("name", "id").id != one.id
+
+
+def test_schemas_that_nobody_holds_do_not_pile_up() -> None:
+    held = schema("id", "kept")
+    before = len(records._SCHEMAS)
+    for number in range(100):
+        schema("id", f"hostile{number}")
+    gc.collect()
+    assert len(records._SCHEMAS) <= before
+    assert schema("id", "kept") is held
+
+
+def test_a_full_memory_starts_anew(monkeypatch) -> None:
+    monkeypatch.setattr("waybill.bounded.LIMIT", 3)
+    known: Bounded[int, int] = Bounded()
+    for number in range(5):
+        known[number] = number
+    assert known == {3: 3, 4: 4}
 
 
 def test_absent_null_and_empty_stay_apart() -> None:

@@ -66,7 +66,7 @@ class Decoding:
             work = ChangeBatches(reading.decoder(), batch_id, joiner)
             yield from work.convert(iter(batches))
             joined = 0 if joiner is None else joiner.joined
-            tally.add({"messages": work.messages, "changes": work.decoded, "joined": joined})
+            tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
 
         read = messages.select(
             "topic", "partition", "offset", "timestamp", "key", "value", "headers"
@@ -74,8 +74,8 @@ class Decoding:
         return read.mapInArrow(decode, from_arrow_schema(CHANGES))
 
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
-        counts = tally.counts
-        messages = counts.get("messages", 0)
+        counts = tally.totals
+        messages = counts["messages"]
         if messages != report.rows_in:
             message = (
                 f"the archive has {report.rows_in} messages for batch {report.batch} and "

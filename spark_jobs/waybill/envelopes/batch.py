@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from waybill.bounded import LIMIT
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX
@@ -126,6 +127,10 @@ class ChangeBatches:
         """One record batch of `changes`; a schema that is new here brings a row of its own."""
         rows: list[tuple[Any, ...]] = []
         told, row = self._told, self._row
+        if len(told) >= LIMIT:
+            # Telling a schema twice is harmless.
+            told.clear()
+            told.add(NO_TABLE)
         for change in changes:
             schema = change.schema
             if schema not in told:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
+from waybill.bounded import Bounded
 from waybill.records import ROW_OPERATIONS, Change, TableSchema
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ LOOSE: dict[str, Plain] = {
 """Types whose values have more than one text."""
 
 Reading = tuple[tuple[str, ...], Any, tuple[tuple[int, Plain], ...]]
-_known: dict[TableSchema, Reading] = {}
+_known: Bounded[TableSchema, Reading] = Bounded()
 
 
 def _readers(schema: TableSchema) -> Reading:

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 from pydantic import Field, field_validator
 
+from waybill.bounded import Bounded
 from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
@@ -97,7 +98,7 @@ class CanalEncoder:
 
     def __init__(self, settings: CanalWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The FlatMessage of a change; see `Encoder.encode`.

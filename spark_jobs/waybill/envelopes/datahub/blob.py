@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from pydantic import field_validator
 
+from waybill.bounded import Bounded
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
@@ -109,7 +110,7 @@ class BlobEncoder:
         self.zone = Zone(settings.timezone)
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
-        self._tables: dict[Any, _WrittenTable] = {}
+        self._tables: Bounded[Any, _WrittenTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two for an update, unless `updates` is `one`."""

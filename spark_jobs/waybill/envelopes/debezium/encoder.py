@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from waybill.bounded import Bounded
 from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json
@@ -92,7 +93,7 @@ class DebeziumEncoder:
 
     def __init__(self, settings: DebeziumWriteSettings) -> None:
         self.settings = settings
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change: one, or more for deletes and changes of the key.

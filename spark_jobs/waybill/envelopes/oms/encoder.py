@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.writers import SEPARATOR, writers
@@ -94,7 +95,7 @@ class OmsDefaultEncoder:
     """
 
     def __init__(self, settings: OmsDefaultWriteSettings) -> None:
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
