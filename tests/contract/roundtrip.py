@@ -93,10 +93,14 @@ def rules_for(envelope: Envelope, schemas: list[TableSchema]) -> TableRules:
 
 def _declared(column: Column) -> LogicalType:
     """A type as a person declares it: times with the digits of their second."""
-    digits = re.search(r"\((\d)\)", column.source_type or "")
-    if column.type.kind in TIMES and digits is not None:
-        return LogicalType(column.type.kind, int(digits[1]))
-    return column.type
+    if column.type.kind not in TIMES or column.type.precision is not None:
+        return column.type
+    source = column.source_type or ""
+    unit = re.fullmatch(r"io\.debezium\.time\.(Micro|Nano|)(?:Time|Timestamp)", source)
+    if unit is not None:
+        return LogicalType(column.type.kind, {"": 3, "Micro": 6, "Nano": 9}[unit[1]])
+    digits = re.search(r"\((\d)\)", source)
+    return column.type if digits is None else LogicalType(column.type.kind, int(digits[1]))
 
 
 def travel(envelope: Envelope, changes: list[Change], **settings: Any) -> list[Trip]:

@@ -25,7 +25,7 @@ from waybill.errors import ConfigurationError, Refusal
 from waybill.records import Message
 from waybill.tables import TableRules
 
-AVRO = ["ibmcdc-avro"]
+AVRO = ["ibmcdc-avro", "debezium-avro"]
 BOTH = pytest.mark.parametrize("name", AVRO)
 SCHEMA = {"type": "record", "name": "T", "fields": [{"name": "A", "type": ["null", "string"]}]}
 

@@ -16,6 +16,7 @@ MODULES = {
     "oms-default": "waybill.envelopes.oms.default",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",
+    "debezium-avro": "waybill.envelopes.debezium.avro_envelope",
     "ibmcdc-avro": "waybill.envelopes.ibmcdc.envelope",
     "maxwell": "waybill.envelopes.maxwell.envelope",
     "databus-binary": "waybill.envelopes.databus.binary",

@@ -8,7 +8,15 @@ from __future__ import annotations
 import binascii
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from waybill.envelopes.notation.values import (
+    float32_value,
+    float64_text,
+    float64_value,
+    to_float32,
+)
 
 if TYPE_CHECKING:
     from waybill.envelopes.avro.schema import Node
@@ -76,6 +84,38 @@ def write_float(out: bytearray, value: float) -> None:
 def write_double(out: bytearray, value: float) -> None:
     """A `double`."""
     out += _DOUBLE(value)
+
+
+def exact_float(text: str) -> float:
+    """The float of a JSON number.
+
+    Raises:
+        ValueError: no float is exactly this number.
+    """
+    value = float(text)
+    if repr(value) != text:
+        plain = float64_text(text)
+        if float64_value(float(plain)) != plain:
+            raise ValueError(f"{text[:60]} is not exactly a floating point number")
+    return value
+
+
+def exact_float32(value: float) -> float:
+    """A float64 that has the digits of a float32.
+
+    Raises:
+        ValueError: the float32 next to it is another number.
+    """
+    return _exact_float32(value) if value else value  # a cache takes -0.0 for 0.0
+
+
+@lru_cache(maxsize=50_000)
+def _exact_float32(value: float) -> float:
+    # The shortest digits are searched for, and measurements repeat.
+    nearest = to_float32(value)
+    if nearest != value and value == value and float32_value(nearest) != repr(value):
+        raise ValueError(f"{value!r} is not exactly a floating point number of 32 bits")
+    return nearest
 
 
 def json_writer(node: Node) -> Write:
@@ -167,7 +207,12 @@ def _base64(out: bytearray, value: str) -> None:
 
 
 def _number(value: Any) -> float:
-    return _SPECIAL[value] if isinstance(value, str) else float(value)
+    if isinstance(value, str):
+        return _SPECIAL[value]
+    number = float(value)
+    if number != value and value == value:
+        raise ValueError(f"{value} is not exactly a floating point number")
+    return number
 
 
 _PLAIN: dict[str, Write] = {
@@ -175,7 +220,7 @@ _PLAIN: dict[str, Write] = {
     "boolean": write_boolean,
     "int": write_int,
     "long": write_long,
-    "float": lambda out, value: write_float(out, _number(value)),
+    "float": lambda out, value: write_float(out, exact_float32(_number(value))),
     "double": lambda out, value: write_double(out, _number(value)),
     "bytes": _base64,
     "string": write_text,

@@ -1,0 +1,37 @@
+"""Debezium's change events in Avro with Confluent's framing (envelope `debezium-avro`).
+
+The events are those of `debezium-json`, and so are the rules; the schemas are Kafka Connect's as
+Confluent's Avro converter writes them.
+"""
+
+from __future__ import annotations
+
+from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
+from waybill.envelopes.debezium.avro_encoder import DebeziumAvroEncoder
+from waybill.envelopes.debezium.avro_settings import (
+    DebeziumAvroReadSettings,
+    DebeziumAvroWriteSettings,
+)
+from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
+from waybill.envelopes.protocol import CAPABILITIES, Envelope
+
+_PARTLY = {
+    "key_change": EVENTS.partly["key_change"],
+    "transactions": "every row carries its transaction's id; begin, commit and rollback are not "
+    "written",
+}
+
+ENVELOPE = Envelope(
+    name="debezium-avro",
+    title="Debezium change events in Avro (Confluent framing)",
+    source="Debezium documentation, recorded streams, and Confluent's Avro converter",
+    sequence=EVENTS.sequence,
+    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY) - {"ddl", "heartbeat", "other"},
+    partly=_PARTLY,
+    decoder=DebeziumAvroDecoder,
+    encoder=DebeziumAvroEncoder,
+    decode_settings=DebeziumAvroReadSettings,
+    encode_settings=DebeziumAvroWriteSettings,
+    key_by="an Avro record of the key columns; none for a table without key",
+)
+"""The declaration of `debezium-avro`."""
