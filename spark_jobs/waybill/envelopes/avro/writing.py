@@ -68,6 +68,8 @@ def write_bytes(out: bytearray, data: bytes) -> None:
 
 def write_text(out: bytearray, text: str) -> None:
     """A `string`."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r:.60} is no text")
     write_bytes(out, text.encode())
 
 

@@ -77,6 +77,7 @@ class DebeziumAvroDecoder:
         told = {name: getattr(settings, name) for name in DebeziumReadSettings.model_fields}
         self.events = DebeziumDecoder(DebeziumReadSettings(**told), rules)
         self._formats: dict[bytes, _Format] = {}
+        self._framed: dict[bytes, _Format] = {}
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message; tombstones are skipped.
@@ -102,12 +103,21 @@ class DebeziumAvroDecoder:
         return changes
 
     def _json(self, part: Part, data: bytes, message: Message) -> bytes:
+        if message.headers is None:
+            # Nearly every message is framed by ids that came before.
+            framed = self._framed.get(data[:5])
+            if framed is not None:
+                return framed.json(data, 5)
         known, start = self.schemas.open(part, data, message)
         found = self._formats.get(known.identity)
         if found is None:
             if len(self._formats) >= _MANY:
                 self._formats.clear()
             found = self._formats[known.identity] = _Format(known.node, part)
+        if message.headers is None and data[0] == 0:
+            if len(self._framed) >= _MANY:
+                self._framed.clear()
+            self._framed[data[:5]] = found
         return found.json(data, start)
 
     def _header(self, content: bytes, message: Message) -> bytes:

@@ -112,10 +112,15 @@ _decode: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(float_hook=flo
 
 
 def _shape(block: dict[str, Any]) -> Shape:
-    return tuple(
-        (name, _KNOWN.get(name) or (_shape(value) if type(value) is dict else _KINDS[type(value)]))
-        for name, value in block.items()
-    )
+    return tuple((name, _KNOWN.get(name) or _kind(name, value)) for name, value in block.items())
+
+
+def _kind(name: str, value: Any) -> Any:
+    if type(value) is dict:
+        return _shape(value)
+    if type(value) is list and not all(item is None or type(item) is str for item in value):
+        raise ValueError(f"{name} is an array of something else than texts")
+    return _KINDS[type(value)]
 
 
 def shape_check(shape: Shape) -> Callable[[bytes], Any]:
@@ -172,13 +177,22 @@ _KINDS: dict[type, str] = {
     float: "double",
     list: "array",
 }
+
+
+class _Transaction(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    id: str
+    total_order: int | None = None
+    data_collection_order: int | None = None
+
+
 _JSON_TYPES: dict[str, Any] = {
     "string": str | None,
     "int64": int | None,
     "int32": int | None,
     "boolean": bool | None,
     "double": float | None,
-    **dict.fromkeys(("array", "struct"), msgspec.Raw),
+    "array": list[str | None] | None,
+    "struct": _Transaction | None,
 }
 _FIXED: dict[str, dict[str, Any]] = {
     "op": {"type": "string", "optional": False, "field": "op"},
