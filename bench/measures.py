@@ -117,7 +117,8 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
     from waybill.envelopes.batch import messages_of
 
-    converter = job.converter(refuse)
+    # Halves whose partner is in another task are the stage's business, not the conversion's.
+    converter = job.converter(refuse, keep_halves=True)
     for batch in batches:
         out: list[Any] = []
         converter.convert(messages_of(batch), out, [])
@@ -128,8 +129,6 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
             ],
             names=["key", "value"],
         )
-    # Halves whose partner is in another task are the stage's business, not the conversion's.
-    converter.account.waiting = len(converter.finish())
 
 
 def spark_convert(topic: Topic, target: str, scratch: Path) -> dict[str, float]:

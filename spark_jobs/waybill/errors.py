@@ -38,6 +38,10 @@ class SchemaChangeError(WaybillError):
     """The stream changed a table in a way that a person has to decide about."""
 
 
+class WaitingError(WaybillError):
+    """Something that the merge waits for has not come for longer than the migration allows."""
+
+
 class GateError(WaybillError):
     """The quality gate said no; nothing was published."""
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from waybill.durations import seconds_of
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
@@ -123,10 +124,27 @@ class Order(_Model):
     ambiguous: Literal["fail", "source_time", "partition"] = "fail"
 
 
+def _length_of_time(text: str) -> str:
+    seconds_of(text)
+    return text
+
+
+LengthOfTime = Annotated[str, AfterValidator(_length_of_time)]
+
+
 class Tombstones(_Model):
     """How long deleted keys are remembered."""
 
-    keep: str = "90d"
+    keep: LengthOfTime = "90d"
+
+
+class Transactions(_Model):
+    """Transactions, where the envelope tells when they begin and end."""
+
+    hold: bool = True
+    """Keep the changes of a transaction that has not ended for the next batch."""
+    longest_wait: LengthOfTime = "24h"
+    """How long a transaction may be open before the batch says so and stops."""
 
 
 def _migration_name(name: str) -> str:
@@ -152,6 +170,7 @@ class Migration(_Model):
     lake: Lake
     order: Order = Field(default_factory=Order)
     tombstones: Tombstones = Field(default_factory=Tombstones)
+    transactions: Transactions = Field(default_factory=Transactions)
     on_loss: Literal["report", "fail"] = "report"
     spark: dict[str, str] = Field(default_factory=dict)
     """Spark settings for every stage."""

@@ -270,7 +270,7 @@ def test_a_statement_of_another_topic_and_an_undeclared_rename(lake: Lake, migra
 
 
 def test_a_table_without_key_has_to_be_decided(lake: Lake, migration) -> None:
-    bare = schema("shop.log", {"line": "string"}, ())
+    bare = schema("shop.log", {"line": "string"}, None)
     entry = change_row(
         Change(order_key((1,), 1, 0, 0, 0), "insert", "", {"line": "x"}, None, ("t", 0, 0, 0)), bare
     )
@@ -278,10 +278,11 @@ def test_a_table_without_key_has_to_be_decided(lake: Lake, migration) -> None:
     with pytest.raises(ConfigurationError, match=r"1 changes of shop\.log have no key"):
         merge(lake, migration(), "b1")
     report = merge(lake, migration(tables={"shop.log": {"key": []}}), "b1")
-    assert report.skipped == {"no key": 1}
+    assert report.rows_out == 2
     let_pass(lake, "b1")
     assert images(lake) == [{"id": "1", "n": "1"}]
-    assert list(lake.merged_tables()) == ["shop.t"]
+    (line,) = lake.read(lake.merged("shop.log")).collect()
+    assert (line.line, line._waybill_image) == ("x", '{"line":"x"}')
 
 
 def test_a_changed_key_has_to_be_decided(lake: Lake, migration) -> None:
@@ -372,3 +373,33 @@ def test_the_report_is_plain_data(lake: Lake, migration) -> None:
     report.reconcile()
     assert asdict(report)["details"]["shop.t"]["out"] == 1
     assert list(report.snapshots) == ["lake.demo.shop_t"]
+
+
+def test_a_table_that_was_dropped_and_made_again(lake: Lake, migration) -> None:
+    spec = migration()
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, n="2")])
+    again = schema("shop.t", {"id": "int64", "n": "int32", "code": "string"}, ("code",))
+    other = change_row(
+        Change(
+            order_key((7,), 1, 0, 0, 0),
+            "insert",
+            '{"code":"a"}',
+            {"id": "1", "n": "7", "code": "a"},
+            None,
+            ("t", 0, 7, 0),
+        ),
+        again,
+    )
+    batch = [row(3, 3, n="3"), ddl(5, "DROP TABLE shop.t"), other, row(4, 4, n="4")]
+    report = step(lake, spec, "b2", batch, (TABLE, again))
+    assert images(lake) == [{"id": "1", "n": "7", "code": "a"}]
+    assert (report.rows_out, report.superseded, report.skipped) == (1, 2, {"ddl": 1})
+    step(lake, spec, "b3", [row(4, 9, n="late")], ())
+    assert len(images(lake)) == 1
+
+
+def test_a_dropped_table_alone(lake: Lake, migration) -> None:
+    step(lake, migration(), "b1", [row(1, 1, n="1")])
+    spoken = ddl(5, "DROP TABLE t, u")
+    step(lake, migration(), "b2", [spoken])
+    assert images(lake) == []

@@ -42,10 +42,7 @@ def refuse_ambiguous(
     topics = sorted({topic for topic, _ in places})
     if len(topics) > 1:
         raise ConfigurationError(_sentence(name, f"come from the topics {', '.join(topics)}"))
-    if plan.survey.unordered_truncates:
-        raise ConfigurationError(
-            _sentence(name, "include a TRUNCATE that has no order against other partitions")
-        )
+    refuse_unordered_truncates(name, plan)
     seen = effects.select("key", "order")
     if stored is not None:
         seen = seen.unionByName(stored().select("key", "order"))
@@ -61,6 +58,18 @@ def refuse_ambiguous(
         keys = "1 key" if found.n == 1 else f"{found.n} keys"
         raise ConfigurationError(
             _sentence(name, f"put {keys} into more than one partition (for one {found.key})")
+        )
+
+
+def refuse_unordered_truncates(name: str, plan: TablePlan) -> None:
+    """Stop at a TRUNCATE without sequence id where several partitions bring changes.
+
+    Raises:
+        ConfigurationError: names the table and the setting.
+    """
+    if plan.survey.unordered_truncates and len(plan.state.places) > 1:
+        raise ConfigurationError(
+            _sentence(name, "include a TRUNCATE that has no order against other partitions")
         )
 
 

@@ -1,7 +1,8 @@
-"""What the text of a DDL statement says about the columns of existing rows.
+"""What the text of a DDL statement says about existing rows.
 
-Only two things concern the merge: a new column whose value in existing rows no message will ever
-show (its default), and a column that got another name. Everything else shows in the images.
+Three things concern the merge: that a table is gone with all its rows, a new column whose value in
+existing rows no message will ever show (its default), and a column that got another name.
+Everything else shows in the images.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
+_EMPTIES = re.compile(
+    r"\s*(/\*.*?\*/\s*)*(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE | re.DOTALL
+)
 _ALTER = re.compile(r"\s*(/\*.*?\*/\s*)*alter\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -54,25 +58,52 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     """
     if not _ALTER.match(text):
         return None
-    names = [_DIALECTS[dialect]] if dialect in _DIALECTS else ["mysql", "postgres"]
-    for name in names:
+    from sqlglot import exp
+
+    for name in _dialects(dialect):
         statement = _parse(text, name)
-        if statement is not None:
+        if isinstance(statement, exp.Alter):
             return _alteration(statement, name)
     raise UnreadableStatement(text)
 
 
-def _parse(text: str, dialect: str) -> exp.Alter | None:
-    import sqlglot
+def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
+    """Name parts of the tables whose rows a statement takes away: DROP, TRUNCATE, replacement.
+
+    Raises:
+        UnreadableStatement: it looks like one of these and cannot be read.
+    """
+    if not _EMPTIES.match(text):
+        return ()
     from sqlglot import exp
+
+    for name in _dialects(dialect):
+        found = _parse(text, name)
+        if isinstance(found, exp.Drop | exp.Create):
+            of_table = found.args.get("kind") == "TABLE" and not found.args.get("temporary")
+            tables = list(found.find_all(exp.Table)) if of_table else []
+            if isinstance(found, exp.Create):
+                tables = tables[:1] if found.args.get("replace") else []
+            return tuple(tuple(part.name for part in table.parts) for table in tables)
+        if isinstance(found, exp.TruncateTable):
+            tables = list(found.find_all(exp.Table))
+            return tuple(tuple(part.name for part in table.parts) for table in tables)
+    raise UnreadableStatement(text)
+
+
+def _dialects(dialect: str) -> list[str]:
+    return [_DIALECTS[dialect]] if dialect in _DIALECTS else ["mysql", "postgres"]
+
+
+def _parse(text: str, dialect: str) -> exp.Expr | None:
+    import sqlglot
     from sqlglot.errors import SqlglotError
 
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     try:
-        statement = sqlglot.parse_one(text, dialect=dialect)
+        return sqlglot.parse_one(text, dialect=dialect)
     except SqlglotError:
         return None
-    return statement if isinstance(statement, exp.Alter) else None
 
 
 def _alteration(statement: exp.Alter, dialect: str) -> Alteration:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.lake.names import literal
+from waybill.merge.transactions import EVENTS, Open, Verdict, judge
 from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
 
@@ -80,6 +82,22 @@ class Survey(NamedTuple):
     skipped: Counter[str]
 
 
+class Held(NamedTuple):
+    """Rows that wait for the end of their transaction, and rows that did.
+
+    Attributes:
+        waiting: rows of this increment whose transaction is open.
+        rolled_back: rows of this increment whose transaction was rolled back.
+        released: rows of earlier batches whose transaction has been committed.
+        dropped: rows of earlier batches whose transaction has been rolled back.
+    """
+
+    waiting: int = 0
+    rolled_back: int = 0
+    released: int = 0
+    dropped: int = 0
+
+
 class Statement(NamedTuple):
     """A TRUNCATE or DDL change."""
 
@@ -91,13 +109,16 @@ class Statement(NamedTuple):
 
 
 class Increment:
-    """The accepted changes between two snapshots of `changes`.
+    """The accepted changes between two snapshots of `changes`, and what waited until now.
 
     Args:
         lake: the lake.
         after: snapshot that was merged before, None at the beginning.
         upto: newest snapshot to take, None if there is none.
         by_source_time: see `order_sql`.
+
+    Attributes:
+        verdict: which transactions are open, and what became of those that were.
     """
 
     def __init__(
@@ -108,11 +129,74 @@ class Increment:
         self._order = order_sql(by_source_time)
         self._table = lake.log("changes")
         self.frame = lake.increment(self._table, after, upto) if upto is not None else None
+        self.verdict = Verdict()
+        self._returned: DataFrame | None = None
 
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
         assert self.frame is not None
         return self.frame.where("outcome = 'ok'")
+
+    # Transactions.
+
+    def hold_back(self, before: tuple[Open, ...], now: int, hold: bool = True) -> Held:
+        """Leave out the rows of transactions that are open or rolled back, and bring in others.
+
+        Args:
+            before: transactions that were open before.
+            now: seconds since 1970.
+            hold: False lets go of everything that is open.
+
+        Returns:
+            How many rows that concerns.
+        """
+        if self.frame is None:
+            return Held()
+        rows = self.accepted()
+        ends = rows.where(F.col("operation").isin(*EVENTS) & F.col("transaction").isNotNull())
+        events = sorted(
+            (row.order_key, row.operation, row.transaction)
+            for row in ends.select("order_key", "operation", "transaction").collect()
+        )
+        told = [(operation, id_) for _, operation, id_ in events]
+        if not hold:
+            told = [event for event in told if event[0] != "begin"]
+            ended = {id_ for _, id_ in told}
+            told += [("commit", t.id) for t in before if t.id not in ended]
+        self.verdict = verdict = judge(before, told, self.after, now)
+        held = Held()
+        if verdict.hidden:
+            mine = _in_transactions(verdict.hidden)
+            found = rows.where(mine).groupBy("transaction").count().collect()
+            counts = {row["transaction"]: row["count"] for row in found}
+            gone = sum(n for id_, n in counts.items() if id_ in verdict.rolled_back)
+            held = Held(sum(counts.values()) - gone, gone)
+            self.frame = self.frame.where(f"NOT coalesce({mine}, false)")
+        if verdict.released or verdict.dropped:
+            back = self._earlier(verdict.released)
+            self._returned = back
+            self.frame = self.frame.unionByName(back)
+            dropped = self._earlier(verdict.dropped).count() if verdict.dropped else 0
+            held = held._replace(released=back.count(), dropped=dropped)
+        return held
+
+    def _earlier(self, transactions: tuple[Open, ...]) -> DataFrame:
+        """The rows of transactions that came in earlier batches."""
+        found = self.lake.increment(self._table, None, None)
+        for after in {transaction.after for transaction in transactions}:
+            ids = frozenset(t.id for t in transactions if t.after == after)
+            frame = self.lake.increment(self._table, after, self.after)
+            found = found.unionByName(frame.where(_in_transactions(ids)))
+        return found.where("outcome = 'ok'")
+
+    def _settled(self, frame: DataFrame) -> DataFrame:
+        """Rows of the whole log without those of transactions that are open or rolled back."""
+        rollbacks = frame.where("operation = 'rollback' AND transaction IS NOT NULL")
+        ids = {row.transaction for row in rollbacks.select("transaction").distinct().collect()}
+        hidden = frozenset(ids) | self.verdict.hidden
+        return frame.where(f"NOT coalesce({_in_transactions(hidden)}, false)") if hidden else frame
+
+    # Numbers.
 
     def survey(self) -> Survey:
         """Count the increment; reads only small columns."""
@@ -140,8 +224,19 @@ class Increment:
         if self.frame is None:
             return {}
         rows = self.frame.where("outcome = 'schema'").select("extra").collect()
+        if self._returned is not None:
+            # What waited may refer to schemas that came with it.
+            ids = self._returned.select("schema_id").distinct()
+            log = self.lake.read(self._table, self.upto).where("outcome = 'schema'")
+            rows += log.join(ids, "schema_id", "left_semi").select("extra").collect()
         found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
         return {schema.id: schema for schema in sorted(found, key=lambda schema: schema.id)}
+
+    def schemas_above(self, qualified: str, order: str) -> set[str]:
+        """Ids of the schemas of a table's rows above an order."""
+        rows = self.accepted().where(F.col("operation").isin(*ROW_OPERATIONS))
+        mine = rows.where(f"{QUALIFIED} = {literal(qualified)} AND {self._order} > '{order}'")
+        return {row.schema_id for row in mine.select("schema_id").distinct().collect()}
 
     def statements(self, operation: str) -> list[Statement]:
         """The `truncate` or `ddl` changes, oldest first."""
@@ -176,8 +271,36 @@ class Increment:
 
     def history(self, qualified: str) -> DataFrame:
         """The changes of one table's rows since the beginning of the log."""
-        frame = self.lake.read(self._table, self.upto).where("outcome = 'ok'")
+        frame = self._settled(self.lake.read(self._table, self.upto).where("outcome = 'ok'"))
         return self._rows_of(frame).where(F.col("qualified") == qualified)
+
+    def pairs(self, qualified: str, history: bool = False, before: bool = False) -> DataFrame:
+        """The changes of one table's rows with both images: `image` after, `before`.
+
+        Args:
+            qualified: the source table.
+            history: all since the beginning of the log.
+            before: all that were merged before this increment.
+        """
+        if history:
+            frame = self._settled(self.lake.read(self._table, self.upto))
+        elif before:
+            released = frozenset(transaction.id for transaction in self.verdict.released)
+            frame = self._settled(self.lake.increment(self._table, None, self.after))
+            frame = frame.where(f"NOT coalesce({_in_transactions(released)}, false)")
+        else:
+            frame = self.accepted()
+        found = frame.where(F.col("outcome") == "ok").where(
+            F.col("operation").isin(*ROW_OPERATIONS)
+        )
+        return found.where(F.expr(QUALIFIED) == qualified).select(
+            F.expr(self._order).alias("order"),
+            "order_key",
+            "operation",
+            F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
+            "before",
+            *PLACE,
+        )
 
     def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
         return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
@@ -189,6 +312,15 @@ class Increment:
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
             *PLACE,
         )
+
+
+def _in_transactions(ids: frozenset[str]) -> str:
+    """SQL: a row (not a begin or an end) of one of the transactions."""
+    if not ids:
+        return "false"
+    names = ", ".join(literal(id_) for id_ in sorted(ids))
+    events = ", ".join(f"'{operation}'" for operation in EVENTS)
+    return f"(transaction IN ({names}) AND operation NOT IN ({events}))"
 
 
 def _count(table: TableSurvey, row: object) -> None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.merge.columns import extend
-from waybill.merge.ddl import UnreadableStatement, read_alteration
+from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alteration
 from waybill.merge.increment import TableSurvey
 from waybill.merge.state import Default, MergeState, TableState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.merge.columns import Column
     from waybill.merge.increment import Statement, Survey
     from waybill.records import TableSchema
     from waybill.tables import TableRules
@@ -26,21 +29,37 @@ class TablePlan:
         before: what was known of the table.
         state: what is known with this batch.
         truncates: orders of the batch's TRUNCATEs.
+        dropped: order of the newest statement of the batch that dropped the table, if any did.
         defaults: columns that the batch's statements added with a default.
-        unkeyed: whether its changes are left out, because the migration says `key: []`.
+        bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
     """
 
     survey: TableSurvey
     before: TableState
     state: TableState
     truncates: list[str] = field(default_factory=list)
+    dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
-    unkeyed: bool = False
+    bag: bool = False
 
     @property
     def truncated(self) -> bool:
-        """Whether a TRUNCATE of the batch is newer than every one before."""
+        """Whether a TRUNCATE or DROP of the batch is newer than every one before."""
         return self.state.truncated > self.before.truncated
+
+    @property
+    def counted_truncate(self) -> bool:
+        """Whether it is a change of its own, not the text of another statement."""
+        return self.truncated and self.state.truncated in self.truncates
+
+    @property
+    def to_fill(self) -> tuple[Column, ...]:
+        """Columns that come into the lake after a statement gave rows a default for them."""
+        told = {default.column for default in self.before.defaults}
+        there = set(self.before.names)
+        if not there:
+            return ()
+        return tuple(c for c in self.state.columns if c.name in told and c.name not in there)
 
     @property
     def reached(self) -> str | None:
@@ -73,11 +92,21 @@ def make_plan(
     ddl: list[Statement],
     before: MergeState,
     rules: TableRules,
+    used_above: Callable[[str, str], set[str]],
 ) -> Plan:
     """Decide what the batch means for each table.
 
+    Args:
+        survey: the batch in numbers.
+        schemas: the schemas of its changes, by id.
+        truncates: its TRUNCATEs, oldest first.
+        ddl: its statements, oldest first.
+        before: what was known of the tables.
+        rules: what the migration declares.
+        used_above: the schemas of a table's rows above an order.
+
     Raises:
-        ConfigurationError: a table has no key and the migration declares none.
+        ConfigurationError: the key of a table cannot be told and the migration declares none.
         SchemaChangeError: a table changed in a way that a person has to decide about.
     """
     plan = Plan(MergeState.from_json(before.to_json()))
@@ -90,7 +119,12 @@ def make_plan(
     for statement in ddl:
         _read_ddl(plan, statement, rules, before)
     for name, table in plan.tables.items():
-        used = [schemas[i] for i in sorted(table.survey.schema_ids) if i in schemas]
+        ids = table.survey.schema_ids
+        if table.dropped:
+            # The table that came after is another one, and may have another key.
+            table.state.key = None
+            ids = used_above(name, table.dropped)
+        used = [schemas[i] for i in sorted(ids) if i in schemas]
         _describe(name, table, used, rules)
     return plan
 
@@ -103,14 +137,12 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     rule = rules.find(None, None, name)
     if schemas and schemas[0].table:
         rule = rules.find(schemas[0].database, schemas[0].schema, schemas[0].table)
-    if rule.key == ():
-        table.unkeyed = True
-        return
-    if survey.keyed < survey.rows:
+    if rule.key == () or (schemas and all(schema.key == () for schema in schemas)):
+        table.bag = True
+    elif survey.keyed < survey.rows:
         message = (
             f"{survey.rows - survey.keyed} changes of {name} have no key: declare the key columns "
-            f"under tables: {{{name}: {{key: [...]}}}}, or `key: []` to leave the table out of the "
-            "merge (its changes stay in the log)"
+            f"under tables: {{{name}: {{key: [...]}}}}, or `key: []` if the table has none"
         )
         raise ConfigurationError(message)
     for schema in schemas:
@@ -128,21 +160,20 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
 
 def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: MergeState) -> None:
     try:
+        emptied = emptied_tables(statement.text or "", statement.dialect)
         alteration = read_alteration(statement.text or "", statement.dialect)
     except UnreadableStatement:
         shown = " ".join((statement.text or "").split())[:100]
         plan.warnings.append(
-            f"a statement about {statement.qualified} could not be read, so defaults of new "
-            f"columns in it are unknown: {shown}"
+            f"a statement about {statement.qualified} could not be read, so what it did to "
+            f"existing rows (defaults of new columns, rows that are gone) is unknown: {shown}"
         )
         return
+    for parts in emptied:
+        _empty(plan, statement, _named(statement, parts, len(emptied)), before)
     if alteration is None:
         return
-    name = statement.qualified
-    if not statement.has_table and alteration.table:
-        name = ".".join(alteration.table)
-        if len(alteration.table) == 1:
-            name = f"{statement.qualified}.{name}"
+    name = _named(statement, alteration.table)
     state = plan.state.table(name)
     rule = rules.find(None, None, name)
     for old, new in alteration.renamed:
@@ -168,3 +199,25 @@ def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: Merge
         if name not in plan.tables:
             plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
         plan.tables[name].defaults += added
+
+
+def _named(statement: Statement, parts: tuple[str, ...], tables: int = 1) -> str:
+    """Qualified name of a table that a statement names."""
+    if (statement.has_table and tables == 1) or not parts:
+        return statement.qualified
+    if len(parts) > 1:
+        return ".".join(parts)
+    space = statement.qualified
+    if statement.has_table:
+        space = space.rpartition(".")[0]
+    return f"{space}.{parts[0]}" if space else parts[0]
+
+
+def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:
+    """A statement took the rows of a table away."""
+    state = plan.state.table(name)
+    if name not in plan.tables:
+        plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
+    table = plan.tables[name]
+    state.truncated = max(state.truncated, statement.order)
+    table.dropped = max(table.dropped, statement.order)

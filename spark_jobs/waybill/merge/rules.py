@@ -23,7 +23,9 @@ comes out when all changes ever seen are taken once each, from the lowest order 
    row of its old key (PostgreSQL sends the large values of such a row only under the old key).
 7. **A new column with a default** gives the default to every row with a lower order that lacks
    the column.
-8. **A change that does not fit is as if it had not come**: an image with a value that its column
+8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
+   the times that rows before took it away. A change counts once, however often it comes.
+9. **A change that does not fit is as if it had not come**: an image with a value that its column
    cannot hold is refused, with both effects if it moves a key.
 
 Counts of a batch: every effect (a key change has two) is `out` if it is the newest of its key
@@ -38,8 +40,11 @@ arrives later; and a swap of two keys by two moves loses the row that moved firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
+
+from waybill.order import sequence_of
 
 Values = Mapping[str, str | None]
 """An image: exact text or null by column name; absent columns are not in it."""
@@ -57,6 +62,7 @@ class Change(NamedTuple):
         key: text of the row's key; for `truncate` and `column` empty.
         image: the row after the change; for `column` the new column with its default.
         old_key: the key that the row had before, where the change gave it another.
+        before: the row before the change, in a table without key.
         place: where the change came from; names it in quarantine.
     """
 
@@ -66,6 +72,7 @@ class Change(NamedTuple):
     image: Values | None = None
     old_key: str | None = None
     place: tuple[str, int, int, int] = ("", 0, 0, 0)
+    before: Values | None = None
 
 
 class Row(NamedTuple):
@@ -138,6 +145,33 @@ def _add_column(rows: Rows, change: Change) -> None:
     for key, row in rows.items():
         if row.image is not None and row.order < change.order:
             rows[key] = row._replace(image={**(change.image or {}), **row.image})
+
+
+def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]:
+    """The rows of a table without key, each with how often it is there (below zero: is owed).
+
+    A change is known by its sequence id and its images, or by its position if it has no sequence.
+    """
+    kept = {_identity(change): change for change in changes}
+    truncated = max((c.order for c in kept.values() if c.operation == "truncate"), default="")
+    defaults = [change for change in kept.values() if change.operation == "column"]
+    rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
+    for change in kept.values():
+        if change.operation in ("truncate", "column") or change.order < truncated:
+            continue
+        for image, n in ((change.image, 1), (change.before, -1)):
+            if image is not None:
+                added = [dict(d.image or {}) for d in defaults if change.order < d.order]
+                whole = {name: text for part in (*added, image) for name, text in part.items()}
+                rows[frozenset((k, v) for k, v in whole.items() if v is not None)] += n
+    return Counter({row: n for row, n in rows.items() if n})
+
+
+def _identity(change: Change) -> tuple[Hashable, ...]:
+    if not sequence_of(change.order):
+        return change.place
+    images = (repr(sorted((image or {}).items())) for image in (change.before, change.image))
+    return (*change.order.split("/")[:3], *images)
 
 
 def effects(change: Change) -> tuple[str, ...]:

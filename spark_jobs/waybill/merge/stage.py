@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.merge.ambiguity import refuse_ambiguous
+from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
+from waybill.merge.bags import BagMerge
 from waybill.merge.fits import misfit
 from waybill.merge.increment import Increment, effects, newest, tombstones
 from waybill.merge.ledger import STAGE, Ledger, drop_held
 from waybill.merge.plan import Plan, TablePlan, make_plan
-from waybill.merge.table import TableMerge, prepare
+from waybill.merge.table import TableMerge, prepare, refused_rows
 from waybill.merge.texts import change_of
+from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
 from waybill.report import StageReport
 
@@ -22,10 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
+    from waybill.lake import Branch
+    from waybill.merge.increment import Survey
     from waybill.merge.rules import Change
+    from waybill.merge.transactions import Open
     from waybill.spec import Migration
 
 __all__ = ["drop_held", "run_merge"]
+
+OF_EARLIER = "rows of transactions of earlier batches"
 
 
 def run_merge(spec: Migration, context: StageContext) -> StageReport:
@@ -39,6 +46,7 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
         GateError: another batch waits for its gate.
         ConfigurationError: the order or the key of changes cannot be told.
         SchemaChangeError: a table changed in a way that a person has to decide about.
+        WaitingError: a transaction has been open for longer than the migration allows.
         ReconciliationError: the counts do not add up.
     """
     started = time.monotonic()
@@ -73,7 +81,7 @@ class _Merge:
     def run(self) -> StageReport:
         """Survey, plan, tables, record."""
         started = time.monotonic()
-        survey = self.increment.survey()
+        survey, open_ = self._survey()
         truncates = any(table.truncates for table in survey.tables.values())
         plan = make_plan(
             survey,
@@ -82,9 +90,10 @@ class _Merge:
             self.increment.statements("ddl") if survey.skipped["ddl"] else [],
             self.position.state,
             self.spec.rules,
+            self.increment.schemas_above,
         )
+        plan.state.open = open_
         report = self.report
-        report.rows_in = survey.total
         report.skipped.update(survey.skipped)
         report.warnings += plan.warnings
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
@@ -95,12 +104,29 @@ class _Merge:
         self.ledger.record(self.context.batch, report.cursor, plan.state, report)
         return report
 
+    def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
+        """The increment in numbers, and the transactions that are open after it."""
+        survey, open_ = self.increment.survey(), self.position.state.open
+        if not open_ and not any(survey.skipped[event] for event in EVENTS):
+            self.report.rows_in = survey.total
+            return survey, ()
+        now, rule = int(time.time()), self.spec.transactions
+        held = self.increment.hold_back(open_, now, rule.hold)
+        check_wait(self.increment.verdict.open, rule.longest_wait, now)
+        survey, report = self.increment.survey(), self.report
+        report.rows_in = survey.total - held.released + held.waiting + held.rolled_back
+        report.waiting = held.waiting
+        if held.released or held.dropped:
+            report.extra_in[OF_EARLIER] = held.released + held.dropped
+        if held.rolled_back or held.dropped:
+            report.skipped["rolled back"] = held.rolled_back + held.dropped
+        return survey, self.increment.verdict.open
+
     def _merge_tables(self, plan: Plan) -> None:
-        kept = [name for name, table in plan.tables.items() if not table.unkeyed]
-        for table in plan.tables.values():
-            if table.unkeyed:
-                count = table.survey.rows + table.survey.truncates
-                self.report.skipped["no key"] = self.report.skipped.get("no key", 0) + count
+        kept = [name for name, table in plan.tables.items() if not self._is_bag(table)]
+        for name in sorted(plan.tables.keys() - set(kept)):
+            self.context.progress("merging %s, which has no key", name)
+            self._merge_bag(name, plan.tables[name])
         if not kept:
             return
         with_rows = [name for name, table in plan.tables.items() if table.survey.rows]
@@ -120,6 +146,24 @@ class _Merge:
             if shared is not None:
                 shared.unpersist()
 
+    def _is_bag(self, table: TablePlan) -> bool:
+        return table.bag or (table.before.key == () and not table.survey.rows)
+
+    def _merge_bag(self, name: str, plan: TablePlan) -> None:
+        """A table without key: its rows are counted."""
+        survey = plan.survey
+        refuse_unordered_truncates(name, plan)
+        table = prepare(self.lake, name, plan.state)
+        branch = self.lake.branch(table, STAGE, self.context.batch)
+        self.branches[table] = branch.name
+        out, odd = BagMerge(branch, name, plan, self.increment, self.context.batch).merge()
+        refused = self.ledger.refuse(
+            self.context.batch, refused_rows(self.context.batch, name, odd)
+        )
+        self._account(name, plan, out, refused)
+        assert survey.moves == 0
+        self._commit(name, table, branch)
+
     def _merge_table(
         self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None
     ) -> None:
@@ -138,7 +182,8 @@ class _Merge:
             merge.truncate()
         for default in plan.defaults:
             merge.add_default(default)
-        self._fill_new_columns(plan, merge)
+        for column in plan.to_fill:
+            merge.fill(column)
         refusals = 0
         if survey.rows or (plan.reached and plan.state.open_rows):
             own = plain.where(F.col("qualified") == name)
@@ -157,20 +202,13 @@ class _Merge:
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
             self._account(name, plan, 0, 0)
-        self.report.snapshots[table] = branch.commit(
-            {key: self.report.cursor[key] for key in ("after", "changes")},
-            self.report.details[name],
-            batch,
-            STAGE,
-        )
+        self._commit(name, table, branch)
 
-    def _fill_new_columns(self, plan: TablePlan, merge: TableMerge) -> None:
-        """Columns that come into the lake after their default came into the images."""
-        told = {default.column for default in plan.before.defaults}
-        there = set(plan.before.names)
-        for column in plan.state.columns:
-            if there and column.name in told and column.name not in there:
-                merge.fill(column)
+    def _commit(self, name: str, table: str, branch: Branch) -> None:
+        cursor = {key: self.report.cursor[key] for key in ("after", "changes")}
+        details = self.report.details[name]
+        batch = self.context.batch
+        self.report.snapshots[table] = branch.commit(cursor, details, batch, STAGE)
 
     def _moves(self, name: str, plan: TablePlan, merge: TableMerge) -> tuple[DataFrame, int]:
         """The effects of changes that gave a row another key, and how many were refused."""
@@ -215,7 +253,7 @@ class _Merge:
         survey, report = plan.survey, self.report
         second = survey.moves
         came = survey.rows + survey.truncates
-        out += plan.truncated
+        out += plan.counted_truncate
         superseded = came + second - out - refused
         report.rows_out += out
         report.superseded += superseded

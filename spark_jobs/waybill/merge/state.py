@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from waybill.merge.columns import Column
+from waybill.merge.transactions import Open
 
 
 class Default(msgspec.Struct, frozen=True):
@@ -47,9 +48,11 @@ class TableState(msgspec.Struct):
 
 
 class MergeState(msgspec.Struct):
-    """All source tables of a migration, by qualified name."""
+    """All source tables of a migration, by qualified name, and what waits."""
 
     tables: dict[str, TableState] = {}
+    open: tuple[Open, ...] = ()
+    """Transactions whose rows wait for their end."""
 
     def to_json(self) -> str:
         """As it is kept with the batch."""

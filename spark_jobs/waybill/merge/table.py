@@ -87,6 +87,21 @@ def stored_rows(branch: Branch) -> DataFrame:
     )
 
 
+def refused_rows(batch: str, qualified: str, frame: DataFrame) -> DataFrame:
+    """Refused changes (key, order, image, place, reason) in the columns of `MERGES`."""
+    return frame.select(
+        F.lit(batch).alias("batch"),
+        F.lit(REFUSED).alias("kind"),
+        F.lit(qualified).alias("table"),
+        "key",
+        F.col("order").alias("order_key"),
+        *PLACE,
+        F.lit("column").alias("reason_kind"),
+        "reason",
+        F.col("image").alias("body"),
+    )
+
+
 class TableMerge:
     """Merges the increment into one table.
 
@@ -268,17 +283,7 @@ class TableMerge:
         return self._refused(self.spark.createDataFrame(rows, ddl))
 
     def _refused(self, frame: DataFrame) -> DataFrame:
-        return frame.select(
-            F.lit(self.batch).alias("batch"),
-            F.lit(REFUSED).alias("kind"),
-            F.lit(self.qualified).alias("table"),
-            "key",
-            F.col("order").alias("order_key"),
-            *PLACE,
-            F.lit("column").alias("reason_kind"),
-            "reason",
-            F.col("image").alias("body"),
-        )
+        return refused_rows(self.batch, self.qualified, frame)
 
     def _keys(self, keys: set[str]) -> DataFrame:
         return self.spark.createDataFrame([(key,) for key in sorted(keys)], "key string")

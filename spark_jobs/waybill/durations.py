@@ -1,0 +1,20 @@
+"""Lengths of time as people write them in a migration."""
+
+from __future__ import annotations
+
+import re
+
+_LENGTH = re.compile(r"(\d+)([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds_of(text: str) -> int:
+    """Seconds of a length of time such as `90s`, `15m`, `24h` or `7d`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _LENGTH.fullmatch(text)
+    if match is None:
+        raise ValueError("write a length of time, e.g. 90s, 15m, 24h or 7d")
+    return int(match[1]) * _SECONDS[match[2]]

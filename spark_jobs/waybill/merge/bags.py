@@ -1,0 +1,230 @@
+"""Tables without a key: every row as often as it was put there and not taken away again.
+
+Which row of several equal ones a change meant cannot be told and does not matter: an image counts
+up, a row before counts down, in any order, so a delete that arrives before its insert is owed.
+A change counts once: it is known by its sequence id, or by its position where it has none.
+
+In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n": n}`; what is
+owed stands there as tombstones with n below zero. The log tells which changes were counted before,
+so the work of a batch grows with the increment and the log of the table, and with nothing else;
+a TRUNCATE or a new column with a default counts the log of the table anew.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from waybill.lake.names import literal, quoted
+from waybill.merge import columns as own
+from waybill.merge.increment import PLACE
+from waybill.merge.typed import typed, value_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from waybill.lake import Branch
+    from waybill.merge.increment import Increment
+    from waybill.merge.plan import TablePlan
+
+IDENTITY = (
+    "CASE WHEN split_part(order_key, '/', 2) != '' "
+    "THEN concat(substring_index(order_key, '/', 3), '|', coalesce(before, ''), '|', "
+    "coalesce(image, '')) ELSE concat(topic, '|', substring_index(order_key, '/', -1)) END"
+)
+"""SQL: what two deliveries of one change share. A sequence id that several rows of a transaction
+have in common tells them apart no further than their images do."""
+
+NO_BEFORE = "a table without key needs the row before to change or delete one, and it is not there"
+
+
+class BagMerge:
+    """Merges the increment into one table without key.
+
+    Args:
+        branch: the branch to write.
+        qualified: the source table.
+        plan: what the batch means for it.
+        increment: the batch.
+        batch: its id.
+    """
+
+    def __init__(
+        self, branch: Branch, qualified: str, plan: TablePlan, increment: Increment, batch: str
+    ) -> None:
+        self.branch = branch
+        self.qualified = qualified
+        self.plan = plan
+        self.state = plan.state
+        self.increment = increment
+        self.batch = batch
+        self.spark = increment.lake.spark
+
+    def merge(self) -> tuple[int, DataFrame]:
+        """Count the increment into the table.
+
+        Returns:
+            How many changes counted, and those that were refused: key, order, image, place, reason
+            (for `waybill.layout.MERGES`).
+        """
+        came = self._judged(self.increment.pairs(self.qualified))
+        new = self._new(came.where("reason IS NULL")).persist()
+        out = new.count()
+        reached = self.plan.reached is not None or bool(self.plan.to_fill)
+        anew = reached and self.branch.base is not None
+        if anew:
+            self.branch.sql("DELETE FROM {branch}")
+            every = self._judged(self.increment.pairs(self.qualified, history=True))
+            counted = every.where("reason IS NULL").dropDuplicates(["identity"])
+        else:
+            counted = new
+        self._write(self._balances(counted), empty=anew or self.branch.base is None)
+        new.unpersist()
+        refused = self._newer(came.where("reason IS NOT NULL")).dropDuplicates(["identity"])
+        return out, refused.select(
+            F.lit("").alias("key"), "order", F.coalesce("image", "before").alias("image"),
+            *PLACE, "reason",
+        )  # fmt: skip
+
+    def _newer(self, changes: DataFrame) -> DataFrame:
+        return changes.where(F.col("order") > self.state.truncated)
+
+    def _judged(self, changes: DataFrame) -> DataFrame:
+        """Changes with their identity, and why one cannot be counted."""
+        frame = self._newer(changes).withColumn("identity", F.expr(IDENTITY))
+        incomplete = "(operation IN ('update', 'upsert', 'delete') AND before IS NULL)"
+        frame = frame.withColumn("reason", F.expr(f"CASE WHEN {incomplete} THEN '{NO_BEFORE}' END"))
+        for side in ("image", "before"):
+            told = frame.withColumnRenamed("image", "kept").withColumn(
+                "image", F.col("kept" if side == "image" else side)
+            )
+            parsed = typed(told.withColumn("live", F.lit(True)), self.state.columns)
+            misfits = parsed.withColumn(
+                "reason",
+                F.expr(f"coalesce(reason, CASE WHEN misfit THEN '{_misfit(side)}' END)"),
+            )
+            frame = misfits.drop("image").withColumnRenamed("kept", "image").select(*frame.columns)
+        return frame
+
+    def _new(self, changes: DataFrame) -> DataFrame:
+        """Changes that no batch has counted, each once."""
+        once = changes.dropDuplicates(["identity"])
+        if self.branch.base is None:
+            return once
+        log = self.increment.pairs(self.qualified, before=True)
+        counted = log.select(F.expr(IDENTITY).alias("identity")).distinct()
+        return once.join(counted, "identity", "left_anti")
+
+    def _balances(self, changes: DataFrame) -> DataFrame:
+        """By row: how often it was put there less how often it was taken away, if not equal."""
+        put = changes.where("image IS NOT NULL").select("order", "image", F.lit(1).alias("n"))
+        taken = changes.where("before IS NOT NULL").select(
+            "order", F.col("before").alias("image"), F.lit(-1).alias("n")
+        )
+        frame = put.unionByName(taken).withColumn("row", F.expr(self._row()))
+        counted = frame.groupBy(F.sha2("row", 256).alias("hash"), "row").agg(
+            F.sum("n").alias("delta"), F.max("order").alias("order")
+        )
+        return counted.where("delta != 0")
+
+    def _row(self) -> str:
+        """SQL: the values of an image, those of one row always as the same text.
+
+        A null and a column that is not there are the same; a new column's default is there.
+        """
+        values = "from_json(image, 'map<string,string>', map('maxStringLen', '2147483647'))"
+        for default in self.state.defaults:
+            name, text = literal(default.column), literal(default.text)
+            values = (
+                f"if(`order` < {literal(default.order)} AND NOT map_contains_key({values}, {name}),"
+                f" map_concat({values}, map({name}, {text})), {values})"
+            )
+        return (
+            "to_json(map_from_entries(array_sort(map_entries("
+            f"map_filter({values}, (k, v) -> v IS NOT NULL)))))"
+        )
+
+    def _write(self, balances: DataFrame, empty: bool) -> None:
+        frame = balances
+        if empty:
+            frame = frame.withColumn("have", F.lit(0))
+        else:
+            row = F.get_json_object(own.KEY, "$.row").alias("hash")
+            there = self.branch.read().select(row, F.expr(f"if({own.DELETED}, -1, 1)").alias("n"))
+            wanted = balances.select("hash")
+            have = (
+                there.join(wanted, "hash", "left_semi")
+                .groupBy("hash")
+                .agg(F.sum("n").alias("have"))
+            )
+            frame = frame.join(have, "hash", "left").fillna(0, ["have"])
+        numbered = frame.withColumn("want", F.expr("have + delta")).select(
+            "order",
+            "row",
+            "hash",
+            F.explode(
+                F.expr(
+                    "concat("
+                    + ", ".join(
+                        (
+                            _steps("greatest(have, 0) + 1", "want", "true"),
+                            _steps("greatest(want, 0) + 1", "have", "false"),
+                            _steps("want", "least(have, 0) - 1", "true"),
+                            _steps("have", "least(want, 0) - 1", "false"),
+                        )
+                    )
+                    + ")"
+                )
+            ).alias("step"),
+        )
+        rows = numbered.select(
+            F.expr("to_json(named_struct('row', hash, 'n', cast(step.n AS string)))").alias("key"),
+            "order",
+            F.expr("step.n > 0").alias("live"),
+            F.expr("step.there").alias("there"),
+            F.col("row").alias("image"),
+        )
+        source = typed(rows, self.state.columns)
+        values = {
+            own.KEY: F.col("key"),
+            own.ORDER: F.col("order"),
+            own.DELETED: ~F.col("live"),
+            own.IMAGE: F.col("image"),
+            own.SOURCES: F.lit(None).cast("string"),
+            own.BATCH: F.lit(self.batch),
+            **{
+                c.lake: F.when(F.col("live"), F.col(value_name(i)))
+                for i, c in enumerate(self.state.columns)
+            },
+        }
+        if empty:
+            self.branch.append(source.select(*(v.alias(n) for n, v in values.items())))
+            return
+        view = f"merge_{secrets.token_hex(8)}"
+        named = [value.alias(f"c{i}") for i, value in enumerate(values.values())]
+        source.select("there", *named).createOrReplaceTempView(view)
+        names = ", ".join(quoted(name) for name in values)
+        told = ", ".join(f"s.c{i}" for i in range(len(values)))
+        try:
+            self.branch.sql(
+                f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{own.KEY} = s.c0 "
+                "WHEN MATCHED AND NOT s.there THEN DELETE "
+                f"WHEN NOT MATCHED AND s.there THEN INSERT ({names}) VALUES ({told})"
+            )
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+
+def _steps(first: str, last: str, there: str) -> str:
+    """SQL: the numbers from one to another as steps; none where the first is the larger."""
+    return (
+        f"if({first} <= {last}, transform(sequence({first}, {last}), "
+        f"n -> named_struct('n', n, 'there', {there})), array())"
+    )
+
+
+def _misfit(side: str) -> str:
+    told = "the row before" if side == "before" else "the row"
+    return f"{told} has a value that its column in the lake cannot hold"

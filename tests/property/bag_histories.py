@@ -1,0 +1,102 @@
+"""Histories of a table without key, made by an imaginary database that knows its own rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from waybill.merge.rules import Change
+from waybill.order import order_key
+
+Choose = Callable[[int], int]
+DEFAULT = "basic"
+
+
+@dataclass
+class Heap:
+    """The table and its log; few values, so that equal rows are common."""
+
+    choose: Choose
+    sequenced: bool = True
+    rows: list[dict[str, str | None]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    altered: bool = False
+
+    def run(self, steps: int) -> None:
+        for _ in range(self.choose(3)):
+            self.rows.append(self._row())
+            self._log("read", self.rows[-1], full_row=True)
+        actions = [self.insert, self.insert, self.update, self.delete, self.truncate, self.alter]
+        for _ in range(steps):
+            actions[self.choose(len(actions))]()
+
+    def _row(self) -> dict[str, str | None]:
+        row = {"a": str(self.choose(2)), "b": (None, 'x"é', "y")[self.choose(3)]}
+        return {**row, "tier": DEFAULT} if self.altered else row
+
+    def _log(self, operation, image=None, before=None, full_row=False) -> None:
+        offset = len(self.changes)
+        sequence = None if full_row or not self.sequenced else (100 + offset,)
+        order = order_key(sequence, 1, 0, offset, 0, full_row)
+        place = ("t", 0, offset, 0)
+        self.changes.append(Change(order, operation, "", image, None, place, before))
+
+    def insert(self) -> None:
+        self.rows.append(self._row())
+        self._log("insert", self.rows[-1])
+
+    def update(self) -> None:
+        if self.rows:
+            at = self.choose(len(self.rows))
+            before, self.rows[at] = self.rows[at], self._row()
+            self._log("update", self.rows[at], before)
+
+    def delete(self) -> None:
+        if self.rows:
+            self._log("delete", None, self.rows.pop(self.choose(len(self.rows))))
+
+    def truncate(self) -> None:
+        if self.choose(4) == 0:
+            self.rows.clear()
+            self._log("truncate")
+
+    def alter(self) -> None:
+        if not self.altered and self.choose(3) == 0:
+            self.altered = True
+            self.rows = [{**row, "tier": DEFAULT} for row in self.rows]
+            self._log("column", {"tier": DEFAULT})
+
+    @property
+    def truth(self) -> Counter:
+        return Counter(plain(row) for row in self.rows)
+
+
+def plain(row) -> frozenset:
+    """A row without its nulls."""
+    return frozenset((name, text) for name, text in row.items() if text is not None)
+
+
+def again(change: Change, offset: int) -> Change:
+    """The same change once more at another offset."""
+    head, _position = change.order.rsplit("/", 1)
+    tail = order_key(None, 1, 0, offset, 0).rsplit("/", 1)[1]
+    return change._replace(order=f"{head}/{tail}", place=("t", 0, offset, 0))
+
+
+def dealt(choose: Choose, source: Heap, batches: int) -> list[list[Change]]:
+    """The changes in batches, in any order where they have a sequence, some of them twice."""
+    sent = list(source.changes)
+    if source.sequenced:
+        for offset in range(1000, 1000 + choose(4)):
+            change = source.changes[choose(len(source.changes))] if source.changes else None
+            if change is not None and change.operation != "read":
+                sent.append(again(change, offset))
+        for i in range(len(sent) - 1, 0, -1):
+            j = choose(i + 1)
+            sent[i], sent[j] = sent[j], sent[i]
+    found: list[list[Change]] = [[] for _ in range(batches)]
+    cuts = sorted(choose(batches) for _ in sent)
+    for cut, change in zip(cuts, sent, strict=True):
+        found[cut].append(change)
+    return found

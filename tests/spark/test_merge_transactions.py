@@ -1,0 +1,85 @@
+"""Transactions that end in a later batch, are rolled back, or never end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark.merge_lake import change_row
+from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
+from waybill.errors import WaitingError
+from waybill.merge.rules import Change
+from waybill.merge.stage import OF_EARLIER
+from waybill.order import order_key
+from waybill.records import NO_TABLE
+
+pytestmark = pytest.mark.spark
+
+
+def event(operation: str, transaction: str, sequence: int):
+    change = Change(
+        order_key((sequence,), 1, 0, sequence, 0), operation, place=("t", 0, sequence, 0)
+    )
+    return change_row(change, NO_TABLE, transaction=transaction, schema_id=None)
+
+
+def inside(transaction: str, entry):
+    return {**entry, "transaction": transaction}
+
+
+def test_an_open_transaction_waits_for_its_commit(lake, migration):
+    spec = migration()
+    first = step(
+        lake, spec, "b1",
+        [row(1, 1, n="1"), event("begin", "x", 2), inside("x", row(3, 1, "update", n="2"))],
+    )  # fmt: skip
+    assert images(lake) == [{"id": "1", "n": "1"}]
+    assert (first.rows_in, first.waiting, first.skipped) == (3, 1, {"begin": 1})
+    second = step(
+        lake, spec, "b2",
+        [inside("x", row(4, 2, n="5")), row(6, 3, n="6")],
+    )  # fmt: skip
+    assert [image["id"] for image in images(lake)] == ["1", "3"]
+    assert (second.waiting, second.extra_in) == (1, {})
+    third = step(lake, spec, "b3", [event("commit", "x", 5)])
+    assert [image["n"] for image in images(lake)] == ["2", "5", "6"]
+    assert third.extra_in == {OF_EARLIER: 2}
+    assert (third.rows_in, third.rows_out, third.waiting) == (1, 2, 0)
+    assert step(lake, spec, "b4", [row(9, 9, n="9")]).rows_out == 1
+
+
+def test_a_rolled_back_transaction_never_shows(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [event("begin", "x", 1), inside("x", row(2, 1, n="2"))])
+    back = [inside("x", row(3, 2, n="3")), event("rollback", "x", 4), row(5, 3, n="5")]
+    report = step(lake, spec, "b2", back)
+    assert images(lake) == [{"id": "3", "n": "5"}]
+    assert report.skipped == {"rollback": 1, "rolled back": 2}
+    # A row that starts anew from the log does not bring it back either.
+    partial = row(9, 2, "update")
+    step(lake, spec, "b3", [partial])
+    moved = row(10, 4, "update", old=2)
+    step(lake, spec, "b4", [moved])
+    assert {"id": "4"} in images(lake)
+
+
+def test_statements_of_an_open_transaction_wait_too(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [row(1, 1, n="1"), event("begin", "x", 2)])
+    step(lake, spec, "b2", [inside("x", row(3, 0, "truncate"))])
+    assert len(images(lake)) == 1
+    step(lake, spec, "b3", [event("commit", "x", 4)])
+    assert images(lake) == []
+
+
+def test_the_longest_wait_stops_the_batch_and_letting_go_helps(lake, migration):
+    spec = migration(transactions={"longest_wait": "0s"})
+    step(lake, spec, "b1", [event("begin", "x", 1), inside("x", row(2, 1, n="2"))])
+    put(lake, "b2", [row(3, 3, n="3")], [TABLE])
+    import time
+
+    time.sleep(1.1)
+    with pytest.raises(WaitingError, match=r"transaction x has been open.*hold: false"):
+        merge(lake, spec, "b2")
+    loose = migration(transactions={"hold": False})
+    step(lake, loose, "b3", [ddl(4, "ALTER TABLE shop.t ADD COLUMN a INT")])
+    assert [image["id"] for image in images(lake)] == ["1", "3"]
