@@ -46,7 +46,9 @@ VALUES = {
     "timestamp": CLOCKS | st.just("0000-00-00 00:00:00"),
     "timestamptz": CLOCKS.map(lambda t: f"{t}Z") | st.just("0000-00-00 00:00:00"),
 }
-ENVELOPES = ["canal", "oms-default"]
+ENVELOPES = ["canal", "oms-default", "oms-extended"]
+TOLD = {"canal": {}, "oms-default": {"lobs": "null"}, "oms-extended": {"lobs": "null"}}
+"""What writing means by null in both images of an update, is told to reading."""
 
 
 @st.composite
@@ -89,7 +91,7 @@ def decoder_of(envelope, schema):
     declaration = registry.get(envelope)
     types = {column.name: column.type for column in schema.columns}
     rules = TableRules({schema.qualified_name: TableRule(schema.key, types)})
-    return declaration.decoder(declaration.decode_settings(), rules)
+    return declaration.decoder(declaration.decode_settings(**TOLD[envelope]), rules)
 
 
 def written(envelope, changes):
@@ -170,7 +172,7 @@ def test_damaged_messages_are_refused_or_read_the_same_both_ways(envelope, table
             return refusal.kind
 
     one = outcome(lambda: fast.decode(message))
-    if envelope == "oms-default":
+    if envelope != "canal":
         # What was seen before decides the type of a column that is null or new here.
         for seen in values:
             slow._slow(message, seen)

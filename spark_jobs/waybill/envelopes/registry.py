@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 MODULES = {
     "datahub-blob": "waybill.envelopes.datahub.blob",
     "oms-default": "waybill.envelopes.oms.default",
+    "oms-extended": "waybill.envelopes.oms.extended",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",
     "debezium-avro": "waybill.envelopes.debezium.avro_envelope",

@@ -3,7 +3,9 @@
 Source: OceanBase documentation "Data formats", the table of data types (V3.3.0-CE and later).
 Numbers are unquoted and exact, BOOL is 1 or 0, bytes and BIT are Base64, a DATETIME has a blank and
 maybe a zone, a TIMESTAMP is decimal seconds since 1970 in a string; an invalid time is the
-original text. The messages themselves say no types: what is not declared is what JSON says it is.
+original text. In projects made before V3.3.0 a BIT is a number, a TIMESTAMP an integer of seconds,
+and other times have a T and maybe no seconds (the list below that table).
+The messages themselves say no types: what is not declared is what JSON says it is.
 """
 
 from __future__ import annotations
@@ -19,8 +21,6 @@ from waybill.envelopes.notation.temporal import (
     epoch_from_utc,
     faithful,
     iso_from_blank,
-    utc_from_epoch,
-    utc_from_zoned,
 )
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
@@ -33,6 +33,14 @@ from waybill.envelopes.notation.values import (
     is_plain_number,
     number_text,
 )
+from waybill.envelopes.oms.clocks import (
+    clock_of,
+    day_of,
+    instant_of,
+    moment_of,
+    wall_of,
+    whole_seconds,
+)
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
 
@@ -41,7 +49,7 @@ class Notation(NamedTuple):
     """How the values of a column stand in JSON.
 
     Attributes:
-        wire: `integer`, `number`, `text`, `boolean`, `truth` or `null`.
+        wire: `integer`, `number`, `text`, `boolean`, `truth`, `bits`, `moment` or `null`.
         read: from what stands there to the canonical text; None if it is that text already. For a
             `number` it is given the literal (`null` too), otherwise a value that is not null.
         write: from the canonical text to what is to stand there; None if it is a JSON string.
@@ -58,6 +66,8 @@ WIRE_TYPES: dict[str, Any] = {
     "text": str | None,
     "boolean": int | bool | str | None,
     "truth": bool | None,
+    "bits": int | None,
+    "moment": int | str | None,
     "null": None,
 }
 """What msgspec reads each notation as."""
@@ -86,14 +96,19 @@ def kind_of(raw: Raw) -> LogicalType:
     return found
 
 
-def notation_of(kind: LogicalType) -> Notation:
-    """The notation of a type."""
+def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
+    """The notation of a type, since V3.3.0 or `earlier`."""
     if kind.is_integer:
         return _INTEGER
     if kind.kind == "decimal":
         return _NOTATIONS["number"]
     if kind.kind == "bit":
-        return Notation("text", _bits_reader(kind.precision or 1))
+        bits = kind.precision or 1
+        if earlier:
+            return Notation("bits", lambda value: bits_text(value, bits), _write_bits)
+        return Notation("text", _bits_reader(bits))
+    if earlier and kind.kind in _EARLIER:
+        return _EARLIER[kind.kind]
     return _NOTATIONS.get(kind.kind, _TEXT)
 
 
@@ -206,10 +221,16 @@ def _bits_reader(bits: int) -> Callable[[str], str]:
     return read
 
 
-def _instant(text: str) -> str:
-    """A TIMESTAMP, or a DATETIME that names its zone; what is neither stays."""
-    found = utc_from_epoch(text)
-    return utc_from_zoned(text) if found is text else found
+def _write_bits(text: str) -> Raw:
+    """The number of a BIT(n), as it was before V3.3.0."""
+    try:
+        return Raw(str(bits_value(text)))
+    except Refusal as refusal:
+        raise Refusal("encoding", refusal.sentence) from None
+
+
+def _as_it_is(text: str) -> str:
+    return text
 
 
 _INTEGER = Notation("integer", None, write_number)
@@ -222,5 +243,12 @@ _NOTATIONS = {
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
     "timestamp": Notation("text", iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
-    "timestamptz": Notation("text", _instant, faithful(epoch_from_utc, _instant)),
+    "timestamptz": Notation("text", instant_of, faithful(epoch_from_utc, instant_of)),
 }
+_EARLIER = {
+    "date": Notation("text", day_of, faithful(_as_it_is, day_of)),
+    "time": Notation("text", clock_of, faithful(_as_it_is, clock_of)),
+    "timestamp": Notation("text", wall_of, faithful(_as_it_is, wall_of)),
+    "timestamptz": Notation("moment", moment_of, faithful(whole_seconds, moment_of)),
+}
+"""Before V3.3.0; a fraction of a second is written all the same where there is a place for it."""

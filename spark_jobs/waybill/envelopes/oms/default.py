@@ -2,7 +2,10 @@
 
 Source of the rules: OceanBase documentation "Data formats", sections "Default JSON message format"
 and "Data formats used when data is transmitted from OceanBase Database to a message queue
-system", in the notation of V3.3.0-CE and later.
+system", in the notation of V3.3.0-CE and later or, by a setting, in that of projects made before.
+
+A LOB column that an update did not touch is null in both images, and a LOB's old value is not to be
+relied on (help.aliyun.com, document 400562): null in both images means that the stored value stays.
 
 The messages name neither types nor, reliably, keys. Types come from `tables:` of the migration; a
 column that is not declared is what JSON says it is: `number` (never an integer type, because the
@@ -21,8 +24,10 @@ from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refu
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.rows import ROWS, seconds
-from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
-from waybill.envelopes.protocol import Envelope, Settings
+from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
+from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of, forget
+from waybill.envelopes.oms.type_names import logical_type
+from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
 from waybill.types import UNKNOWN, LogicalType
@@ -41,10 +46,6 @@ _TRUNCATE = re.compile(
     r"\s*truncate\s+(?:table\s+)?(?:(`(?:[^`]|``)+`|\w+)\s*\.\s*)?(`(?:[^`]|``)+`|\w+)\s*;?\s*",
     re.IGNORECASE,
 )
-
-
-class OmsDefaultReadSettings(Settings):
-    """Reading the Default format needs to be told nothing."""
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -67,6 +68,9 @@ class _Record(msgspec.Struct, gc=False):
     postStruct: Raw = _NULL
 
 
+Row = dict[str, Raw] | None
+"""An image on the slow way."""
+
 _json = msgspec.json.Encoder().encode
 _decode_record = msgspec.json.Decoder(_Record).decode
 _decode_meta = msgspec.json.Decoder(_Meta).decode
@@ -79,12 +83,14 @@ class OmsDefaultDecoder:
     """Reads messages of the Default format.
 
     Args:
-        settings: nothing.
+        settings: notation, and what null means in a LOB column.
         rules: declared keys and column types.
     """
 
-    def __init__(self, settings: OmsDefaultReadSettings, rules: TableRules) -> None:
+    def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
         self.rules = rules
+        self.earlier = settings.version == "earlier"
+        self.lobs = settings.lobs == "unchanged"
         self._shapes: dict[Shape, OmsTable] = {}
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
         self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
@@ -130,14 +136,24 @@ class OmsDefaultDecoder:
             before, after = _decode_row(record.prevStruct), _decode_row(record.postStruct)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
+        light = self._light(before, after)
         extra = self._extra(meta, _decode_names(record.allMetaData))
         if record.recordType in ROWS:
-            return [self._row(message, value, record, meta, before or None, after or None, extra)]
+            images = before or None, after or None
+            return [self._row(message, value, record, meta, images, light, extra)]
         if record.recordType == "HEARTBEAT":
             return [_event(message, meta, "heartbeat", extra)]
         if record.recordType == "DDL":
             return [_ddl(message, meta, after, extra)]
         raise Refusal("operation", f"OMS has no record type {record.recordType[:40]!r}")
+
+    def _light(self, before: Row, after: Row) -> Raw | None:
+        """What the images say about the types of their columns; it is taken out of them."""
+        return None
+
+    def _told(self, light: Raw | None) -> dict[str, str | None]:
+        """The type names in it, by column."""
+        return {}
 
     def _extra(self, meta: _Meta, fields: dict[str, Raw]) -> bytes:
         """What only an OMS target can carry on."""
@@ -156,11 +172,12 @@ class OmsDefaultDecoder:
         value: bytes,
         record: _Record,
         meta: _Meta,
-        before: dict[str, Raw] | None,
-        after: dict[str, Raw] | None,
+        images: tuple[Row, Row],
+        light: Raw | None,
         extra: bytes,
     ) -> Change:
         kind = record.recordType
+        before, after = images
         needed, other = (before, after) if kind == "DELETE" else (after, before)
         if needed is None:
             missing = "prevStruct" if kind == "DELETE" else "postStruct"
@@ -169,15 +186,19 @@ class OmsDefaultDecoder:
             raise Refusal("shape", f"{kind} with prevStruct and postStruct")
         if not meta.table_name:
             raise Refusal("shape", "a message with a row names no table in table_name")
-        table = self._table_of(value, meta, after or {}, before or {})
+        table = self._table_of(value, meta, after or {}, before or {}, light)
+        old = None if before is None else table.image(before)
+        new = None if after is None else table.image(after)
+        if old is not None and new is not None:
+            forget(table.lobs)(old, new)
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
         return Change(
             operation,
             table.schema,
             message,
-            before=None if before is None else table.image(before),
-            after=None if after is None else table.image(after),
+            before=old,
+            after=new,
             sequence=None if sequence is None else (sequence,),
             full_row=operation == "read" and sequence is None,
             source_time=seconds(meta.timestamp),
@@ -185,7 +206,12 @@ class OmsDefaultDecoder:
         )
 
     def _table_of(
-        self, value: bytes, meta: _Meta, after: dict[str, Raw], before: dict[str, Raw]
+        self,
+        value: bytes,
+        meta: _Meta,
+        after: dict[str, Raw],
+        before: dict[str, Raw],
+        light: Raw | None,
     ) -> OmsTable:
         """The table that a message describes, made now if it is new."""
         database, name = database_of(meta.db, meta.dbType), meta.table_name or ""
@@ -194,9 +220,10 @@ class OmsDefaultDecoder:
         names = tuple(dict.fromkeys((*after, *before)))
         if known.keys() == set(names):
             names = tuple(known)
+        told = self._told(light)
+        said = {n: rule.columns.get(n) or logical_type(told.get(n), self.earlier) for n in names}
         types = tuple(
-            rule.columns.get(column) or _inferred(column, after, before, known.get(column))
-            for column in names
+            said[column] or _inferred(column, after, before, known.get(column)) for column in names
         )
         top = _decode_names(value)
         shape = Shape(
@@ -209,7 +236,9 @@ class OmsDefaultDecoder:
             names,
             types,
             _key_of(meta, names, rule),
-            tuple(column not in rule.columns for column in names),
+            tuple(said[column] is None for column in names),
+            tuple(told.get(column) for column in names),
+            None if light is None else bytes(light),
         )
         table = self._shapes.get(shape)
         if table is None:
@@ -218,7 +247,7 @@ class OmsDefaultDecoder:
                 self._columns.clear()
                 self._hints.clear()
                 self._names.clear()
-            table = self._shapes[shape] = OmsTable(shape)
+            table = self._shapes[shape] = OmsTable(shape, self.earlier, self.lobs)
         self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         if table.fast:
             hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]
@@ -282,7 +311,7 @@ def _event(
     )
 
 
-def _ddl(message: Message, meta: _Meta, image: dict[str, Raw] | None, extra: bytes) -> Change:
+def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
     """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
     if image is None or image.keys() != {"ddl"}:
         raise Refusal("shape", "DDL whose postStruct is not the statement under the name ddl")
@@ -336,7 +365,8 @@ ENVELOPE = Envelope(
     },
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
-    decode_settings=OmsDefaultReadSettings,
+    decode_settings=OmsReadSettings,
+    encode_settings=OmsWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key; none for events",
 )

@@ -15,14 +15,15 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
-from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.tables import database_of, untouchable
 from waybill.envelopes.oms.writers import SEPARATOR, writers
-from waybill.envelopes.protocol import Encoded, Settings
+from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 from waybill.order import position_number
 from waybill.types import NUMBER, STRING
 
 if TYPE_CHECKING:
+    from waybill.envelopes.oms.settings import OmsWriteSettings
     from waybill.records import Change, TableSchema
 
 _RECORD_TYPES = {
@@ -41,10 +42,6 @@ _UNNUMBERED = frozenset({"ROW", "HEARTBEAT"})
 
 _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
-
-
-class OmsDefaultWriteSettings(Settings):
-    """Writing the Default format needs to be told nothing."""
 
 
 class _Carried(msgspec.Struct, gc=False, omit_defaults=True):
@@ -91,11 +88,15 @@ class OmsDefaultEncoder:
     """Writes messages of the Default format.
 
     Args:
-        settings: nothing.
+        settings: notation, and how LOB columns are written that were not touched.
     """
 
-    def __init__(self, settings: OmsDefaultWriteSettings) -> None:
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+    def __init__(self, settings: OmsWriteSettings) -> None:
+        self.settings = settings
+        self._tables: Bounded[TableSchema, OmsWriter] = Bounded()
+
+    def _writer(self, schema: TableSchema) -> OmsWriter:
+        return OmsWriter(schema, self.settings)
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -110,13 +111,13 @@ class OmsDefaultEncoder:
             return []
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema)
+            table = self._tables[schema] = self._writer(schema)
         if kind is not None:
             return [table.row(change, kind, losses)]
         return [table.event(change, losses)]
 
 
-def _made(change: Change, losses: list[str]) -> int | UnsetType:
+def made_sequence(change: Change, losses: list[str]) -> int | UnsetType:
     """An id from the position; none for a full row: without one it is older than every change."""
     if change.sequence is not None:
         losses.append("sequence_id")
@@ -126,22 +127,40 @@ def _made(change: Change, losses: list[str]) -> int | UnsetType:
     return position_number(place.partition, place.offset, change.index)
 
 
-class _Table:
-    """What a schema decides about its messages."""
+class OmsWriter:
+    """What a schema decides about its messages.
 
-    def __init__(self, schema: TableSchema) -> None:
+    Args:
+        schema: the table.
+        settings: notation, and how LOB columns are written that were not touched.
+        types: JSON in which every row tells the types of its columns, None where it does not.
+        loses_types: whether a reader who is told nothing takes a column for another type; by
+            default what JSON says is all that he knows.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        settings: OmsWriteSettings,
+        types: bytes | None = None,
+        loses_types: bool | None = None,
+    ) -> None:
         self.schema = schema
         size = len(schema.columns)
         self.gaps = gaps(size)
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
-        self.one, self.two = writers(schema)
+        self.one, self.two = writers(schema, settings.version == "earlier", types)
+        self.lobs = untouchable(schema) if settings.lobs == "unchanged" else ()
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
         self.times: dict[int, str] = {}
-        self.loses_types = any(column.type not in _TOLD for column in schema.columns)
-        self.nulls = nulls(size)
+        if loses_types is None:
+            loses_types = any(column.type not in _TOLD for column in schema.columns)
+        self.loses_types = loses_types
+        # Without names of types a null is of an unknown one.
+        self.nulls = nulls(size if types is None else 0)
         self.loses_schema = schema.schema is not None
         self.key = Raw(_json(SEPARATOR.join(schema.key)) if schema.key else b"null")
         self.table = Raw(_json(schema.table))
@@ -157,19 +176,18 @@ class _Table:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         else:
             image, other = after, before
+        if kind == "UPDATE" and change.moved_from is not None:
+            before = self._moved(before, change.moved_from)
+        if self.lobs and kind == "UPDATE" and before is not None:
+            before, image = self._untouched(before, image, losses)
         if self.gaps(image):
             losses.append("unchanged_columns")
             image = self._completed(image, other)
         if self.loses_types or self.nulls(image):
             losses.append("types")
         old = None
-        if kind == "UPDATE":
-            if change.moved_from is not None:
-                before = self._moved(before, change.moved_from)
-            if before is not None:
-                row, key, value, old = self.two(before, image)
-            else:
-                row, key, value = self.one(image)
+        if kind == "UPDATE" and before is not None:
+            row, key, value, old = self.two(before, image)
         else:
             row, key, value = self.one(image)
             if kind == "DELETE":
@@ -211,7 +229,7 @@ class _Table:
         if sequence is not None and len(sequence) == 1 and not change.full_row:
             stated = sequence[0]
         elif sequence is not None or kind not in _UNNUMBERED:
-            stated = _made(change, losses)
+            stated = made_sequence(change, losses)
         if change.transaction is not None:
             losses.append("transactions")
         if self.loses_schema:
@@ -264,6 +282,19 @@ class _Table:
         for field, source in zip(self.schema.key_fields, moved.__struct_fields__, strict=True):
             setattr(before, field, getattr(moved, source))
         return before
+
+    def _untouched(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
+        """Both images, in which LOB columns that neither tells are null, as OMS writes them."""
+        before, after = before.__copy__(), after.__copy__()
+        for i in self.lobs:
+            field = f"f{i}"
+            values = getattr(before, field), getattr(after, field)
+            if values == (UNSET, UNSET):
+                setattr(before, field, None)
+                setattr(after, field, None)
+            elif values == (None, None):
+                losses.append("unchanged_columns")
+        return before, after
 
     def _completed(self, image: Any, other: Any) -> Any:
         """An image that lacks columns, filled up from another one as far as that goes."""

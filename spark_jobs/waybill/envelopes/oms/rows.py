@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.temporal import iso_from_blank
@@ -21,6 +22,8 @@ from waybill.types import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from msgspec import Raw
 
     from waybill.records import Message, TableSchema
 
@@ -42,6 +45,8 @@ def row_reader(
     decode: Callable[[bytes], Any],
     carried: type[Any],
     quotes: Callable[[Any], int],
+    lobs: tuple[int, ...] = (),
+    light: Raw | None = None,
 ) -> Callable[[Message, bytes], list[Change] | None]:
     """A function from a message to its change, None if it needs a closer look.
 
@@ -53,6 +58,8 @@ def row_reader(
         decode: gives the message as a struct.
         carried: a struct with those fields of `allMetaData` that are carried on.
         quotes: tells how many quotes a message needs for what was decoded of it.
+        lobs: columns that an update did not touch if they are null in both images.
+        light: what rows have to say about the types of their columns.
     """
     extra = ", ".join(f"meta.{name}" for name in carried.__struct_fields__)
     after = ", ".join(f"a{i}" for i in range(len(notations)))
@@ -72,6 +79,8 @@ def row_reader(
         "Carried": carried,
         "parse": datetime.fromisoformat,
         "blank": frozenset({"-- ::", "-- ::."}),
+        "told": light,
+        "told_or_not": (light, UNSET),
         **{f"c{i}": notation.read for i, notation in enumerate(notations)},
     }
     lines = [
@@ -85,16 +94,21 @@ def row_reader(
         "after = record.postStruct",
         "if after is None:",
         '    if before is None or kind != "DELETE": return None',
+        *_indented(_told("before", light)),
         *_indented(_one_image("before", "b", notations)),
         f"    before = Image({before})",
         '    operation = "delete"',
         "elif before is None:",
         '    if kind == "DELETE": return None',
+        *_indented(_told("after", light)),
         *_indented(_one_image("after", "a", notations)),
         f"    after = Image({after})",
         "    operation = ROWS[kind]",
         'elif kind == "UPDATE":',
+        *_indented(_told("after", light)),
+        *([] if light is None else ["    if before.light not in told_or_not: return None"]),
         *_indented(_two_images(notations)),
+        *[f"    if a{i} is None and b{i} is None: a{i} = b{i} = UNSET" for i in lobs],
         f"    after = Image({after})",
         f"    before = Image({before})",
         '    operation = "update"',
@@ -108,6 +122,11 @@ def row_reader(
         " times[meta.timestamp], None, None, b'{\"oms\":%b}' % buffer)]",
     ]
     return function("read(message, value)", lines, names)
+
+
+def _told(row: str, light: Raw | None) -> list[str]:
+    """Statements that turn to a closer look where a row says something else about its types."""
+    return [] if light is None else [f"if {row}.light != told: return None"]
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -6,11 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.generated import function
+from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.rows import ROWS, row_reader
+from waybill.envelopes.oms.type_names import DIALECT, is_lob
+from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN
@@ -47,6 +50,8 @@ class Shape(NamedTuple):
         types: their types, as declared or as JSON says.
         key: the key columns, as declared or as `record_primary_key` says.
         inferred: whether JSON says the type of each column.
+        told: the type names that the message tells, None for a column without.
+        light: the JSON that tells them, None where the message does not.
     """
 
     fields: tuple[str, ...]
@@ -59,6 +64,8 @@ class Shape(NamedTuple):
     types: tuple[LogicalType, ...]
     key: tuple[str, ...]
     inferred: tuple[bool, ...]
+    told: tuple[str | None, ...] = ()
+    light: bytes | None = None
 
 
 def database_of(db: str | None, db_type: str | None) -> str | None:
@@ -73,28 +80,36 @@ class OmsTable:
 
     Args:
         shape: what those messages have in common.
+        earlier: values are in the notation before V3.3.0.
+        lobs: a LOB column that is null in both images of an update was not touched.
 
     Raises:
         Refusal: a column has a name that cannot be carried.
     """
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, earlier: bool = False, lobs: bool = False) -> None:
+        told = shape.told or (None,) * len(shape.names)
+        columns = zip(shape.names, shape.types, told, strict=True)
         self.schema: TableSchema = intern_schema(
             database_of(shape.db, shape.db_type),
             None,
             shape.table,
-            tuple(Column(n, t) for n, t in zip(shape.names, shape.types, strict=True)),
+            tuple(Column(*column) for column in columns),
             shape.key,
+            DIALECT if any(told) else "",
         )
         self.notations = [
-            TRUTH if inferred and kind == BOOLEAN else notation_of(kind)
+            TRUTH if inferred and kind == BOOLEAN else notation_of(kind, earlier)
             for kind, inferred in zip(shape.types, shape.inferred, strict=True)
         ]
+        self.lobs = untouchable(self.schema) if lobs else ()
+        self.light = shape.light
         self.Image = self.schema.Image
+        light: list[Any] = [] if shape.light is None else [("light", Raw | UnsetType, UNSET)]
         wire = msgspec.defstruct(
             "Row",
-            [(f"f{i}", WIRE_TYPES[n.wire]) for i, n in enumerate(self.notations)],
-            rename={f"f{i}": name for i, name in enumerate(shape.names)},
+            [*[(f"f{i}", WIRE_TYPES[n.wire]) for i, n in enumerate(self.notations)], *light],
+            rename={f"f{i}": name for i, name in enumerate(shape.names)} | {"light": LIGHT_TYPE},
             forbid_unknown_fields=True,
             gc=False,
         )
@@ -161,6 +176,8 @@ class OmsTable:
             msgspec.json.Decoder(record).decode,
             extra,
             _quote_counter(shape, list(attributes.values()), self.notations),
+            self.lobs,
+            None if self.light is None else Raw(self.light),
         )
 
     def image(self, row: Mapping[str, Raw]) -> Any:
@@ -181,6 +198,26 @@ class OmsTable:
         return self.Image(*values)
 
 
+def untouchable(schema: TableSchema) -> tuple[int, ...]:
+    """The columns that are null in both images of an update that did not touch them."""
+    key = schema.key or ()
+    named = schema.dialect in (DIALECT, "mysql")
+    return tuple(
+        i
+        for i, column in enumerate(schema.columns)
+        if is_lob(column.type, column.source_type if named else None) and column.name not in key
+    )
+
+
+def forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
+    """A function that leaves out of both images the columns that are null in both of them."""
+    lines = [
+        f"if before.f{i} is None and after.f{i} is None: before.f{i} = after.f{i} = UNSET"
+        for i in lobs
+    ]
+    return function("forget(before, after)", lines, {})
+
+
 def _quote_counter(
     shape: Shape, attributes: list[str], notations: list[Notation]
 ) -> Callable[[Any], int]:
@@ -193,6 +230,10 @@ def _quote_counter(
         lines += [
             f"    if row.f{i}.__class__ is str: n += 1"
             for i, notation in enumerate(notations)
-            if notation.wire in ("text", "boolean")
+            if notation.wire in ("text", "boolean", "moment")
         ]
+        if shape.light is not None:
+            # The name and what the types are written with.
+            quotes = 1 + quotes_of(shape.light) // 2
+            lines.append(f"    if row.light is not UNSET: n += {quotes}")
     return function("quotes(record)", [*lines, "return 2 * n"], {})

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SEPARATOR = "\u0001"
 """Stands between the names (and the values) of a key of several columns."""
 
+LIGHT_TYPE = "__light_type"
+"""The member of a row in which DefaultExtendColumnType tells the types of its columns."""
+
 _write_timestamp = notation_of(LogicalType("timestamp")).write
 
 
@@ -42,18 +45,24 @@ class Writers(NamedTuple):
     two: Callable[[Any, Any], tuple[Any, tuple[Any, ...], str | None, Any]]
 
 
-def writers(schema: TableSchema) -> Writers:
+def writers(schema: TableSchema, earlier: bool = False, types: bytes | None = None) -> Writers:
     """The writers of a table.
 
     They raise a Refusal of kind `encoding` for a value that has no notation in OMS.
+
+    Args:
+        schema: the table.
+        earlier: in the notation before V3.3.0.
+        types: JSON that stands in every row under the name `LIGHT_TYPE`.
     """
     kinds = [column.type for column in schema.columns]
-    notations = [notation_of(kind) for kind in kinds]
+    notations = [notation_of(kind, earlier) for kind in kinds]
     size = len(notations)
+    told: list[Any] = [] if types is None else [("told", Any, Raw(types))]
     row = msgspec.defstruct(
         "Row",
-        [(f"f{i}", Any, UNSET) for i in range(size)],
-        rename={f"f{i}": name for i, name in enumerate(schema.names)},
+        [*[(f"f{i}", Any, UNSET) for i in range(size)], *told],
+        rename={f"f{i}": name for i, name in enumerate(schema.names)} | {"told": LIGHT_TYPE},
         gc=False,
     )
     names: dict[str, Any] = {
@@ -63,6 +72,7 @@ def writers(schema: TableSchema) -> Writers:
         "parse": datetime.fromisoformat,
         "join": SEPARATOR.join,
         "digit": {"true": "1", "false": "0"},
+        "shown": _digits,
     }
     for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
         write = notation.write
@@ -129,4 +139,10 @@ def _shown(i: int, notation: Notation) -> list[str]:
         return [f"s{i} = digit.get(s{i}, s{i})"]
     if notation.write is None or notation.write is write_number:
         return []
+    if notation.wire in ("bits", "moment"):
+        return [f"s{i} = shown(c{i}(s{i}))"]
     return [f"s{i} = c{i}(s{i})"]
+
+
+def _digits(value: Any) -> str:
+    return value if value.__class__ is str else str(value, "ascii")

@@ -1,0 +1,182 @@
+"""The names that OMS gives to types, and what they say.
+
+Source: OceanBase documentation "Data formats", the samples of the Canal, DataWorks and
+DefaultExtendColumnType methods and the table of data types. Names have no sizes in the samples.
+INT64 is an integer of 64 bits; BIGINT holds more (a sample has 10223372036854775806), so it is a
+number of any size. A BIT without size is its bytes, or a number before V3.3.0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from waybill.envelopes.notation.mysql_types import jdbc_type, name_of
+from waybill.types import BYTES, NUMBER, STRING, UNKNOWN, LogicalType, parse_type
+
+if TYPE_CHECKING:
+    from waybill.records import Column
+
+DIALECT = "oms"
+
+_OWN = {
+    "INT64": LogicalType("int64"),
+    "BIGINT": NUMBER,
+    "NUMBER": NUMBER,
+    "NUMERIC": NUMBER,
+    "DECIMAL": NUMBER,
+    "BIT": BYTES,
+    "ZONED_DATETIME": LogicalType("timestamptz"),
+    "INTERVAL_DAY_TO_SECOND": LogicalType("interval"),
+    "INTERVAL_YEAR_TO_MONTH": LogicalType("interval"),
+    "BINARY_FLOAT": LogicalType("float32"),
+    "BINARY_DOUBLE": LogicalType("float64"),
+    "RAW": BYTES,
+    "NVARCHAR2": STRING,
+    "NCLOB": STRING,
+    "XMLTYPE": LogicalType("xml"),
+}
+"""Names that MySQL does not have, or that say something else there."""
+
+_LOBS = frozenset(
+    {
+        *("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "CLOB", "NCLOB"),
+        *("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB", "JSON", "XMLTYPE", "GEOMETRY", "POINT"),
+        *("LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON"),
+        "GEOMETRYCOLLECTION",
+    }
+)
+_LOB_KINDS = frozenset({"bytes", "json", "geometry", "xml"})
+
+_WRITTEN = {
+    "boolean": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INT",
+    "int64": "INT64",
+    "uint8": "SMALLINT",
+    "uint16": "INT",
+    "uint32": "INT64",
+    "uint64": "BIGINT",
+    "number": "DECIMAL",
+    "decimal": "DECIMAL",
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "bytes": "BLOB",
+    "bit": "BIT",
+    "json": "JSON",
+    "enum": "ENUM",
+    "set": "SET",
+    "geometry": "GEOMETRY",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "DATETIME",
+    "timestamptz": "TIMESTAMP",
+}
+"""Names of logical types, from the document's samples; an unsigned integer has the next larger."""
+
+_KEPT = frozenset(
+    {
+        *("CHAR", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "BINARY", "VARBINARY", "YEAR"),
+        *("TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "MEDIUMINT"),
+    }
+)
+"""Names of MySQL that say more than those of the logical types, in the document's table."""
+
+_FAMILIES = {
+    **dict.fromkeys(("number", "decimal"), "number"),
+    **{f"{sign}int{size}": "number" for sign in ("", "u") for size in (8, 16, 32, 64)},
+    **dict.fromkeys(("float32", "float64"), "float"),
+    **dict.fromkeys(("string", "enum", "set", "json", "xml", "interval"), "text"),
+    **dict.fromkeys(("bytes", "bit", "geometry"), "bytes"),
+}
+"""Kinds of types whose values stand in the same notation."""
+
+_JDBC = {"FLOAT": 6, "INT64": -5, "BOOLEAN": 16, "BIT": 2004}
+"""Where OMS differs from Canal: the first two are in a sample, the others follow the notation."""
+
+_WORD = re.compile(r"[A-Z0-9_]+")
+
+
+def logical_type(name: str | None, earlier: bool = False) -> LogicalType | None:
+    """What a name says; None where it says nothing.
+
+    Args:
+        name: a name of OMS, or a type of MySQL with its size.
+        earlier: in the notation before V3.3.0.
+    """
+    if not name:
+        return None
+    upper = name.strip().upper()
+    if upper == "BIT" and earlier:
+        return LogicalType("uint64")
+    found = _OWN.get(upper)
+    if found is not None:
+        return found
+    try:
+        return parse_type(name, "mysql")
+    except ValueError:
+        return None
+
+
+def type_name(column: Column, dialect: str) -> str | None:
+    """The name of a column's type without sizes, None for a column that was only null.
+
+    A column that came from OMS keeps its name as long as that fits the notation of its values.
+    """
+    kind, source = column.type.kind, column.source_type
+    if dialect == DIALECT and source is not None:
+        told = logical_type(source)
+        if told is not None and _family(told.kind) == _family(kind):
+            return source
+    if dialect == "mysql" and source is not None:
+        word = _word(source)
+        told = logical_type(word)
+        if word in _KEPT and told is not None and told.kind == kind:
+            return word
+    if kind == "unknown":
+        return None
+    return _WRITTEN.get(kind, "VARCHAR")
+
+
+def _family(kind: str) -> str:
+    return _FAMILIES.get(kind, kind)
+
+
+def _word(name: str) -> str:
+    found = _WORD.match(name.strip().upper())
+    return found[0] if found else ""
+
+
+def is_lob(kind: LogicalType, name: str | None) -> bool:
+    """Whether OMS leaves out a column of this type that an update did not touch.
+
+    Those are JSON, geometries, BLOB, and TEXT beyond VARCHAR. Without a name of the type, texts
+    cannot be told from VARCHAR.
+    """
+    return kind.kind in _LOB_KINDS if name is None else _word(name) in _LOBS
+
+
+def loses_type(column: Column, name: str | None) -> bool:
+    """Whether a reader who is told nothing but a name takes the column for another type."""
+    told, kind = logical_type(name) or UNKNOWN, column.type
+    return told.kind != kind.kind or (kind.kind in ("decimal", "bit") and told != kind)
+
+
+def jdbc_number(name: str) -> int:
+    """The `java.sql.Types` number that the samples of OMS give to a type, else Canal's."""
+    word = _word(name)
+    return _JDBC[word] if word in _JDBC else jdbc_type(word)
+
+
+def sized_name(column: Column, dialect: str) -> str | None:
+    """The name of a column's type with its size, None for a column that was only null."""
+    kind, source = column.type, column.source_type
+    told = logical_type(source) if dialect == "mysql" else None
+    if told == kind and kind.kind != "boolean":
+        return source
+    if dialect != DIALECT and kind.kind in ("decimal", "bit"):
+        return str(kind)
+    if dialect != DIALECT and kind.kind.startswith("uint"):
+        return name_of(kind)
+    return type_name(column, dialect)
