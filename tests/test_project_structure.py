@@ -163,7 +163,21 @@ def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path):
 
 
 def test_the_command_line_starts_light(tmp_path):
-    assert loaded_by("import waybill.cli.app, waybill.cli.convert", tmp_path) == set()
+    loaded = "import waybill.cli.app, waybill.cli.convert, waybill.cli.detect, waybill.cli.show"
+    assert loaded_by(loaded, tmp_path) == set()
+
+
+def test_showing_a_file_loads_nothing_heavy(tmp_path):
+    """Also where the envelope has to be found out, which tries all of them."""
+    file = PROJECT / "samples/shop/0001-full.jsonl"
+    run = f"""
+from waybill.cli import main
+try:
+    main(["show", {str(file)!r}, "--limit", "2"])
+except SystemExit as end:
+    assert end.code == 0
+"""
+    assert loaded_by(run, tmp_path) == set()
 
 
 # The rules notice what they are there for

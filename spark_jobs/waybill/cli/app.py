@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from waybill.cli import forget_output
+from waybill.cli.group import Commands
 
 HELP = """
 Moves change-data-capture topics between the envelopes that replication tools write.
 
 A migration is one YAML file. [bold]check[/] it, [bold]run[/] it, look at what it made with
 [bold]table[/], [bold]changes[/] and [bold]quarantine[/]. [bold]convert[/] turns a file of messages
-into another envelope without any of that.
+into another envelope without any of that; [bold]detect[/] says which envelope a file is in and
+[bold]show[/] what stands in it.
 
 [dim]Example:[/]  waybill run migrations/shop.yaml
 
 Add --debug to any command to see a traceback when it fails.
 """
-
-INTERRUPTED = 130
-
-
-class Commands(TyperGroup):
-    """Ends quietly when the reader of the output goes away, and in one line on Ctrl-C."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            # Whoever reads our output has had enough, as in `waybill table … | head`.
-            forget_output()
-            raise SystemExit(0) from None
-        except KeyboardInterrupt:
-            sys.stderr.write("waybill: interrupted\n")
-            raise SystemExit(INTERRUPTED) from None
-
 
 app = typer.Typer(
     name="waybill",
@@ -185,6 +165,99 @@ def convert(
     )
 
 
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting of the envelope; see waybill formats NAME."
+    ),
+]
+Schemas = Annotated[
+    Path | None, typer.Option(help="JSON file of schemas that are not in the messages.")
+]
+Tables = Annotated[
+    Path | None, typer.Option(help="YAML file of keys and column types the messages leave out.")
+]
+LayoutName = Annotated[
+    str | None,
+    typer.Option(help="lines, kcat, parquet or whole; found out if it is not told."),
+]
+InputFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="A file of messages, or - for a pipe.")
+]
+
+
+@app.command()
+def detect(
+    input_file: InputFile,
+    layout: LayoutName = None,
+    settings: Settings = None,
+    schemas: Schemas = None,
+    tables: Tables = None,
+    messages: Annotated[int, typer.Option(min=1, help="Look at so many messages.")] = 200,
+    json: AsJson = False,
+) -> None:
+    """Say which envelope the messages of a file are in, and why.
+
+    Every decoder tries the first messages; what speaks for the answer and against the others is
+    told. Ends with 2 if nothing fits.
+
+    [dim]Example:[/]  waybill detect topic.jsonl.gz
+    """
+    from waybill.cli.detect import Detection, detect_command
+
+    detect_command(Detection(input_file, layout, settings or [], schemas, tables, messages, json))
+
+
+@app.command()
+def show(
+    input_file: InputFile,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="ENVELOPE", help="Found out if it is not told."),
+    ] = None,
+    layout: LayoutName = None,
+    settings: Settings = None,
+    schemas: Schemas = None,
+    tables: Tables = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="DB.TABLE", help="Only this table; may hold *.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Only changes, refused or skipped.")] = None,
+    offset: Annotated[
+        str | None, typer.Option(help="Only these offsets: 7, 7-9, 7- or -9.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Print messages readably: table, operation, order, the row before and after side by side.
+
+    A changed column is marked with *, a column of the key with k, and with ? what cannot be
+    compared because one side was not sent. What is refused is shown with the reason and its bytes.
+
+    [dim]Example:[/]  waybill show topic.jsonl.gz --only refused
+    [dim]Example:[/]  waybill show --from canal topic.jsonl --table shop.orders --offset 100-200
+    """
+    from waybill.cli.show import Showing, show_command
+
+    show_command(
+        Showing(
+            input=input_file,
+            source=source,
+            layout=layout,
+            settings=settings or [],
+            schemas=schemas,
+            tables=tables,
+            table=table,
+            only=only,
+            offsets=offset,
+            limit=limit,
+            full=full,
+            json=json,
+        )
+    )
+
+
 @app.command()
 def check(migration: Specification, json: AsJson = False) -> None:
     """Check everything that can be checked without moving data.
@@ -225,15 +298,22 @@ def table(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the rows to this .jsonl file.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Print the rows of a merged table as exact text, sorted by key.
 
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20T06:00
     """
     from waybill.cli.tables import table_command
 
-    table_command(migration, name, output, json)
+    table_command(migration, name, output, as_of, json)
 
 
 @app.command()

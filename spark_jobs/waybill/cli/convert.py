@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waybill.cli.options import check_takes_schemas, rules_in, schemas_in, setting_value
 from waybill.cli.output import byte_progress
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.lines import STANDARD
 from waybill.inprocess.run import convert_file, layout_of
-from waybill.tables import TableRules
 
 if TYPE_CHECKING:
     from waybill.inprocess.account import Account
@@ -71,41 +71,16 @@ def job_of(given: Conversion) -> ConvertJob:
         if not (equals and dot and key and side in sides):
             message = f"--set {text}: write --set from.KEY=VALUE or --set to.KEY=VALUE"
             raise ConfigurationError(message)
-        sides[side][key] = _setting(value)
+        sides[side][key] = setting_value(value)
     if given.schemas is not None:
-        _take_schemas(given, sides["from"])
-    rules = TableRules()
-    if given.tables is not None:
-        from waybill.spec_file import load_tables
-
-        rules = load_tables(given.tables)
+        check_takes_schemas(registry.get(given.source))
+        sides["from"]["schemas"] = schemas_in(given.schemas)
+    rules = rules_in(given.tables)
     for name in (given.input, given.output):
         layout_of(name)
     return ConvertJob(
         given.source, given.target, given.input, given.output, sides["from"], sides["to"], rules
     )
-
-
-def _setting(text: str) -> Any:
-    """Lists and mappings are written as JSON; everything else is text that the setting reads."""
-    if text[:1] in "[{" and text:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise ConfigurationError(f"--set …={text} is not JSON: {error}") from error
-    return text
-
-
-def _take_schemas(given: Conversion, settings: dict[str, Any]) -> None:
-    model = registry.get(given.source).decode_settings
-    if "schemas" not in model.model_fields:
-        message = f"{given.source} takes no schemas, its messages say all: leave --schemas out"
-        raise ConfigurationError(message)
-    try:
-        settings["schemas"] = json.loads((given.schemas or Path()).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{given.schemas} cannot be read as JSON ({error}); name a file of schemas"
-        raise ConfigurationError(message) from error
 
 
 def report_data(job: ConvertJob, report: StageReport) -> dict[str, Any]:

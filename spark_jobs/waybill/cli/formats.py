@@ -13,11 +13,16 @@ from waybill.envelopes import registry
 from waybill.envelopes.protocol import CAPABILITIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic import BaseModel
 
     from waybill.envelopes.protocol import Envelope
 
 FULL, PARTLY, NOT = "yes", "partly", "-"
+
+GAP = 3
+"""Columns between the columns of a table."""
 
 
 def formats_command(name: str | None, as_json: bool) -> None:
@@ -33,16 +38,37 @@ def formats_command(name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(describe(envelope) for envelope in envelopes)
         return
-    rows: list[list[str]] = [
-        ["reads", *("yes" if e.decoder else NOT for e in envelopes)],
-        ["writes", *("yes" if e.encoder else NOT for e in envelopes)],
-    ]
-    rows += [
-        [capability.replace("_", " "), *(carried(e, capability) for e in envelopes)]
-        for capability in CAPABILITIES
-    ]
-    print_table(["can carry", *(e.name for e in envelopes)], rows)
-    console().print("waybill formats NAME tells the limits and the settings of one.", style="dim")
+    out = console()
+    fold = out.is_terminal
+    for block in blocks(envelopes, out.width):
+        rows: list[list[str]] = [
+            ["reads", *("yes" if e.decoder else NOT for e in block)],
+            ["writes", *("yes" if e.encoder else NOT for e in block)],
+        ]
+        rows += [
+            [capability.replace("_", " "), *(carried(e, capability) for e in block)]
+            for capability in CAPABILITIES
+        ]
+        print_table(["can carry", *(heading(e) if fold else e.name for e in block)], rows)
+    out.print("waybill formats NAME tells the limits and the settings of one.", style="dim")
+
+
+def blocks(envelopes: Sequence[Envelope], width: int) -> list[list[Envelope]]:
+    """The envelopes in as few tables as fit the width, of about equal size.
+
+    A pipe is wide enough for all of them.
+    """
+    words = max(len(capability) for capability in CAPABILITIES) + GAP
+    column = max(len(line) for e in envelopes for line in heading(e).split("\n")) + GAP
+    most = max(1, (width - words) // column)
+    tables = -(-len(envelopes) // most)
+    each = -(-len(envelopes) // tables)
+    return [list(envelopes[at : at + each]) for at in range(0, len(envelopes), each)]
+
+
+def heading(envelope: Envelope) -> str:
+    """A name in two lines, so that more of them stand side by side."""
+    return envelope.name.replace("-", "-\n", 1)
 
 
 def carried(envelope: Envelope, capability: str) -> str:

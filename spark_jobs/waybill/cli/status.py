@@ -28,10 +28,7 @@ def status_command(migration: Path, as_json: bool) -> None:
     spec = load_migration(migration)
     with open_lake(spec) as lake:
         stages = [stage_status(lake, stage) for stage in PLACES]
-        tables = {
-            name: lake.added_rows(full, None, lake.head(full))
-            for name, full in lake.merged_tables().items()
-        }
+        tables = merged_status(lake)
         gate = last_gate(lake)
     if as_json:
         print_json([*stages, {"tables": tables}, {"gate": gate}])
@@ -54,11 +51,29 @@ def status_command(migration: Path, as_json: bool) -> None:
         spec.name,
     )
     if tables:
-        rows = [[name, count] for name, count in tables.items()]
-        print_table(["merged table", "rows and tombstones"], rows)
+        rows = [
+            [name, told["rows"], told["sequence"], told["time"]] for name, told in tables.items()
+        ]
+        titles = ["merged table", "rows and tombstones", "complete up to sequence", "and time"]
+        print_table(titles, rows)
     if gate is not None:
         told = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(told, markup=False, soft_wrap=True)
+
+
+def merged_status(lake: Lake) -> dict[str, dict[str, Any]]:
+    """Rows and tombstones of each merged table, and how far it is complete."""
+    from waybill.merge.ledger import Ledger
+    from waybill.merge.watermark import plain
+
+    state = Ledger(lake).position().state
+    return {
+        name: {
+            "rows": lake.added_rows(full, None, lake.head(full)),
+            **plain(state.watermark(name)),
+        }
+        for name, full in lake.merged_tables().items()
+    }
 
 
 def stage_status(lake: Lake, stage: str) -> dict[str, Any]:

@@ -22,12 +22,14 @@ SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
 
 
-def table_command(migration: Path, name: str | None, output: Path | None, as_json: bool) -> None:
+def table_command(
+    migration: Path, name: str | None, output: Path | None, as_of: str | None, as_json: bool
+) -> None:
     """Print or write the rows of a merged table."""
     spec = load_migration(migration)
     from waybill.jobs import read_table
 
-    rows = read_table(spec, name)
+    rows = read_table(spec, name, as_of=as_of)
     if output is not None:
         with OutputFile(str(output)) as sink:
             for row in rows:

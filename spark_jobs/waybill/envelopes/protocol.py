@@ -87,6 +87,18 @@ CAPABILITIES = {
 """Everything an envelope may or may not carry. The names are those of the loss report."""
 
 
+class Mark(msgspec.Struct, frozen=True):
+    """What in the bytes of a message shows whose it is.
+
+    Attributes:
+        size: how many bytes had to be as they are.
+        text: what was seen, half a sentence.
+    """
+
+    size: int
+    text: str
+
+
 class Envelope(msgspec.Struct, frozen=True):
     """The declaration of one envelope.
 
@@ -103,6 +115,8 @@ class Envelope(msgspec.Struct, frozen=True):
         encode_settings: what writing needs to be told.
         key_by: what written message keys are, one sentence.
         pairs: whether an update may come as two messages that have to be joined.
+        mark: finds what shows that a message is of this envelope, where that is not the names of
+            JSON; None if nothing does.
     """
 
     name: str
@@ -117,6 +131,7 @@ class Envelope(msgspec.Struct, frozen=True):
     encode_settings: type[Settings] = Settings
     key_by: str = ""
     pairs: bool = False
+    mark: Callable[[Any], Mark | None] | None = None
 
     def losses_to(self, target: Envelope) -> dict[str, str]:
         """What this envelope carries and `target` does not, each with a sentence."""

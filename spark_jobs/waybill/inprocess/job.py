@@ -44,12 +44,12 @@ class ConvertJob:
     @property
     def topic(self) -> str:
         """Name of the topic that the input stands for: the file's name before its first dot."""
-        return _stem(self.input)
+        return stem(self.input)
 
     @property
     def target_topic(self) -> str:
         """Name of the topic that the output stands for."""
-        return _stem(self.output)
+        return stem(self.output)
 
     def declared_losses(self) -> dict[str, str]:
         """What the target cannot carry, as the declarations say it."""
@@ -98,7 +98,8 @@ def checked_settings(
         raise ConfigurationError("\n".join(wrong)) from error
 
 
-def _stem(path: str) -> str:
+def stem(path: str) -> str:
+    """The topic that a file stands for."""
     if path == STANDARD:
         return "messages"
     name = path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -58,7 +58,7 @@ def read(
                     counts.empty += 1
                     continue
                 try:
-                    rows.append(_row(line))
+                    rows.append(fields_of_line(line))
                 except (ValueError, TypeError, OverflowError) as error:
                     raise SourceError(_complaint(task, number, error)) from error
             if not rows:
@@ -80,7 +80,12 @@ def read(
                 raise SourceError(_complaint(task, number, error)) from error
 
 
-def _row(text: bytes) -> tuple[Any, ...]:
+def fields_of_line(text: bytes) -> tuple[Any, ...]:
+    """Topic, partition, offset, time in microseconds, key, value and headers of a line.
+
+    Raises:
+        ValueError: it is no line of kcat; TypeError and OverflowError mean the same.
+    """
     try:
         line, encoding = _decode(text), "strict"
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from waybill.envelopes.protocol import Mark
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Part(NamedTuple):
 
 KEY = Part("key", "__key_schema_id", "waybill.key.schema")
 VALUE = Part("value", "__value_schema_id", "waybill.value.schema")
+
+PLAUSIBLE_ID = 1 << 24
+"""Registries count schemas from 1; data that is not framed tends to begin with larger numbers."""
 
 _OURS = frozenset(name for part in (KEY, VALUE) for name in part[1:])
 
@@ -92,6 +96,25 @@ def _header(message: Message, name: str) -> bytes | None:
         if header == name and content is not None:
             found = content
     return found
+
+
+def mark(message: Message) -> Mark | None:
+    """What shows that a message is framed."""
+    value = message.value or b""
+    try:
+        found = framed(VALUE, value, message)
+    except Refusal:
+        return None
+    if found.start == 0 or found.text is not None:
+        return Mark(len(found.token), f"a header of the message names {named(found.token)}")
+    if found.token[0] == 0 and not 0 < _number(found.token) < PLAUSIBLE_ID:
+        return None
+    size = len(found.token) - len(found.token[1:].lstrip(b"\0"))
+    return Mark(size, f"the value begins with byte {value[0]} and {named(found.token)}")
+
+
+def _number(token: bytes) -> int:
+    return int.from_bytes(token[1:], "big")
 
 
 def id_of(token: bytes) -> int | UUID:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from waybill.envelopes.databus.decoder import EventDecoder
 from waybill.envelopes.databus.encoder import EventEncoder
-from waybill.envelopes.databus.reading import events
+from waybill.envelopes.databus.reading import events, mark
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.protocol import Envelope
@@ -76,5 +76,6 @@ ENVELOPE = Envelope(
     decode_settings=DatabusReadSettings,
     encode_settings=BinaryWriteSettings,
     key_by="the values of the primary key as JSON; none for a table without key",
+    mark=mark,
 )
 """The declaration of `databus-binary`."""

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event, Part, checksum
+from waybill.envelopes.protocol import Mark
 from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.records import Message
 
 V1, V2 = 0, 2
 """The first byte of an event; that of version 1 is 0."""
@@ -64,6 +68,16 @@ def events(data: bytes) -> Iterator[Event | Refusal]:
         else:
             little = event.little
             yield event
+
+
+def mark(message: Message) -> Mark | None:
+    """What shows that a message is a stream of events: length and checksums of its first one."""
+    first = next(events(message.value or b""))
+    if isinstance(first, Refusal):
+        return None
+    order = "little" if first.little else "big"
+    text = f"length and checksums of an event of version {first.version}, {order}-endian, fit"
+    return Mark(12, text)
 
 
 def _refusal(at: int, what: str, kind: str = "binary") -> Refusal:

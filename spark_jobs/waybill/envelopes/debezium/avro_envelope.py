@@ -6,6 +6,7 @@ Confluent's Avro converter writes them.
 
 from __future__ import annotations
 
+from waybill.envelopes.avro.framing import mark
 from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
 from waybill.envelopes.debezium.avro_encoder import DebeziumAvroEncoder
 from waybill.envelopes.debezium.avro_settings import (
@@ -33,5 +34,6 @@ ENVELOPE = Envelope(
     decode_settings=DebeziumAvroReadSettings,
     encode_settings=DebeziumAvroWriteSettings,
     key_by="an Avro record of the key columns; none for a table without key",
+    mark=mark,
 )
 """The declaration of `debezium-avro`."""

@@ -6,6 +6,7 @@ published stream of an IMS source with its schemas. Reading is in `decoder`, wri
 
 from __future__ import annotations
 
+from waybill.envelopes.avro.framing import mark
 from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
 from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
 from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSettings
@@ -36,5 +37,6 @@ ENVELOPE = Envelope(
     decode_settings=IbmCdcReadSettings,
     encode_settings=IbmCdcWriteSettings,
     key_by="an Avro record of the key columns; of all columns for a table without key",
+    mark=mark,
 )
 """The declaration of `ibmcdc-avro`."""

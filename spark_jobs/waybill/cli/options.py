@@ -1,0 +1,100 @@
+"""Options that several commands read alike: settings of envelopes, schemas, tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from waybill.envelopes import registry
+from waybill.errors import ConfigurationError
+from waybill.inprocess.job import checked_settings
+from waybill.tables import TableRules
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Decoder, Envelope
+
+
+def setting_value(text: str) -> Any:
+    """The value of a setting: lists and mappings are JSON, everything else is text.
+
+    Raises:
+        ConfigurationError: it begins like JSON and is none.
+    """
+    if text[:1] in "[{" and text:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise ConfigurationError(f"--set …={text} is not JSON: {error}") from error
+    return text
+
+
+def read_settings(texts: Sequence[str], schemas: Path | None) -> dict[str, Any]:
+    """Settings of the envelope that is read, as `KEY=VALUE` or `from.KEY=VALUE`, and its schemas.
+
+    Raises:
+        ConfigurationError: one is written otherwise, or the schemas cannot be read.
+    """
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.removeprefix("from.")
+        if not (equals and name) or "." in name:
+            raise ConfigurationError(f"--set {text}: write --set KEY=VALUE")
+        settings[name] = setting_value(value)
+    if schemas is not None:
+        settings["schemas"] = schemas_in(schemas)
+    return settings
+
+
+def schemas_in(file: Path) -> Any:
+    """The content of a file of schemas.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{file} cannot be read as JSON ({error}); name a file of schemas"
+        raise ConfigurationError(message) from error
+
+
+def check_takes_schemas(envelope: Envelope) -> None:
+    """Refuse `--schemas` for an envelope whose messages say all.
+
+    Raises:
+        ConfigurationError: it is one of those.
+    """
+    if "schemas" not in envelope.decode_settings.model_fields:
+        message = f"{envelope.name} takes no schemas, its messages say all: leave --schemas out"
+        raise ConfigurationError(message)
+
+
+def rules_in(tables: Path | None) -> TableRules:
+    """The tables that a file declares; none without a file."""
+    if tables is None:
+        return TableRules()
+    from waybill.spec_file import load_tables
+
+    return load_tables(tables)
+
+
+def reading(
+    name: str, settings: Sequence[str], schemas: Path | None, tables: Path | None
+) -> tuple[Envelope, Decoder]:
+    """An envelope and its decoder, as the options describe it.
+
+    Raises:
+        ConfigurationError: there is no such envelope, it is not read, or an option is wrong.
+    """
+    envelope = registry.get(name)
+    if envelope.decoder is None:
+        raise ConfigurationError(f"{name!r} cannot be read; see `waybill formats`")
+    if schemas is not None:
+        check_takes_schemas(envelope)
+    told = checked_settings(
+        envelope.decode_settings, read_settings(settings, schemas), envelope, "from"
+    )
+    return envelope, envelope.decoder(told, rules_in(tables))

@@ -1,0 +1,202 @@
+"""What the messages of a file are, one entry for each change in them, for people to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import UNSET
+
+from waybill.bounded import Bounded
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import Refusal
+from waybill.records import ROW_OPERATIONS, Change, Message, refused
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Decoder
+
+ONLY = ("changes", "refused", "skipped")
+"""What `--only` can ask for."""
+
+SAME, CHANGED, UNKNOWN, NOT_SENT = "same", "changed", "unknown", "not sent"
+
+
+_BARE = frozenset(
+    {"boolean", "date", "time", "timestamp", "timestamptz", "bytes", "bit", "geometry"}
+)
+
+
+class Cell(NamedTuple):
+    """One column of a change.
+
+    Attributes:
+        name: the column.
+        type: what it holds.
+        before: text, None for null, UNSET where it was not sent or there is no image.
+        after: likewise.
+        key: whether it belongs to the key.
+        bare: whether its texts cannot be mistaken for a word of ours, such as null.
+        mark: `changed`, `same`, `unknown` (one side was not sent), `not sent` (neither was).
+    """
+
+    name: str
+    type: str
+    before: Any
+    after: Any
+    key: bool
+    bare: bool
+    mark: str
+
+
+@dataclass
+class Entry:
+    """One change, or one message that holds none.
+
+    Attributes:
+        change: it.
+        partner: the message with the first half of an update that came as two.
+        refusal: why it is refused, also where the decoder took it and its key cannot be told.
+    """
+
+    change: Change
+    partner: Message | None = None
+    refusal: Refusal | None = None
+
+    @property
+    def message(self) -> Message:
+        """The message that it came from."""
+        return self.change.message
+
+    @property
+    def outcome(self) -> str:
+        """changes, refused or skipped."""
+        if self.refusal is not None:
+            return "refused"
+        return "skipped" if self.change.outcome == "skipped" else "changes"
+
+    def cells(self) -> list[Cell]:
+        """Its columns side by side, in the order of the table."""
+        change, schema = self.change, self.change.schema
+        before, after = change.before, change.after
+        key = frozenset(schema.key or ())
+        cells = []
+        for i, column in enumerate(schema.columns):
+            was = getattr(before, f"f{i}", UNSET)
+            now = getattr(after, f"f{i}", UNSET)
+            kind = column.source_type or str(column.type)
+            mark = _mark(was, now) if before is not None and after is not None else SAME
+            if was is UNSET and now is UNSET:
+                mark = NOT_SENT
+            bare = column.type.is_number or column.type.kind in _BARE
+            cells.append(Cell(column.name, kind, was, now, column.name in key, bare, mark))
+        return cells
+
+
+def _mark(was: Any, now: Any) -> str:
+    if was is UNSET or now is UNSET:
+        return UNKNOWN
+    return SAME if was == now else CHANGED
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which entries are shown.
+
+    Attributes:
+        table: pattern of the qualified table name, None for all.
+        only: one of `ONLY`, None for all.
+        first: smallest offset.
+        last: largest offset, None without end.
+    """
+
+    table: str | None = None
+    only: str | None = None
+    first: int = 0
+    last: int | None = None
+
+    def offset(self, message: Message) -> bool:
+        """Whether the message is in the range."""
+        return message.offset >= self.first and (self.last is None or message.offset <= self.last)
+
+    def entry(self, entry: Entry) -> bool:
+        """Whether the entry is asked for."""
+        if self.only is not None and entry.outcome != self.only:
+            return False
+        name = entry.change.schema.qualified_name
+        return self.table is None or fnmatchcase(name, self.table)
+
+
+class Entries:
+    """Turns messages into entries; halves of updates are joined.
+
+    Args:
+        decoder: reads them.
+        pairs: whether updates may come as two messages.
+
+    Attributes:
+        counts: how many entries of each outcome there were, shown or not.
+        messages: how many messages were read.
+    """
+
+    def __init__(self, decoder: Decoder, pairs: bool) -> None:
+        self.decoder = decoder
+        self.joiner = PairJoiner() if pairs else None
+        self.counts = dict.fromkeys(ONLY, 0)
+        self.messages = 0
+        self._halves: Bounded[tuple[Any, ...], Message] = Bounded()
+
+    def read(self, messages: Iterable[Message], wanted: Wanted) -> Iterator[Entry]:
+        """The entries that are wanted, in the order of the messages.
+
+        Messages in front of the range are decoded too, because decoders learn from them.
+        """
+        for message in messages:
+            if wanted.last is not None and message.offset > wanted.last:
+                continue
+            self.messages += 1
+            yield from self._counted(self._entries(message), wanted)
+        rest = self.joiner.rest() if self.joiner is not None else []
+        yield from self._counted(map(Entry, rest), wanted)
+
+    def _counted(self, entries: Iterable[Entry], wanted: Wanted) -> Iterator[Entry]:
+        for entry in entries:
+            self.counts[entry.outcome] += 1
+            if wanted.offset(entry.message) and wanted.entry(entry):
+                yield entry
+
+    def _entries(self, message: Message) -> Iterator[Entry]:
+        try:
+            changes = self.decoder.decode(message)
+        except Refusal as refusal:
+            yield Entry(refused(message, refusal), refusal=refusal)
+            return
+        for change in changes:
+            if self.joiner is None or change.half is None or change.outcome != "ok":
+                yield _entry(change)
+            else:
+                yield from self._joined(self.joiner, change)
+
+    def _joined(self, joiner: PairJoiner, half: Change) -> Iterator[Entry]:
+        schema = half.schema
+        identity = schema.database, schema.schema, schema.table, half.sequence
+        if half.half == "before":
+            self._halves[identity] = half.message
+        for change in joiner.push(half):
+            partner = self._halves.pop(identity, None) if change.half is None else None
+            entry = _entry(change)
+            entry.partner = partner
+            yield entry
+
+
+def _entry(change: Change) -> Entry:
+    if change.outcome == "refused":
+        sentence = change.reason or ""
+        return Entry(change, refusal=Refusal(change.reason_kind or "shape", sentence, change.index))
+    if change.outcome == "ok" and change.operation in ROW_OPERATIONS:
+        try:
+            change.key_image()
+        except Refusal as refusal:
+            return Entry(change, refusal=refusal)
+    return Entry(change)

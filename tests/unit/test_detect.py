@@ -1,0 +1,260 @@
+"""Which envelope a file is in: every golden message, and files that are nothing in particular."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.golden import test_golden as golden
+from waybill.cli.detect import Detection, answer_of
+from waybill.cli.detect import judged as judge
+from waybill.envelopes import registry
+from waybill.inprocess.detect import detect, sample_of
+from waybill.inprocess.topic_file import open_topic
+from waybill.records import ROW_OPERATIONS, Message
+from waybill.tables import TableRules
+
+TWINS = {"ibmcdc-avro": {"debezium-avro"}, "debezium-avro": {"ibmcdc-avro"}}
+"""Envelopes of which one cannot be told from the other before their schemas are known."""
+
+
+@lru_cache
+def case_of(path: Path) -> golden.Case:
+    return msgspec.json.decode(path.read_bytes(), type=golden.Case)
+
+
+def messages_of(path: Path) -> list[Message]:
+    found = []
+    for place, wire in enumerate(case_of(path).messages):
+        headers = [(n, golden.bytes_of(v)) for n, v in wire.headers or ()] or None
+        key, value = golden.bytes_of(wire.key), golden.bytes_of(wire.value)
+        found.append(Message(wire.topic, 0, place, wire.timestamp, key, value, headers))
+    return found
+
+
+def own_cases(name: str) -> list[Path]:
+    """Cases of messages in the envelope, of which the decoder takes half at least."""
+    return [
+        path
+        for path in sorted(Path(golden.HERE, name).glob("*.json"))
+        if (case_of(path).read_as or name) == name and mostly_good(path)
+    ]
+
+
+def mostly_good(path: Path) -> bool:
+    case = case_of(path)
+    bad = sum(change.get("outcome") == "refused" for change in case.changes)
+    values = sum(message.value is not None for message in messages_of(path))
+    return values > 0 and 2 * bad < len(case.changes)
+
+
+WITH_CASES = [name for name in registry.names() if own_cases(name)]
+CASES = [(name, path) for name in WITH_CASES for path in own_cases(name)]
+
+
+def named(verdict) -> set[str]:
+    return {trial.name for trial in verdict.named}
+
+
+@pytest.mark.parametrize(("name", "path"), CASES, ids=lambda v: getattr(v, "stem", v))
+def test_every_golden_case_is_named(name, path):
+    """Nothing is told; what needs schemas is named with them."""
+    verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
+    assert name in named(verdict), (verdict.named, verdict.trials[0])
+    assert named(verdict) <= {name} | alike(name, path)
+
+
+def alike(name: str, path: Path) -> set[str]:
+    """Envelopes that the messages cannot be told from: those of the family, without any row."""
+    family = name.partition("-")[0]
+    rows = ROW_OPERATIONS & {change.get("operation") for change in case_of(path).changes}
+    others = () if rows else (n for n in registry.names() if n.startswith(family))
+    return TWINS.get(name, set()).union(others)
+
+
+@pytest.mark.parametrize("name", WITH_CASES)
+def test_the_cases_of_an_envelope_together_are_one_file(name):
+    messages = [message for path in own_cases(name) for message in messages_of(path)]
+    verdict = detect(messages, TableRules())
+    assert name in named(verdict)
+    assert not verdict.mixed
+
+
+def test_schemas_tell_the_avro_envelopes_apart():
+    for name in TWINS:
+        for path in own_cases(name):
+            case = case_of(path)
+            if case.settings:
+                verdict = detect(messages_of(path), golden.rules_of(case.tables), case.settings)
+                assert named(verdict) == {name}, path
+
+
+def test_without_schemas_it_is_said_what_is_needed():
+    path = next(path for path in own_cases("ibmcdc-avro") if case_of(path).settings)
+    verdict = detect(messages_of(path), TableRules())
+    assert named(verdict) == {"ibmcdc-avro", "debezium-avro"}
+    for trial in verdict.named:
+        assert trial.needs == ("schemas", "registry")
+        assert trial.read < verdict.messages
+
+
+def test_a_setting_that_the_messages_need_is_found():
+    for _, path in CASES:
+        verdict = detect(messages_of(path), golden.rules_of(case_of(path).tables))
+        for trial in verdict.named:
+            for setting, value in trial.told.items():
+                assert case_of(path).settings[setting] == value
+
+
+# Files
+
+
+def judged(path: Path):
+    told = Detection(str(path), None, [], None, None, 200, json=False)
+    with open_topic(str(path), None, 8 << 20) as file:
+        verdict = judge(file, sample_of(file.messages()), told)
+        return file, verdict, answer_of(file, verdict)
+
+
+def lines(*messages: object) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def maxwell(i: int, **more: object) -> dict[str, object]:
+    row = {"id": i, "name": f"n{i}"}
+    return {"database": "d", "table": "t", "type": "insert", "ts": 1, "data": row, **more}
+
+
+def ogg(i: int) -> dict[str, object]:
+    return {"table": "A.T", "op_type": "I", "pos": f"{i:020}", "after": {"id": i}, "before": None}
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(content: bytes, name: str = "topic.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def test_lines_packed_or_not_whatever_the_name(put):
+    content = lines(*map(maxwell, range(30)))
+    for given in (content, gzip.compress(content)):
+        file, verdict, told = judged(put(given, "topic.dat"))
+        assert (file.layout.name, named(verdict)) == ("lines", {"maxwell"})
+        assert told.endswith("topic.dat: maxwell")
+    assert file.packing == "gzip"
+
+
+def test_lines_packed_with_zstd(put):
+    import pyarrow as pa
+
+    packed = pa.compress(lines(*map(maxwell, range(30))), "zstd", asbytes=True)
+    file, verdict, _ = judged(put(packed))
+    assert (file.packing, named(verdict)) == ("zstd", {"maxwell"})
+
+
+def test_kcat_and_its_payloads(put):
+    records = [
+        {"topic": "t", "partition": 0, "offset": i, "key": None, "payload": json.dumps(ogg(i))}
+        for i in range(5)
+    ]
+    file, verdict, _ = judged(put(lines(*records)))
+    assert (file.layout.name, named(verdict)) == ("kcat", {"ogg"})
+
+
+def test_parquet_with_keys_and_headers(tmp_path):
+    from waybill.inprocess.kafka_files import MessageFile
+
+    path = next(path for path in own_cases("debezium-avro") if path.stem == "row_events")
+    messages = messages_of(path)
+    from waybill.envelopes.protocol import Encoded
+
+    file = tmp_path / "topic.bin"
+    with file.open("wb") as sink, MessageFile(sink, "t") as out:
+        out.write([Encoded(m.key, m.value, m.headers) for m in messages], messages)
+    read, verdict, _ = judged(file)
+    assert read.layout.name == "parquet"
+    assert "debezium-avro" in named(verdict)
+
+
+def test_a_stream_of_binary_events_is_one_message(put):
+    path = next(path for path in own_cases("databus-binary") if "windows" in path.stem)
+    value = b"".join(message.value or b"" for message in messages_of(path))
+    file, verdict, _ = judged(put(value, "events.bin"))
+    assert (file.layout.name, named(verdict)) == ("whole", {"databus-binary"})
+    assert verdict.named[0].needs == ("schemas",)
+
+
+def test_one_message_over_several_lines(put):
+    file, verdict, _ = judged(put(json.dumps(maxwell(1), indent=2).encode()))
+    assert (file.layout.name, named(verdict)) == ("whole", {"maxwell"})
+
+
+def test_a_mixture_names_all_that_it_is_made_of(put):
+    _, verdict, told = judged(put(lines(*map(maxwell, range(60)), *map(ogg, range(40)))))
+    assert verdict.mixed
+    assert told.endswith("is a mixture: of 100 messages look like 60 maxwell, 40 ogg")
+
+
+def test_a_few_strangers_make_no_mixture(put):
+    content = lines(*map(maxwell, range(60)), ogg(1)) + b"garbage\n{\n"
+    _, verdict, _ = judged(put(content))
+    assert (named(verdict), verdict.mixed, verdict.unknown) == ({"maxwell"}, False, 2)
+
+
+def test_rows_without_any_envelope_are_said_to_be_hardly_recognised(put):
+    _, verdict, _ = judged(put(lines(*({"id": i, "name": "x"} for i in range(9)))))
+    assert named(verdict) == {"dms-s3"}
+    assert verdict.weak
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it holds no message"),
+        (b"\n\n \r\n", "every decoder refuses all of its 1 messages (nothing but blanks stands"),
+        (b"no JSON\nat all\n", "every decoder refuses all of its 2 messages (it is a text)"),
+        (bytes(range(256)) * 9, "it is binary: its first bytes are 00 01 02 03 04 05 06 07"),
+        (bytes(100_000), "it is binary: its first bytes are 00 00 00 00"),
+        (b"\x80\x81\xff" * 50, "every decoder refuses all of its 1 messages"),
+        (b"[" * 100_000, "every decoder refuses"),
+        (b'[{"a": 1}, {"a": 2}]', "every decoder refuses"),
+        (b"Obj\x01\x04\x14avro.codec", "it is an Avro container file"),
+        (b"PK\x03\x04\x00\x00", "it is a ZIP archive"),
+        (lines({"topic": "t", "partition": 0, "offset": 1, "value": "{}"}), "it is lines of rec"),
+        (lines(*(maxwell(i, ts="x") for i in range(9))), "9 of 9 messages have the names of maxw"),
+    ],
+    ids=lambda value: repr(value)[:24],
+)
+def test_what_fits_nothing_is_said_in_a_sentence(put, content, why):
+    _, verdict, told = judged(put(content))
+    assert verdict.named == []
+    assert "no envelope fits: " in told
+    assert why in told
+
+
+def test_a_huge_file_is_read_a_little(tmp_path):
+    """A message without an end is looked at as far as eight megabytes."""
+    path = tmp_path / "huge.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"a": "')
+        file.truncate(3 << 30)
+    with open_topic(str(path), None, 8 << 20) as found:
+        messages = sample_of(found.messages())
+        assert sum(len(message.value) for message in messages) <= 8 << 20
+        verdict = detect(messages, TableRules())
+        assert "longer than 8 MiB" in answer_of(found, verdict)
+
+
+def test_many_large_messages_are_read_a_little(put):
+    big = maxwell(1, query="x" * 300_000)
+    with open_topic(str(put(lines(*([big] * 50))))) as file:
+        assert len(sample_of(file.messages())) == 4
