@@ -81,12 +81,14 @@ def rules_for(envelope: Envelope, schemas: list[TableSchema]) -> TableRules:
     for schema in schemas:
         if schema.table is None:
             continue
-        key = None if "key_columns" in envelope.carries else schema.key
         columns = {}
         if "types" not in envelope.carries:
             columns = {c.name: _declared(c) for c in schema.columns if c.type != UNKNOWN}
         name = f"{schema.database}.{schema.table}"
         known = rules.get(name, TableRule())
+        # A statement about the table does not tell its key.
+        key = known.key if schema.key is None else schema.key
+        key = None if "key_columns" in envelope.carries else key
         rules[name] = TableRule(key, {**known.columns, **columns})
     return TableRules(rules)
 

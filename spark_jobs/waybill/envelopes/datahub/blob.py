@@ -16,11 +16,11 @@ from waybill.bounded import Bounded
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
-from waybill.envelopes.datahub.written import image_writer, key_writer, same_key
+from waybill.envelopes.datahub.sequence import SequenceIds, SequenceSettings
+from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
 from waybill.envelopes.notation.instants import Zone
-from waybill.envelopes.protocol import Encoded, Envelope, Settings
+from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
-from waybill.order import AFTER, position_number
 from waybill.records import ROW_OPERATIONS, Change
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
 
 
-class WriteSettings(Settings):
+class WriteSettings(SequenceSettings):
     """What writing DataHub BLOB messages needs to be told."""
 
     updates: Literal["two", "one"] = "two"
@@ -106,6 +106,7 @@ class BlobEncoder:
     def __init__(self, settings: WriteSettings) -> None:
         self.two = settings.updates == "two"
         self.source = (settings.db_type, None)
+        self.ids = SequenceIds(settings)
         self.version = _json(settings.version).decode()
         self.zone = Zone(settings.timezone)
         # Encoding into the same buffer again spares much of the time.
@@ -132,10 +133,10 @@ class BlobEncoder:
     ) -> list[Encoded]:
         operation, before, after = change.operation, change.before, change.after
         if change.moved_from is not None and before is None:
-            before = _moved(change)
+            before = moved_image(change)
         inserts = operation in _INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row
-        number = FULL_ROW_ID if full_row else _sequence_id(change, losses)
+        number = FULL_ROW_ID if full_row else self.ids.of(change, losses)
         tail = f'}},"sequenceId":"{number}",{self._end(change, carried, losses)}'.encode()
         _count(change, table, full_row, losses)
         if operation == "delete" or after is None:
@@ -179,7 +180,7 @@ class BlobEncoder:
             return []
         parts = [op]
         if change.sequence is not None or operation in _ORDERED:
-            parts.append(f'"sequenceId":"{_sequence_id(change, losses)}"')
+            parts.append(f'"sequenceId":"{self.ids.of(change, losses)}"')
         ddl = {"text": change.ddl_text, "ddlMeta": carried and carried.ddlMeta}
         given = {name: text for name, text in ddl.items() if text is not None}
         if given:
@@ -223,28 +224,6 @@ def _count(change: Change, table: _WrittenTable, full_row: bool, losses: list[st
         losses.append("full_rows")
     if full_row and change.sequence is not None:
         losses.append("sequence_id")
-
-
-def _sequence_id(change: Change, losses: list[str]) -> str:
-    """The source's own id where it is one number, else one made from the position.
-
-    The made one is another for each partition, so that halves of two updates cannot be mistaken
-    for one.
-    """
-    sequence = change.sequence
-    if sequence is not None:
-        if len(sequence) == 1 and change.rank <= AFTER and sequence[0] >= 0:
-            return str(sequence[0])
-        losses.append("sequence_id")
-    message = change.message
-    return str(position_number(message.partition, message.offset, change.index))
-
-
-def _moved(change: Change) -> Any:
-    """A before image with nothing but the key that the row had."""
-    fields = change.schema.key_fields
-    values = msgspec.structs.astuple(change.moved_from)
-    return change.schema.Image(**dict(zip(fields, values, strict=True)))
 
 
 def _op(change: Change, carried: _Extra | None) -> str | None:

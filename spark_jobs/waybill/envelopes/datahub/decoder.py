@@ -53,7 +53,7 @@ class ReadSettings(Settings):
 
 
 class _Times(msgspec.Struct, gc=False):
-    eventTime: Annotated[int, Meta(le=LAST_MS)] | UnsetType | None = UNSET
+    eventTime: Annotated[int, Meta(le=LAST_MS)]
     systemTime: int | UnsetType | None = UNSET
     checkpointTime: int | UnsetType | None = UNSET
 
@@ -65,10 +65,10 @@ class _Ddl(msgspec.Struct, gc=False):
 
 class _Payload(msgspec.Struct, gc=False):
     op: str
+    timestamp: _Times
     before: Raw | UnsetType = UNSET
     after: Raw | UnsetType = UNSET
     sequenceId: str | int | UnsetType | None = UNSET
-    timestamp: _Times | UnsetType | None = UNSET
     ddl: _Ddl | UnsetType | None = UNSET
 
 
@@ -134,6 +134,7 @@ class BlobDecoder:
             change = _row_change(message, table, payload)
             self._learn(value, text, table, about, payload, change)
         elif payload.op in EVENTS:
+            _no_rows(payload)
             ddl = payload.ddl or _Ddl()
             change = _event(message, table.schema, payload, ddl.text or None)
             if change.operation in ("ddl", "other"):
@@ -141,7 +142,7 @@ class BlobDecoder:
             about["ddlMeta"] = ddl.ddlMeta or None
         else:
             raise Refusal("operation", f"there is no operation {payload.op[:60]!r}")
-        times = payload.timestamp or _Times()
+        times = payload.timestamp
         about_times = type(times.systemTime) is int, type(times.checkpointTime) is int
         change.extra = extra_template(*about_times, about)(times)
         return change
@@ -186,8 +187,6 @@ class BlobDecoder:
 def _members(payload: _Payload, change: Change) -> Members | None:
     """What the fast way has to know of a payload; None where it cannot take it."""
     times = payload.timestamp
-    if not isinstance(times, _Times) or not isinstance(times.eventTime, int):
-        return None
     if times.systemTime is None or times.checkpointTime is None or payload.ddl:
         return None
     if not isinstance(payload.sequenceId, str | int):
@@ -232,11 +231,22 @@ def _image(table: ReadTable, name: str, raw: Raw | UnsetType) -> Any:
     return None if image == table.empty else image
 
 
+def _no_rows(payload: _Payload) -> None:
+    """Refuse an event that holds a row: nobody would see it."""
+    for name, raw in (("before", payload.before), ("after", payload.after)):
+        try:
+            row = (None if isinstance(raw, UnsetType) else _row.decode(raw)) or {}
+            held = any(_row.decode(columns) for columns in row.values())
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        if held:
+            raise Refusal("shape", f"payload.{name} must be empty in a message of {payload.op}")
+
+
 def _source_time(payload: _Payload) -> int | None:
     """Microseconds; full rows have -1, which is no time."""
-    times = payload.timestamp
-    moment = times.eventTime if isinstance(times, _Times) else None
-    return moment * 1000 if isinstance(moment, int) and moment >= 0 else None
+    moment = payload.timestamp.eventTime
+    return moment * 1000 if moment >= 0 else None
 
 
 def _event(message: Message, schema: TableSchema, payload: _Payload, text: str | None) -> Change:

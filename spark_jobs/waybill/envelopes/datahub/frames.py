@@ -168,9 +168,14 @@ def _name_checker(
             if row:
                 image = row.dataColumn
                 names += reader.width
-                in_texts += reader.colons(image) + reader.name_colons
+                in_texts += reader.colons(image) + sum(reader.name_colons)
                 if members.partial:
-                    names -= msgspec.structs.astuple(image).count(UNSET)
+                    for value, colons in zip(
+                        msgspec.structs.astuple(image), reader.name_colons, strict=True
+                    ):
+                        if value is UNSET:
+                            names -= 1
+                            in_texts -= colons
             names += row is not UNSET
         # An escaped colon (u003a) is one in the text, but none in the message.
         if text.count(b":") == names + in_texts and b"\\u" not in text:

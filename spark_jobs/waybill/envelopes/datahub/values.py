@@ -201,7 +201,7 @@ class ImageReader:
             for column in schema.columns
         }
         self.width = len(schema.columns) + 1
-        self.name_colons = sum(column.name.count(":") for column in schema.columns)
+        self.name_colons = [column.name.count(":") for column in schema.columns]
         kinds = [column.source_type or "STRING" for column in schema.columns]
         self.columns = [
             fast_column(kind, column.type, is_natural(kind, column.type), self.take[column.name])

@@ -25,7 +25,7 @@ from waybill.types import BOOLEAN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.records import Column, TableSchema
+    from waybill.records import Change, Column, TableSchema
 
 
 def _cannot(column: Column, value: Any, kind: str) -> Refusal:
@@ -189,6 +189,13 @@ def key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
     gaps = " or ".join(f"{name} is UNSET" for name in names)
     lines += [f"if {gaps}: key_of(schema, image)", f"return encode(Key({', '.join(names)}))"]
     return function("key(image)", lines, scope)
+
+
+def moved_image(change: Change) -> Any:
+    """A before image with nothing but the key that the row had."""
+    fields = change.schema.key_fields
+    values = msgspec.structs.astuple(change.moved_from)
+    return change.schema.Image(**dict(zip(fields, values, strict=True)))
 
 
 def same_key(schema: TableSchema) -> Callable[[Any, Any], bool]:

@@ -1,0 +1,267 @@
+"""Records of TUPLE topics in both notations: the fast way reads what the general way reads."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybill.envelopes.datahub.tuple_topics import METADATA, TIMES
+from waybill.envelopes.datahub.tuples import ENVELOPE
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import ConfigurationError, Refusal
+from waybill.records import Change, Message, intern_schema
+from waybill.tables import TableRules
+
+NUMBERS = st.integers(-(2**65), 2**65).map(str) | st.integers(-5, 5).map(str)
+FLOATS = st.floats(width=32).map(repr) | st.floats().map(repr)
+VALUES: dict[str, st.SearchStrategy[str]] = {
+    **dict.fromkeys(
+        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), NUMBERS | st.sampled_from(["007", "x", "1.0"])
+    ),
+    "STRING": st.text(st.characters(exclude_categories=["Cs"]))
+    | st.sampled_from(['":', '\\"', ""]),
+    "BOOLEAN": st.sampled_from(["true", "false", "TRUE", "1", ""]),
+    "TIMESTAMP": st.integers(-(2**63), 2**63 - 1).map(str) | st.integers(0, 10**16).map(str),
+    "FLOAT": FLOATS,
+    "DOUBLE": FLOATS | st.sampled_from(["1.1E10", "1e400"]),
+    "DECIMAL": st.decimals(allow_nan=False, allow_infinity=False).map(str) | NUMBERS,
+}
+NAMES = ["id", "a:b", "列", "Data", "x y", "Attributes", "%d", "number", "w"]
+
+
+@st.composite
+def records(draw: st.DrawFn) -> tuple[dict[str, Any], list[bytes]]:
+    """The schema of a topic, and some of its records in one notation."""
+    time = draw(st.sampled_from(TIMES))
+    metadata = [name for name in METADATA if name not in TIMES] + [time]
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
+    fields = [{"name": name, "type": "STRING"} for name in metadata]
+    fields += [{"name": name, "type": draw(st.sampled_from(list(VALUES)))} for name in names]
+    fields = draw(st.permutations(fields))
+    in_order = draw(st.booleans())
+    plain = draw(st.booleans())
+    separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    found = []
+    for _ in range(draw(st.integers(1, 5))):
+        operation, flags = draw(
+            st.sampled_from([("I", "NY"), ("U", "YN"), ("U", "NY"), ("D", "YN"), ("D", "NY")])
+        )
+        row: dict[str, Any] = {
+            "_sequence_id_": draw(st.sampled_from(["5", "-1", "0012", None, str(10**30)])),
+            "_operation_type_": operation,
+            time: draw(st.sampled_from(["1649991726000", "-1", None, "x"])),
+            "_source_table_": draw(st.sampled_from(["shop.t", "u"])),
+            "_before_image_": flags[0],
+            "_after_image_": flags[1],
+        }
+        for field in fields:
+            if field["name"] not in row:
+                value: Any = draw(st.none() | VALUES[field["type"]])
+                if plain and value is not None and field["type"] in ("BIGINT", "BOOLEAN"):
+                    with suppress(ValueError):
+                        value = json.loads(value)
+                row[field["name"]] = value
+        ordered = {field["name"]: row[field["name"]] for field in fields}
+        told = {"Data": list(ordered.values()), "Attributes": {}} if in_order else ordered
+        found.append(json.dumps(told, separators=separators).encode())
+    return {"fields": fields}, found
+
+
+def decoded(decoder: Any, value: bytes, offset: int = 0) -> Any:
+    try:
+        return decoder.decode(Message("t", 0, offset, None, None, value))
+    except Refusal as refusal:
+        return refusal.kind, refusal.sentence
+
+
+def fresh(schema: dict[str, Any] | None) -> Any:
+    return ENVELOPE.decoder(ENVELOPE.decode_settings(schemas=schema), TableRules())
+
+
+@given(records())
+@settings(max_examples=150, deadline=None)
+def test_what_was_read_before_does_not_matter(made):
+    """A decoder that knows the topic answers as one that sees it for the first time."""
+    schema, values = made
+    warm = fresh(schema)
+    for _ in range(2):
+        for offset, value in enumerate(values):
+            assert decoded(warm, value, offset) == decoded(fresh(schema), value, offset), value
+
+
+@given(records(), st.sampled_from(["object", "record"]), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_what_was_read_is_written_and_read_the_same(made, shape, schema_is_told):
+    schema, values = made
+    told = schema if schema_is_told or shape == "record" else None
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(schemas=told, shape=shape))
+    for offset, value in enumerate(values):
+        found = decoded(fresh(schema), value, offset)
+        if isinstance(found, tuple):
+            continue
+        (change,) = found
+        losses: list[str] = []
+        try:
+            (written,) = encoder.encode(change, losses)
+        except Refusal:
+            # Texts that no float has were kept as they came.
+            kinds = {column.source_type for column in change.schema.columns}
+            assert kinds & {"FLOAT", "DOUBLE"}, value
+            continue
+        (again,) = decoded(fresh(schema), written.value, offset)
+        again.message = change.message
+        if change.sequence is None and not change.full_row:
+            assert again.sequence == (10**18 + offset * 10**5,)
+            again.sequence, again.half = None, change.half
+        assert again == change
+        assert "sequence_id" not in losses
+
+
+@given(records())
+@settings(max_examples=60, deadline=None)
+def test_a_name_that_stands_twice_is_refused(made):
+    schema, values = made
+    warm = fresh(schema)
+    for offset, value in enumerate(values):
+        if isinstance(decoded(warm, value, offset), tuple):
+            continue
+        for name in json.loads(value):
+            written = json.dumps(name).encode()
+            doubled = b"{" + written + b":1," + value[1:]
+            kind, sentence = decoded(warm, doubled, offset)
+            assert (kind, "twice" in sentence) == ("json", True), doubled
+
+
+SCHEMA = intern_schema("shop", None, "t", (), ())
+FIELDS = [{"name": "id", "type": "bigint"}, {"name": "v", "type": "string"}]
+
+
+def changed(operation: str, before: Any = None, after: Any = None, **more: Any) -> Change:
+    columns = tuple(fresh({"fields": FIELDS}).decode(_record())[0].schema.columns)
+    schema = intern_schema("shop", None, "t", columns, ("id",))
+    images = [None if row is None else schema.Image(**row) for row in (before, after)]
+    message = Message("t", 0, 0, None, None, None)
+    return Change(operation, schema, message, 0, *images, sequence=(7,), **more)
+
+
+def _record() -> Message:
+    row = {"_operation_type_": "I", "id": "1", "v": "x"}
+    return Message("t", 0, 0, None, None, json.dumps(row).encode())
+
+
+def written(change: Change, **told: Any) -> list[dict[str, Any]]:
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**told))
+    return [json.loads(message.value) for message in encoder.encode(change, [])]
+
+
+class TestRowsThatLackColumns:
+    """`Data` holds every column: nothing may look like a null that nobody set."""
+
+    def test_what_the_row_before_tells_is_taken_from_it(self):
+        change = changed("update", {"f0": "1", "f1": "a"}, {"f0": "2"})
+        old, new = written(change, shape="record")
+        assert old["Data"][-2:] == ["1", "a"]
+        assert new["Data"][-2:] == ["2", "a"]
+
+    def test_what_nothing_tells_is_refused(self):
+        with pytest.raises(Refusal, match="'v' was not sent"):
+            written(changed("update", None, {"f0": "2"}), shape="record")
+
+    def test_the_key_of_a_deleted_row_is_told_from_a_row_of_nulls(self):
+        change = changed("delete", {"f0": "1"})
+        (record,) = written(change, shape="record")
+        assert record["Data"][-2:] == ["1", None]
+        names = ["_sequence_id_", "_operation_type_", "_excute_time_", "_source_table_"]
+        names += ["_before_image_", "_after_image_"]
+        fields = [{"name": name, "type": "STRING"} for name in names] + FIELDS
+        (again,) = decoded(fresh({"fields": fields}), json.dumps(record).encode())
+        assert again.before == change.before
+
+    def test_an_object_leaves_them_out(self):
+        (record,) = written(changed("update", None, {"f0": "2"}))
+        assert record["id"] == "2"
+        assert "v" not in record
+
+
+class TestTopics:
+    """What the setting `schemas` may be."""
+
+    @pytest.mark.parametrize(
+        "given",
+        [
+            {},
+            {"fields": []},
+            {"fields": [{"name": "a"}]},
+            {"fields": [{"name": "a", "type": "BLOB"}]},
+            {"fields": [{"name": "a", "type": "STRING"}, {"name": "a", "type": "BIGINT"}]},
+            {"fields": [{"name": name, "type": "STRING"} for name in TIMES]},
+            {"datahub": {}},
+            {"datahub": {"t": "{"}},
+            {"datahub": {"t": {"columns": []}}},
+        ],
+    )
+    def test_what_is_no_schema(self, given):
+        with pytest.raises(ConfigurationError):
+            fresh(given)
+
+    def test_a_file(self, tmp_path):
+        path = tmp_path / "schemas.json"
+        path.write_text(json.dumps({"datahub": {"t": {"fields": FIELDS}}}))
+        (change,) = fresh(str(path)).decode(_record())
+        assert [str(column.type) for column in change.schema.columns] == ["int64", "string"]
+        with pytest.raises(ConfigurationError, match="there is no"):
+            fresh(str(tmp_path / "other.json"))
+        path.write_text("{")
+        with pytest.raises(ConfigurationError, match="JSON"):
+            fresh(str(path))
+
+
+class TestWriting:
+    def test_a_topic_of_its_own_schema(self):
+        """Order, spelling and types are the topic's; what it has not is refused."""
+        fields = [{"name": "v", "type": "STRING"}, {"name": "_execute_time_", "type": "TIMESTAMP"}]
+        fields += [{"name": "id", "type": "DECIMAL"}, {"name": "more", "type": "STRING"}]
+        schemas = {"datahub": {"shop.t": {"fields": fields}}}
+        change = changed("insert", None, {"f0": "1", "f1": "x"}, source_time=1_649_991_726_000_123)
+        (record,) = written(change, shape="record", schemas=schemas)
+        assert record["Data"] == ["x", "1649991726000123", "1", None]
+        (record,) = written(change, schemas=schemas)
+        assert record["_execute_time_"] == "1649991726000123"
+        assert "more" not in record
+        schemas["datahub"]["shop.t"]["fields"] = fields[1:]
+        with pytest.raises(Refusal, match="'v' is not in the topic's schema"):
+            written(change, schemas=schemas)
+
+    def test_names_that_could_not_be_told_apart(self):
+        change = changed("insert", None, {"f0": "1", "f1": "x"})
+        place = intern_schema("sh.op", None, "t", change.schema.columns, ("id",))
+        change.schema = place
+        with pytest.raises(Refusal, match="source_table"):
+            written(change)
+        (record,) = written(change, source_table="name")
+        assert record["_source_table_"] == "t"
+
+    @pytest.mark.parametrize("schema", [None, "public"])
+    def test_a_place_without_database(self, schema):
+        change = changed("insert", None, {"f0": "1", "f1": "x"})
+        change.schema = intern_schema(None, schema, "t", change.schema.columns, ("id",))
+        (record,) = written(change)
+        (again,) = decoded(fresh(None), json.dumps(record).encode())
+        found = again.schema
+        assert (found.database, found.schema, found.table) == (None, schema, "t")
+
+    def test_halves_meet_again(self):
+        change = changed("update", {"f0": "1", "f1": "a"}, {"f0": "2", "f1": "b"})
+        joiner, found = PairJoiner(), []
+        decoder = fresh(None)
+        for record in written(change):
+            (half,) = decoded(decoder, json.dumps(record).encode())
+            found += joiner.push(half)
+        (update,) = found
+        assert update.before.f0 == "1"
+        assert update.after.f1 == "b"
