@@ -15,6 +15,7 @@ MODULES = {
     "datahub-tuple": "waybill.envelopes.datahub.tuples",
     "datahub-blob": "waybill.envelopes.datahub.blob",
     "oms-default": "waybill.envelopes.oms.default",
+    "oms-extended": "waybill.envelopes.oms.extended",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",
     "debezium-avro": "waybill.envelopes.debezium.avro_envelope",
