@@ -104,7 +104,10 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         change("delete", ROW),
         change("update", None, MOVED, moved_from=PLAIN.Key("eu", "9007199254740993")),
     ],
-    "unchanged_columns": lambda: [change("update", None, {"id": "5", "region": "eu"})],
+    "unchanged_columns": lambda: [
+        change("update", None, {"id": "5", "region": "eu"}),
+        change("update", ROW, {"id": "9007199254740993", "region": "eu"}),
+    ],
     "full_rows": _full_rows,
     "operations": lambda: [change("insert", after=ROW), change("update", None, OTHER)],
     "delete": lambda: [change("delete", ROW)],

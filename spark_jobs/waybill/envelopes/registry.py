@@ -16,6 +16,7 @@ MODULES = {
     "datahub-blob": "waybill.envelopes.datahub.blob",
     "oms-default": "waybill.envelopes.oms.default",
     "oms-extended": "waybill.envelopes.oms.extended",
+    "oms-shareplex": "waybill.envelopes.oms.shareplex",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",
     "debezium-avro": "waybill.envelopes.debezium.avro_envelope",

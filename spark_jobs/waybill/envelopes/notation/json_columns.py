@@ -56,6 +56,7 @@ class Style(NamedTuple):
         quoted: whether numbers may come as strings.
         enum: reads the text of an ENUM or the members of a SET, where they need it.
         inferred: whether the type is what JSON said of a value before: the next one may be another.
+        own: the notation of types that the envelope writes in a way of its own, None for others.
     """
 
     timestamp: tuple[Convert, Convert] | None = None
@@ -68,6 +69,7 @@ class Style(NamedTuple):
     quoted: bool = False
     enum: Convert | None = None
     inferred: bool = False
+    own: Callable[[LogicalType], Notation | None] | None = None
 
     def of_inferred(self) -> Style:
         """The same for columns that nobody declared."""
@@ -122,6 +124,11 @@ def kind_of(raw: Raw) -> LogicalType:
 
 def notation_of(kind: LogicalType, style: Style) -> Notation:
     """The notation of a type."""
+    own = None if style.own is None or style.inferred else style.own(kind)
+    return _usual(kind, style) if own is None else own
+
+
+def _usual(kind: LogicalType, style: Style) -> Notation:
     name = kind.kind
     if kind.is_number:
         read = _INTEGER if kind.is_integer else _NUMBERS.get(name, _number)

@@ -1,0 +1,316 @@
+"""OceanBase OMS, serialization method SharePlex: changed columns beside the row as it was.
+
+Source of the rules: OceanBase documentation "Data formats", section "SharePlex-compatible JSON
+message format", and its samples. `data` holds the whole row of an insert or delete and the changed
+columns of an update (a null there is a change to null); `key` holds the row before an update, so
+that the row after it is `key` overlaid by `data`.
+
+A message names neither types nor key columns: `rowid` joins the key's values by U+0001 (one sample
+leaves that out), so it is not read. `scn` orders the changes, and `idx` those of one transaction
+that share it. Messages tell no zone of their times, no full rows, and nothing but rows.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from pydantic import Field
+
+from waybill.envelopes.generated import function, overlay
+from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.oms.clocks import Micros
+from waybill.envelopes.oms.settings import OmsWriteSettings, ZonedReadSettings
+from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
+from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.tables import untouchable
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import Change, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.notation.json_rows import Name
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+OPERATIONS = {"ins": "insert", "upd": "update", "del": "delete"}
+"""`meta.op` and the operation that it says."""
+
+_TEXT = str | None | UnsetType
+_META: dict[str, Any] = {
+    "posttime": _TEXT,
+    "size": int | None | UnsetType,
+    "time": _TEXT,
+    "idx": _TEXT,
+    "seq": int | str | None | UnsetType,
+    "rowid": _TEXT,
+    "trans": _TEXT,
+    "scn": int | str | None | UnsetType,
+}
+"""Fields of `meta` besides `op` and `table`."""
+_CARRIED = ("posttime", "size", "idx", "seq", "rowid")
+_ORDER = ("posttime", "op", "size", "time", "idx", "seq", "table", "rowid", "trans", "scn")
+_SCN = re.compile(r"[0-9]{1,1000}")
+_IDX = re.compile(r"([0-9]{1,18})(?:/[0-9]{1,18})?")
+_NULL = Raw(b"null")
+_MAX_TABLES = 10_000
+_ORIGIN: Any = Literal[tuple(OPERATIONS)]
+
+_Meta: type[Any] = msgspec.defstruct(
+    "Meta",
+    [("op", str), ("table", str), *[(name, kind, UNSET) for name, kind in _META.items()]],
+    gc=False,
+)
+_Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in (*_CARRIED, "table")], gc=False)
+_carried_of = function(
+    "carried(meta, table)",
+    [f"return Carried({', '.join(f'meta.{name}' for name in _CARRIED)}, table)"],
+    {"Carried": _Carried},
+)
+
+
+class OmsShareplexReadSettings(ZonedReadSettings):
+    """What reading SharePlex messages needs to be told."""
+
+    tenants: bool = Field(
+        default=False,
+        description="Names of tables begin with that of a tenant: tenant.database.table.",
+    )
+
+
+class _Message(msgspec.Struct, gc=False):
+    """A message of which nothing is known yet."""
+
+    data: Raw
+    meta: Raw
+    key: Raw = _NULL
+
+
+_json = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Message).decode
+_decode_meta = msgspec.json.Decoder(_Meta).decode
+
+
+class OmsShareplexDecoder:
+    """Reads messages of the SharePlex format.
+
+    Args:
+        settings: notation, time zone, and whether names have a tenant.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: OmsShareplexReadSettings, rules: TableRules) -> None:
+        self.tenants = settings.tenants
+        self.lobs = settings.lobs == "unchanged"
+        self.times = Micros(utc_from_wall(zone_named(settings.timezone)), "meta.time")
+        self._readers = Readers(rules, style_of(settings.version), sparse=True)
+        self._hints: dict[bytes, _Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: _Table | None = None
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        # A quote inside a string is escaped, so this is a name, if maybe that of a column.
+        at = value.find(b'"table":"', max(value.find(b'"meta":{'), 0)) + 9
+        table = self._hints.get(value[at : value.find(b'"', at)]) or self._only
+        if table is not None:
+            try:
+                change = table.read(message, value)
+                if change is not None:
+                    return [change]
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
+        check_json(value)
+        try:
+            told = _decode(value)
+            meta = _decode_meta(told.meta)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        operation = OPERATIONS.get(meta.op)
+        if operation is None:
+            raise Refusal("operation", f"SharePlex has no op {meta.op[:40]!r}")
+        name = self._name(meta.table)
+        data = row_of(told.data, "data")
+        old = None if told.key == _NULL else row_of(told.key, "key")
+        if not data and not old:
+            raise Refusal("shape", f"op {meta.op} without a row")
+        if operation != "update" and old:
+            raise Refusal("shape", f"op {meta.op} with a row in key, which only updates have")
+        reader = self._readers.find(name, (data, old or {}), None)
+        table = self._learn(meta.table, reader)
+        image = reader.image(data)
+        before = None if old is None or operation != "update" else reader.image(old)
+        return table.change(message, meta, operation, image, before)
+
+    def _name(self, text: str) -> Name:
+        """Database and table, without the tenant."""
+        parts = text.split(".", 2 if self.tenants else 1)
+        if not all(parts) or (len(parts) < 2 and self.tenants):
+            raise Refusal("shape", f"meta.table is {text[:60]!r} and not database.table")
+        return parts[-2] if len(parts) > 1 else None, None, parts[-1]
+
+    def _learn(self, name: str, reader: RowReader) -> _Table:
+        """The table of these messages, which the next ones are read by first."""
+        hint = _json(name)[1:-1]
+        table = self._hints.get(hint)
+        if table is None or table.reader is not reader:
+            if len(self._hints) >= _MAX_TABLES:
+                self._hints.clear()
+            table = self._hints[hint] = _Table(name, reader, self)
+            self._only = table if len(self._hints) == 1 else None
+        return table
+
+
+class _Table:
+    """A table whose columns are known, and the fast way to read its messages."""
+
+    def __init__(self, name: str, reader: RowReader, decoder: OmsShareplexDecoder) -> None:
+        self.name = name
+        self.reader = reader
+        self.tenants = decoder.tenants
+        self.times = decoder.times
+        self.same = SameMessage()
+        self.overlay = overlay(len(reader.schema.columns), {})
+        self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
+
+    @cached_property
+    def decode(self) -> Callable[[bytes], Any]:
+        """Reads a message whose fields and columns are all known."""
+        exact = {"op": _ORIGIN, "table": Literal[self.name]}
+        meta = msgspec.defstruct(
+            "Meta",
+            [(n, exact[n]) if n in exact else (n, _META[n], UNSET) for n in _ORDER],
+            forbid_unknown_fields=True,
+            kw_only=True,
+            gc=False,
+        )
+        wire: Any = self.reader.wire
+        made = msgspec.defstruct(
+            "SharePlex",
+            [("data", wire), ("meta", meta), ("key", wire | UnsetType | None, UNSET)],
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        return msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> Change | None:
+        """The change of a message of this table; None if it needs a closer look.
+
+        Raises:
+            ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
+            Refusal: a value is bad.
+        """
+        told = self.decode(value)
+        if not self.same(told, value):
+            return None
+        meta, reader = told.meta, self.reader
+        operation = OPERATIONS[meta.op]
+        image, before = reader.read(told.data), None
+        if told.key is not UNSET and told.key is not None:
+            if operation != "update":
+                return None
+            before = reader.read(told.key)
+        elif image == reader.empty:
+            return None
+        return self.change(message, meta, operation, image, before)
+
+    def change(
+        self, message: Message, meta: Any, operation: str, image: Any, before: Any
+    ) -> Change:
+        """The change of a row, whose columns in `data` are `image`."""
+        after = image
+        if before is not None:
+            self.forget(image, before)
+            self.overlay(image, before)
+        elif operation == "delete":
+            before, after = image, None
+        time = meta.time
+        return Change(
+            operation,
+            self.reader.schema,
+            message,
+            0,
+            before,
+            after,
+            _sequence(meta),
+            1,
+            False,
+            None,
+            None,
+            self.times[time] if time else None,
+            meta.trans or None,
+            None,
+            b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
+        )
+
+
+def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
+    """A function that leaves out of the row before what OMS writes as null and does not know."""
+    lines = [f"if data.f{i} is UNSET and before.f{i} is None: before.f{i} = UNSET" for i in lobs]
+    return function("forget(data, before)", lines, {})
+
+
+def _sequence(meta: Any) -> tuple[int, ...] | None:
+    """The sequence of a change; None where it has no `scn`.
+
+    Raises:
+        Refusal: kind `shape`, when it is no number.
+    """
+    idx = meta.idx
+    match = None
+    if idx is not UNSET and idx is not None:
+        match = _IDX.fullmatch(idx)
+        if match is None:
+            raise Refusal("shape", f"meta.idx is {idx[:40]!r} and not a place such as 1/10")
+    scn = meta.scn
+    if scn is UNSET or scn is None or scn in ("", "null"):
+        return None
+    text = str(scn)
+    if _SCN.fullmatch(text) is None:
+        raise Refusal("shape", f"meta.scn is {text[:40]!r} and not digits")
+    return (int(text),) if match is None else (int(text), int(match[1]))
+
+
+ENVELOPE = Envelope(
+    name="oms-shareplex",
+    title="OceanBase OMS, SharePlex (JSON)",
+    source="OceanBase documentation, Data formats",
+    sequence="`scn`, then the place of `idx` if there is one; without `scn` partition and offset",
+    carries=frozenset({"before_image", "operations", "delete", "key_change", "exact_numbers"}),
+    partly={
+        "types": "oms-shareplex tells numbers and texts apart and nothing more; declare the types "
+        "under tables when it is read",
+        "key_columns": "oms-shareplex tells the values of a key and not its columns; declare the "
+        "key under tables when it is read",
+        "unchanged_columns": "oms-shareplex tells what an update changed; a column that the source "
+        "left out is taken from the row before",
+        "transactions": "oms-shareplex has the id of a row's transaction, no begin, commit and "
+        "rollback",
+        "sequence_id": "oms-shareplex carries a sequence of one number; for others one is made "
+        "from the position in the source topic, which orders only inside a partition",
+        "source_time": "oms-shareplex has whole seconds; digits below are cut off",
+    },
+    decoder=OmsShareplexDecoder,
+    encoder=OmsShareplexEncoder,
+    decode_settings=OmsShareplexReadSettings,
+    encode_settings=OmsWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; `database.table` for tables without key",
+)

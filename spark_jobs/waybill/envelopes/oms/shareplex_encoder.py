@@ -1,0 +1,205 @@
+"""Writes messages of OMS SharePlex; what came from SharePlex is carried on as it was.
+
+`data` holds the whole row of an insert or delete and what an update changed, `key` the row before
+an update. What the canonical change does not hold follows fixed rules, so that a rerun writes the
+same bytes: `posttime` is the time of the change, `scn` is made from the position where the source
+has no sequence of one number, `rowid` is the table's name and the values of its key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from waybill.bounded import Bounded
+from waybill.envelopes.generated import difference, function
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.oms.clocks import second_text
+from waybill.envelopes.oms.encoder import made_sequence
+from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.writers import SEPARATOR
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.oms.settings import OmsWriteSettings
+    from waybill.records import Change, TableSchema
+
+_OPS = {"insert": "ins", "upsert": "ins", "read": "ins", "update": "upd", "delete": "del"}
+_LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
+_OURS = b'{"shareplex":'
+
+_json = msgspec.json.Encoder().encode
+
+
+class Carried(msgspec.Struct, gc=False):
+    """Fields of `meta` that a SharePlex target carries on."""
+
+    posttime: Any = UNSET
+    size: Any = UNSET
+    idx: Any = UNSET
+    seq: Any = UNSET
+    rowid: Any = UNSET
+    table: Any = UNSET
+
+
+class _Extra(msgspec.Struct, gc=False):
+    shareplex: Carried
+
+
+class _Meta(msgspec.Struct, gc=False):
+    """`meta` in the order of the document's samples."""
+
+    posttime: Any
+    op: str
+    size: Any
+    time: Any
+    idx: Any
+    seq: Any
+    table: str
+    rowid: Any
+    trans: Any
+    scn: Any
+
+
+class _Message(msgspec.Struct, gc=False):
+    data: Any
+    meta: _Meta
+    key: Any = UNSET
+
+
+_NOTHING = Carried()
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+
+
+class OmsShareplexEncoder:
+    """Writes messages of the SharePlex format.
+
+    Args:
+        settings: notation of values.
+    """
+
+    def __init__(self, settings: OmsWriteSettings) -> None:
+        self.settings = settings
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The message of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in OMS.
+        """
+        op = _OPS.get(change.operation)
+        if op is None:
+            losses.append(_LOST.get(change.operation, change.operation))
+            return []
+        table = self._tables.get(change.schema)
+        if table is None:
+            table = self._tables[change.schema] = _Table(change.schema, self.settings)
+        return [table.message(change, op, losses)]
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
+        if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
+            name = schema.qualified_name
+            raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
+        self.schema = schema
+        self.rows = RowWriter(schema, style_of(settings.version))
+        size = len(schema.columns)
+        self.changed = difference(size, {})
+        self.covered = _covered(size)
+        self.name = ".".join(part for part in (schema.database, schema.table) if part)
+        self.buffer = bytearray()
+        self.into = msgspec.json.Encoder().encode_into
+
+    def message(self, change: Change, op: str, losses: list[str]) -> Encoded:
+        """The message of a row."""
+        rows, before, after = self.rows, change.before, change.after
+        image = before if op == "del" else after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        data, key = image, UNSET
+        if op == "upd":
+            old = rows.moved(change, before)
+            if old is not None:
+                data = self.schema.Image()
+                self.changed(image, old, data)
+                key = rows.wire(old)
+                if self.covered(image, old):
+                    losses.append("unchanged_columns")
+        message_key = rows.message_key(image)
+        if rows.types_lost(image):
+            losses.append("types")
+        meta = self._meta(change, op, image, losses)
+        self.into(_Message(rows.wire(data), meta, key), self.buffer)
+        return Encoded(message_key, bytes(self.buffer))
+
+    def _meta(self, change: Change, op: str, image: Any, losses: list[str]) -> _Meta:
+        carried = _NOTHING
+        time: Any = UNSET
+        if change.extra is not None and change.extra.startswith(_OURS):
+            carried = _decode_extra(change.extra).shareplex
+        if change.source_time is not None:
+            time = second_text(change.source_time)
+            if change.source_time % 1_000_000:
+                losses.append("source_time")
+        posttime = carried.posttime
+        if carried is _NOTHING:
+            posttime = time
+        if change.operation == "read":
+            losses.append("full_rows")
+        if self.schema.key:
+            losses.append("key_columns")
+        if self.schema.schema is not None:
+            losses.append("schema_name")
+        name = self.name
+        if carried.table.__class__ is str and carried.table.endswith(f".{name}"):
+            name = carried.table
+        return _Meta(
+            posttime,
+            op,
+            carried.size,
+            time,
+            carried.idx,
+            carried.seq,
+            name,
+            self._rowid(image, name) if self.schema.key else carried.rowid,
+            UNSET if change.transaction is None else change.transaction,
+            _scn(change, carried, losses),
+        )
+
+    def _rowid(self, image: Any, name: str) -> str:
+        values = [_shown(value) for value in self.rows.key_of(self.rows.wire(image))]
+        return f"{name}-{SEPARATOR.join(values)}"
+
+
+def _shown(value: Any) -> str:
+    """A value of a key as it stands in its JSON."""
+    if value.__class__ is Raw:
+        return str(value, "ascii")
+    return "" if value is None else str(value)
+
+
+def _scn(change: Change, carried: Carried, losses: list[str]) -> Any:
+    """The sequence: its first number, and beside it the one of `idx` where that was carried."""
+    sequence = change.sequence
+    rest: tuple[int, ...] = ()
+    if carried.idx.__class__ is str:
+        rest = (int(carried.idx.partition("/")[0]),)
+    if sequence is not None and sequence[1:] == rest and sequence[0] >= 0:
+        return str(sequence[0])
+    if carried is not _NOTHING and sequence is None:
+        return UNSET
+    made = made_sequence(change, losses)
+    return made if made is UNSET else str(made)
+
+
+def _covered(columns: int) -> Any:
+    """A function that tells whether an image lacks a column that another one has."""
+    test = " or ".join(f"(image.f{i} is UNSET and other.f{i} is not UNSET)" for i in range(columns))
+    return function("covered(image, other)", [f"return {test or False}"], {})

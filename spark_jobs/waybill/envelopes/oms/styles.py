@@ -1,0 +1,60 @@
+"""OMS' notations of values, for the methods whose rows are plain JSON objects.
+
+They are those of `columns`, in the form that `notation.json_rows` takes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.envelopes.notation.json_columns import Notation, Style
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.envelopes.oms.settings import Version
+    from waybill.types import LogicalType
+
+_LEFT_ALONE = frozenset({"number", "decimal", "json", "unknown"})
+"""Kinds that stand as in every other envelope of JSON rows."""
+
+
+@lru_cache
+def style_of(version: Version) -> Style:
+    """The notations of a version."""
+    earlier = version == "earlier"
+    # A boolean is a digit, so it cannot be told from a number.
+    return Style(digits=True, own=lambda kind: own_notation(kind, earlier))
+
+
+def own_notation(kind: LogicalType, earlier: bool) -> Notation | None:
+    """The notation of a type, None where it is that of other envelopes too."""
+    if kind.kind in _LEFT_ALONE or kind.is_integer:
+        return None
+    wire, read, write = notation_of(kind, earlier)
+    take: Any = read
+    if wire in ("text", "null"):
+        return Notation(wire, take, write)
+    if wire != "number" and read is not None:
+        take = _decoded(wire, read)
+    return Notation("raw", take, write)
+
+
+def _decoded(wire: str, read: Callable[[Any], str | None]) -> Callable[[str], str | None]:
+    """A reader of JSON text from one of what the text says."""
+    decode = msgspec.json.Decoder(WIRE_TYPES[wire]).decode
+
+    def take(literal: str) -> str | None:
+        try:
+            value = decode(literal)
+        except JSON_ERRORS:
+            raise Refusal("value", f"{literal[:60]} is no value of the column") from None
+        return read(value)
+
+    return take
