@@ -32,6 +32,8 @@ from waybill.spec_file import load_migration
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from waybill.merge.ledger import Ledger
+
 STAGE_FUNCTIONS = {
     "snapshot": "waybill.sources.snapshot",
     "convert": "waybill.convert.stage",
@@ -137,7 +139,11 @@ def run_migration(
 
 
 def read_table(
-    spec: Specification, table: str | None = None, *, spark: SparkSession | None = None
+    spec: Specification,
+    table: str | None = None,
+    *,
+    as_of: str | None = None,
+    spark: SparkSession | None = None,
 ) -> Iterator[dict[str, str | None]]:
     """The rows of a merged table as text images, sorted by key.
 
@@ -147,10 +153,13 @@ def read_table(
     Args:
         spec: the migration, or the path of its file.
         table: the source table's name (`shop.orders`); may be left out where there is only one.
+        as_of: the table as it was after this batch, or at this time (ISO 8601, UTC where it says
+            nothing else); as it is now where left out.
         spark: a session to use, which is left running.
 
     Raises:
-        ConfigurationError: there is no such table, or there are several and none is named.
+        ConfigurationError: there is no such table, or there are several and none is named; or
+            there is no such batch, or none was visible at that time.
     """
     from waybill.merge.ledger import Ledger
 
@@ -159,12 +168,34 @@ def read_table(
         lake = Lake.open(session, migration)
         tables = lake.merged_tables()
         name = _chosen(table, list(tables))
-        empty = dict.fromkeys(Ledger(lake).position().state.table(name).names)
-        rows = lake.read(tables[name])
+        ledger = Ledger(lake)
+        batch = None if as_of is None else _batch_of(ledger, as_of)
+        empty = dict.fromkeys(ledger.position(batch).state.table(name).names)
+        snapshot = None if batch is None else ledger.snapshot_at(tables[name], batch)
+        if batch is not None and snapshot is None:
+            return
+        rows = lake.read(tables[name], snapshot)
         live = rows.where("NOT _waybill_deleted")
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
         for row in ordered.toLocalIterator(prefetchPartitions=True):
             yield {**empty, **json.loads(row[0])}
+
+
+def _batch_of(ledger: Ledger, as_of: str) -> str:
+    """The batch that `as_of` names or whose tables were there at that time."""
+    batches = [commit.batch for commit in ledger.lake.commits(ledger.table)]
+    if as_of in batches:
+        return as_of
+    try:
+        moment = datetime.fromisoformat(as_of)
+    except ValueError:
+        raise ConfigurationError(_unknown("batch", as_of, batches)) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    found = ledger.batch_at(int(moment.timestamp() * 1000))
+    if found is None:
+        message = f"no batch had passed the gate by {as_of}; waybill status shows what there is"
+        raise ConfigurationError(message)
+    return found
 
 
 def _chosen(table: str | None, known: list[str]) -> str:

@@ -67,9 +67,21 @@ class Table(_Model):
 
 
 class Dump(_Model):
-    """A table dump to start from."""
+    """A dump of a whole table: Parquet, CSV (with a first line of names) or JSON Lines."""
 
     path: str
+    """File, folder or glob; local or any URL that fsspec knows."""
+    as_of: int | list[int] | None = None
+    """Sequence id of the source up to which it is complete, as the envelope tells it. Left out: the
+    rows that the table starts from, older than every change. Given: what is older and not in the
+    dump is gone."""
+
+    @property
+    def sequence(self) -> tuple[int, ...] | None:
+        """The sequence id in parts."""
+        if self.as_of is None:
+            return None
+        return (self.as_of,) if isinstance(self.as_of, int) else tuple(self.as_of)
 
 
 class Quality(_Model):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,29 @@ def test_rows_have_every_column_of_their_table(spark, migration, tmp_path: Path)
     spec = migration()
     jobs.run_migration(spec, spark=spark)
     assert list(jobs.read_table(spec, spark=spark)) == [{**old, "coupon": None}, new]
+
+
+def test_a_table_as_it_was(spark, shop, tmp_path: Path) -> None:
+    jobs.run_migration(shop, spark=spark, batch="b1")
+    between = datetime.now(UTC)
+    before = list(jobs.read_table(shop, spark=spark))
+    more = canal("INSERT", {"id": "11", "title": "new", "note": "n"})
+    (tmp_path / "in" / "b.jsonl").write_bytes(more)
+    jobs.run_migration(shop, spark=spark, batch="b2")
+    (tmp_path / "in" / "c.jsonl").write_bytes(canal("INSERT", {"id": "1"}, table="others"))
+    jobs.run_migration(shop, spark=spark, batch="b3")
+
+    def at(when: str, table: str = "shop.orders"):
+        return list(jobs.read_table(shop, table, as_of=when, spark=spark))
+
+    assert at("b1") == at(between.isoformat()) == before
+    assert [row["id"] for row in at("b2")] == [row["id"] for row in at("b3")] == ["9", "10", "11"]
+    assert at("b2", "shop.others") == []
+    assert len(at("b3", "shop.others")) == 1
+    with pytest.raises(ConfigurationError, match=r"no batch had passed the gate by 2020-01-01"):
+        at("2020-01-01")
+    with pytest.raises(ConfigurationError, match=r"there is no batch 'b9'"):
+        at("b9")
 
 
 def test_a_task_that_runs_twice_is_counted_once(spark) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.spark.merge_lake import change_row
 from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
 from waybill.errors import WaitingError
+from waybill.merge.explain import explain
+from waybill.merge.facts import changes_of, merged_facts
 from waybill.merge.rules import Change
 from waybill.merge.stage import OF_EARLIER
 from waybill.order import order_key
@@ -83,3 +85,25 @@ def test_the_longest_wait_stops_the_batch_and_letting_go_helps(lake, migration):
     loose = migration(transactions={"hold": False})
     step(lake, loose, "b3", [ddl(4, "ALTER TABLE shop.t ADD COLUMN a INT")])
     assert [image["id"] for image in images(lake)] == ["1", "3"]
+
+
+def test_what_became_of_the_changes_of_a_row(lake, migration):
+    """The facts of the lake in the words of `waybill changes --key`."""
+    spec = migration()
+    rows = [
+        row(1, 1, n="1", place=(0, 1)),
+        row(2, 1, "update", n="x", place=(0, 2)),
+        event("begin", "x", 3),
+    ]
+    step(lake, spec, "b1", [*rows, inside("x", row(4, 1, "update", n="4", place=(0, 4)))])
+    put(lake, "b2", [row(5, 1, "update", n="5", place=(0, 5))], [TABLE])
+    found = lake.read(lake.log("changes")).where("table = 't' AND outcome = 'ok'")
+    log = [r.asDict() for r in found.orderBy("order_key").collect()]
+    changes = changes_of(log)
+    told = explain('{"id":"1"}', changes.values(), merged_facts(lake, "shop.t", log))
+    assert [told[place] for place in changes] == [
+        "won, it is the newest: this is the row",
+        "refused: column n is int in the lake and cannot hold 'x'",
+        "waits for the end of its transaction x",
+        "not merged yet",
+    ]

@@ -6,35 +6,39 @@ import pytest
 
 from waybill.durations import seconds_of
 from waybill.errors import WaitingError
-from waybill.merge.transactions import Open, check_wait, judge
+from waybill.merge.transactions import Event, Open, check_wait, judge
 
-X, Y = Open("x", 7, 100), Open("y", 8, 200)
+X, Y = Open("x", 7, 100, "0", 5), Open("y", 8, 200)
+
+
+def told(*events):
+    return [Event(str(n), operation, id_, 5 + n) for n, (operation, id_) in enumerate(events)]
 
 
 def test_begun_and_not_ended_waits():
-    verdict = judge((), [("begin", "x"), ("begin", "y"), ("commit", "y")], 7, 100)
+    verdict = judge((), told(("begin", "x"), ("begin", "y"), ("commit", "y")), 7, 100)
     assert verdict.open == (X,)
     assert verdict.hidden == {"x"}
 
 
 def test_an_end_in_a_later_batch_lets_go_or_drops():
-    verdict = judge((X, Y), [("commit", "x"), ("rollback", "y")], 9, 300)
+    verdict = judge((X, Y), told(("commit", "x"), ("rollback", "y")), 9, 300)
     assert (verdict.open, verdict.released, verdict.dropped) == ((), (X,), (Y,))
     assert verdict.hidden == {"y"}
 
 
 def test_what_stays_open_keeps_its_beginning():
-    assert judge((X,), [("begin", "x")], 9, 300).open == (X,)
+    assert judge((X,), told(("begin", "x")), 9, 300).open == (X,)
     assert judge((X,), [], 9, 300).open == (X,)
 
 
 def test_a_name_that_is_used_again_waits_again():
-    verdict = judge((), [("begin", "x"), ("commit", "x"), ("begin", "x")], 7, 100)
-    assert verdict.open == (X,)
+    events = told(("begin", "x"), ("commit", "x"), ("begin", "x"))
+    assert judge((), events[::-1], 7, 100).open == (Open("x", 7, 100, "2", 7),)
 
 
 def test_ends_of_transactions_that_nobody_began_change_nothing():
-    verdict = judge((), [("commit", "x")], 7, 100)
+    verdict = judge((), told(("commit", "x")), 7, 100)
     assert (verdict.open, verdict.released, verdict.hidden) == ((), (), set())
 
 

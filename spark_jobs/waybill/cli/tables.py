@@ -18,6 +18,8 @@ from waybill.spec_file import load_migration
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from waybill.lake import Lake
+
 SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
 
@@ -66,25 +68,47 @@ def changes_command(
             rows = _of_key(rows, key)
         wanted = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
         found = [row.asDict() for row in wanted.select(*_SHOWN).collect()]
+        if key is not None:
+            _explain(lake, found)
     if as_json:
         print_json(_plain(row) for row in found)
         return
-    print_table(
-        ["table", "operation", "key", "after (before of a delete)", "place", "batch"],
+    titles = ["table", "operation", "key", "after (before of a delete)", "place", "batch"]
+    cells = [
         [
-            [
-                _qualified(row),
-                row["operation"],
-                row["key"] if row["old_key"] is None else f"{row['old_key']} -> {row['key']}",
-                row["after"] or row["before"] or row["ddl_text"],
-                "{topic}/{partition}/{offset}/{index}".format(**row),
-                row["batch"],
-            ]
-            for row in found
-        ],
-    )
+            _qualified(row),
+            row["operation"],
+            row["key"] if row["old_key"] is None else f"{row['old_key']} -> {row['key']}",
+            row["after"] or row["before"] or row["ddl_text"],
+            "{topic}/{partition}/{offset}/{index}".format(**row),
+            row["batch"],
+        ]
+        for row in found
+    ]
+    if key is not None:
+        titles.append("what became of it")
+        cells = [[*line, row.get("outcome")] for line, row in zip(cells, found, strict=True)]
+    print_table(titles, cells)
     if len(found) == limit:
         sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
+
+
+def _explain(lake: Lake, rows: list[dict[str, Any]]) -> None:
+    """Say of each change of a row what the merge made of it, under `outcome`."""
+    from waybill.merge.explain import explain
+    from waybill.merge.facts import changes_of, merged_facts
+
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_table.setdefault(_qualified(row) or row["topic"], []).append(row)
+    for name, own in by_table.items():
+        changes, facts = changes_of(own), merged_facts(lake, name, own)
+        # The key that was asked for is the one that all of them touch.
+        keys = [{change.key, change.old_key} for change in changes.values()]
+        for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
+            told = explain(key or "", changes.values(), facts)
+            for place, sentence in told.items():
+                own[list(changes).index(place)].setdefault("outcome", sentence)
 
 
 _SHOWN = (

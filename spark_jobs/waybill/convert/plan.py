@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from waybill.convert.full_loads import WithFullLoads
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError
 from waybill.nearest import did_you_mean
@@ -26,13 +27,16 @@ class Reading:
     envelope: Envelope
     settings: Settings
     rules: TableRules
+    full: bool = False
+    """Whether the archive may hold rows of table dumps."""
 
     def decoder(self) -> Decoder:
         """A decoder for one task."""
         if self.envelope.decoder is None:
             message = f"{self.envelope.name!r} cannot be read; `waybill formats` shows what can"
             raise ConfigurationError(message)
-        return self.envelope.decoder(self.settings, self.rules)
+        decoder = self.envelope.decoder(self.settings, self.rules)
+        return WithFullLoads(decoder, self.rules) if self.full else decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,15 @@ def make_plan(spec: Migration) -> ConvertPlan:
         LossError: a target cannot carry what the source holds, and `on_loss: fail` is set.
     """
     source = registry.get(spec.source.envelope)
+    _check_reloads(spec, source)
     given = dict(spec.source.settings)
     if spec.source.schemas is not None and spec.source.schemas.file is not None:
         given["schemas"] = _schemas(spec.source.schemas.file, source)
     reading = Reading(
-        source, settings_of(source.decode_settings, given, source, "source.settings"), spec.rules
+        source,
+        settings_of(source.decode_settings, given, source, "source.settings"),
+        spec.rules,
+        bool(spec.full),
     )
     reading.decoder()
     writings = []
@@ -85,6 +93,16 @@ def make_plan(spec: Migration) -> ConvertPlan:
         writings.append(Writing(target.label, envelope, settings))
         writings[-1].encoder()
     return ConvertPlan(reading, tuple(writings))
+
+
+def _check_reloads(spec: Migration, source: Envelope) -> None:
+    reloads = [table for table, dump in spec.full.items() if dump.as_of is not None]
+    if reloads and "sequence_id" not in source.carries and "sequence_id" not in source.partly:
+        message = (
+            f"full.{reloads[0]}.as_of: the messages of {source.name} have no sequence id that it "
+            "could be compared with: leave it out, and load the table under a new migration name"
+        )
+        raise ConfigurationError(message)
 
 
 def settings_of(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.merge.transactions import EVENTS, Open, Verdict, judge
+from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
+from waybill.merge.watermark import Reached, further
 from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
 
@@ -57,6 +58,7 @@ class TableSurvey:
         schema_ids: the schemas of the row changes.
         places: topics and partitions of changes without a sequence id.
         unordered_truncates: TRUNCATEs without a sequence id.
+        topics: where its changes came from.
     """
 
     rows: int = 0
@@ -66,6 +68,7 @@ class TableSurvey:
     schema_ids: set[str] = field(default_factory=set)
     places: set[tuple[str, int]] = field(default_factory=set)
     unordered_truncates: int = 0
+    topics: set[str] = field(default_factory=set)
 
 
 class Survey(NamedTuple):
@@ -75,11 +78,13 @@ class Survey(NamedTuple):
         total: accepted changes.
         tables: by qualified name.
         skipped: changes that are no change of rows, by operation.
+        reached: how far each partition of a topic is with it.
     """
 
     total: int
     tables: dict[str, TableSurvey]
     skipped: Counter[str]
+    reached: dict[tuple[str, int], Reached]
 
 
 class Held(NamedTuple):
@@ -154,16 +159,13 @@ class Increment:
             return Held()
         rows = self.accepted()
         ends = rows.where(F.col("operation").isin(*EVENTS) & F.col("transaction").isNotNull())
-        events = sorted(
-            (row.order_key, row.operation, row.transaction)
-            for row in ends.select("order_key", "operation", "transaction").collect()
-        )
-        told = [(operation, id_) for _, operation, id_ in events]
+        told = ("order_key", "operation", "transaction", F.unix_micros("source_time"))
+        events = [Event(*row) for row in ends.select(*told).collect()]
         if not hold:
-            told = [event for event in told if event[0] != "begin"]
-            ended = {id_ for _, id_ in told}
-            told += [("commit", t.id) for t in before if t.id not in ended]
-        self.verdict = verdict = judge(before, told, self.after, now)
+            events = [event for event in events if event.operation != "begin"]
+            ended = {event.transaction for event in events}
+            events += [Event("", "commit", t.id) for t in before if t.id not in ended]
+        self.verdict = verdict = judge(before, events, self.after, now)
         held = Held()
         if verdict.hidden:
             mine = _in_transactions(verdict.hidden)
@@ -200,19 +202,30 @@ class Increment:
 
     def survey(self) -> Survey:
         """Count the increment; reads only small columns."""
-        survey = Survey(0, defaultdict(TableSurvey), Counter())
+        survey = Survey(0, defaultdict(TableSurvey), Counter(), {})
         if self.frame is None:
             return survey
         names = ["database", "schema", "table", "operation", "schema_id", "topic", "partition"]
         rows = (
             self.accepted()
-            .select(*names, "key", "old_key", F.expr(NO_SEQUENCE).alias("unordered"))
+            .select(
+                *(*names, "key", "old_key", "order_key", "source_time"),
+                F.expr(NO_SEQUENCE).alias("unordered"),
+            )
             .groupBy(*names, "unordered")
-            .agg(F.count("*").alias("n"), F.count("key").alias("k"), F.count("old_key").alias("m"))
+            .agg(
+                F.count("*").alias("n"),
+                F.count("key").alias("k"),
+                F.count("old_key").alias("m"),
+                F.max("order_key").alias("order"),
+                F.max(F.unix_micros("source_time")).alias("time"),
+            )
             .select(F.expr(QUALIFIED).alias("qualified"), "*")
             .collect()
         )
         for row in rows:
+            place = (row.topic, row.partition)
+            survey.reached[place] = further(survey.reached.get(place), row.order, row.time)
             if row.operation in ROW_OPERATIONS or row.operation == "truncate":
                 _count(survey.tables[row.qualified], row)
             else:
@@ -327,6 +340,7 @@ def _count(table: TableSurvey, row: object) -> None:
     operation, n = row.operation, row.n  # type: ignore[attr-defined]
     place = (row.topic, row.partition)  # type: ignore[attr-defined]
     unordered = row.unordered  # type: ignore[attr-defined]
+    table.topics.add(row.topic)  # type: ignore[attr-defined]
     if unordered:
         table.places.add(place)
     if operation == "truncate":

@@ -81,9 +81,11 @@ class Ledger:
             raise GateError(message)
         drop_held(self.lake)
 
-    def position(self) -> Position:
-        """Where the last visible merge ended."""
+    def position(self, batch: str | None = None) -> Position:
+        """Where the last visible merge ended, or that of a batch."""
         last = self.lake.last(self.table, STAGE)
+        if batch is not None:
+            last = self.lake.find(self.table, STAGE, batch)
         if last is None:
             return Position(None, MergeState())
         rows = (
@@ -93,6 +95,20 @@ class Ledger:
             .collect()
         )
         return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
+
+    def snapshot_at(self, table: str, batch: str) -> int | None:
+        """Snapshot of a merged table after a visible batch; None if it had none by then."""
+        batches = [c.batch for c in self.lake.commits(self.table) if c.stage == STAGE]
+        until = set(batches[batches.index(batch) :])
+        own = (c for c in self.lake.commits(table) if c.stage == STAGE and c.batch in until)
+        return next((commit.snapshot for commit in own), None)
+
+    def batch_at(self, moment_ms: int) -> str | None:
+        """The batch whose tables people saw at a time, in milliseconds since 1970."""
+        shown = (c for c in self.lake.commits(self.lake.log("runs")) if c.stage == "validate")
+        seen = next((c.batch for c in shown if c.time_ms <= moment_ms), None)
+        batches = {c.batch for c in self.lake.commits(self.table) if c.stage == STAGE}
+        return seen if seen in batches else None
 
     def refuse(self, batch: str, refused: DataFrame) -> int:
         """Keep refused changes, in the columns of `MERGES`.

@@ -132,6 +132,7 @@ def make_plan(
 def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: TableRules) -> None:
     state, survey = table.state, table.survey
     state.places = tuple(sorted({*state.places, *survey.places}))
+    state.topics = tuple(sorted({*state.topics, *survey.topics}))
     if not survey.rows:
         return
     rule = rules.find(None, None, name)

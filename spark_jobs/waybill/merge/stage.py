@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -18,6 +18,7 @@ from waybill.merge.table import TableMerge, prepare, refused_rows
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
+from waybill.merge.watermark import plain
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class _Merge:
         )
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
+        self.watermarks: dict[str, dict[str, Any]] = {}
 
     def run(self) -> StageReport:
         """Survey, plan, tables, record."""
@@ -93,10 +95,12 @@ class _Merge:
             self.increment.schemas_above,
         )
         plan.state.open = open_
+        plan.state.reach(survey.reached)
         report = self.report
         report.skipped.update(survey.skipped)
         report.warnings += plan.warnings
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
+        self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}
         self._merge_tables(plan)
         report.cursor["branches"] = self.branches
         report.reconcile()
@@ -267,4 +271,5 @@ class _Merge:
             "out": out,
             "superseded": superseded,
             "refused": refused,
+            "complete up to": self.watermarks[name],
         }

@@ -6,6 +6,7 @@ import msgspec
 
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
+from waybill.merge.watermark import Reached, complete, joined
 
 
 class Default(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class TableState(msgspec.Struct):
         truncated: order of the newest TRUNCATE; everything with a lower order is void.
         defaults: columns added with a default.
         places: topics and partitions that brought changes without a sequence id.
+        topics: where its changes come from.
         open_rows: whether any row ever depended on more than its newest image.
     """
 
@@ -39,6 +41,7 @@ class TableState(msgspec.Struct):
     truncated: str = ""
     defaults: tuple[Default, ...] = ()
     places: tuple[tuple[str, int], ...] = ()
+    topics: tuple[str, ...] = ()
     open_rows: bool = False
 
     @property
@@ -53,6 +56,8 @@ class MergeState(msgspec.Struct):
     tables: dict[str, TableState] = {}
     open: tuple[Open, ...] = ()
     """Transactions whose rows wait for their end."""
+    reached: dict[str, dict[int, Reached]] = {}
+    """How far each partition is, by topic."""
 
     def to_json(self) -> str:
         """As it is kept with the batch."""
@@ -66,3 +71,15 @@ class MergeState(msgspec.Struct):
     def table(self, qualified: str) -> TableState:
         """The state of a table, made when it is first asked for."""
         return self.tables.setdefault(qualified, TableState())
+
+    def reach(self, places: dict[tuple[str, int], Reached]) -> None:
+        """Take in how far a batch brought partitions."""
+        for (topic, partition), reached in places.items():
+            partitions = self.reached.setdefault(topic, {})
+            partitions[partition] = joined(partitions.get(partition, Reached()), reached)
+
+    def watermark(self, qualified: str) -> Reached:
+        """How far a table is complete."""
+        topics = self.table(qualified).topics
+        found = [r for topic in topics for r in self.reached.get(topic, {}).values()]
+        return complete(found, self.open)

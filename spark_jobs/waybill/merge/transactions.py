@@ -26,11 +26,24 @@ class Open(msgspec.Struct, frozen=True):
         after: snapshot of `changes` before the batch that brought its `begin`, None at the
             beginning; its rows come after it.
         since: when a merge met it first, seconds since 1970.
+        order: order of its `begin`.
+        time: source time of its `begin`, microseconds since 1970.
     """
 
     id: str
     after: int | None
     since: int
+    order: str = ""
+    time: int | None = None
+
+
+class Event(NamedTuple):
+    """A begin or end."""
+
+    order: str
+    operation: str
+    transaction: str
+    time: int | None = None
 
 
 class Verdict(NamedTuple):
@@ -55,25 +68,23 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    before: tuple[Open, ...], events: Iterable[tuple[str, str]], after: int | None, now: int
+    before: tuple[Open, ...], events: Iterable[Event], after: int | None, now: int
 ) -> Verdict:
     """What a batch's begins and ends mean for the rows.
 
     Args:
         before: transactions that were open before the batch.
-        events: operation and transaction id, in their order.
+        events: in any order.
         after: snapshot of `changes` that the batch begins after.
         now: seconds since 1970.
     """
-    known = {transaction.id: transaction for transaction in before}
-    last: dict[str, str] = {}
-    for operation, id_ in events:
-        last[id_] = operation
-    ended = {id_: operation for id_, operation in last.items() if operation != "begin"}
-    began = [id_ for id_, operation in last.items() if operation == "begin" and id_ not in known]
+    known = {transaction.id for transaction in before}
+    last = {event.transaction: event for event in sorted(events)}
+    ended = {id_: event.operation for id_, event in last.items() if event.operation != "begin"}
+    began = [e for id_, e in last.items() if id_ not in ended and id_ not in known]
     return Verdict(
         tuple(t for t in before if t.id not in ended)
-        + tuple(Open(id_, after, now) for id_ in began),
+        + tuple(Open(e.transaction, after, now, e.order, e.time) for e in began),
         tuple(t for t in before if ended.get(t.id) == "commit"),
         tuple(t for t in before if ended.get(t.id) == "rollback"),
         frozenset(id_ for id_, operation in ended.items() if operation == "rollback"),

@@ -151,6 +151,34 @@ def _listed(source: FilesSource) -> tuple[str, dict[str, tuple[str, dict[str, An
     return base, found, sorted(left_out)
 
 
+def listed_dump(path: str, suffixes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """The files of a dump, what the storage says of each by its path.
+
+    Args:
+        path: a file, a folder or a pattern.
+        suffixes: those of files that count in a folder.
+
+    Raises:
+        SourceError: there is none.
+    """
+    fs, place = open_storage(path)
+    if fs.isfile(place):
+        return {_url(fs, place): fs.info(place)}
+    pattern = bool(_MAGIC & set(place)) and not fs.exists(place)
+    listing = fs.glob(place, detail=True) if pattern else fs.find(place, detail=True)
+    found = {
+        _url(fs, file): info
+        for file, info in listing.items()
+        if info.get("type") == "file"
+        and not basename(file).startswith((".", "_"))
+        and (pattern or _unpacked_name(file).endswith(suffixes))
+    }
+    if not found:
+        message = f"there is no dump at {path}: put it there, or mend the path under full:"
+        raise SourceError(message)
+    return found
+
+
 def _folder_of(pattern: str) -> str:
     parts = pattern.split("/")
     plain = next(i for i, part in enumerate(parts) if _MAGIC & set(part))

@@ -12,6 +12,7 @@ from waybill.lake.landing import land, repeated
 from waybill.layout import ARCHIVE
 from waybill.report import StageReport
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
+from waybill.sources.dumps import Known, plan_dumps, read_dumps
 from waybill.sources.files import Plan, grouped, plan, read_tasks
 from waybill.tally import Tally
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
+    from waybill.lake import Branch, Lake
+    from waybill.sources.dumps import DumpTask
     from waybill.sources.tasks import FileCounts, FileTask
     from waybill.spec import FilesSource, Migration
 
@@ -50,6 +53,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     cursor = read_cursor(c.cursor for c in commits)
     afresh = context.options.mode == "full"
     work = plan(source, cursor, afresh)
+    dumps, loaded = plan_dumps(spec.full, _loaded(lake, archive))
     context.progress("snapshot: %s", _announced(work))
     report = StageReport(STAGE, batch)
     states: dict[str, FileState] = dict(work.touched)
@@ -65,10 +69,45 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
             rows, _empty, digest = counts[task.name]
             states[task.name] = FileState(task.number, task.size, task.token, digest, rows)
     _describe(report, work, states)
+    if dumps:
+        _load(context, branch, dumps, report)
     report.cursor = write_cursor(cursor, work.base, states, work.next_number, afresh)
+    report.cursor["full"] = loaded
     land(branch, report, "archive", started)
     context.progress("snapshot: %d messages in the archive", report.rows_out)
     return report
+
+
+def _loaded(lake: Lake, archive: str) -> Known:
+    """The full loads of earlier batches."""
+    last = lake.last(archive, STAGE)
+    return {} if last is None else dict(last.cursor.get("full", {}))
+
+
+def _load(
+    context: StageContext, branch: Branch, dumps: list[DumpTask], report: StageReport
+) -> None:
+    """Put the rows of dumps beside the messages."""
+    size = sum(task.size for task in dumps) / 1e6
+    context.progress("snapshot: full loads of %d files with %.1f MB", len(dumps), size)
+    tally, batch = Tally(context.spark.sparkContext), context.batch
+
+    def tell(task: DumpTask, counts: FileCounts) -> None:
+        tally.add({task.name: (counts.rows, 0, "")})
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for numbers in batches:
+            numbered: list[Any] = numbers.column(0).to_pylist()
+            for number in numbered:
+                yield from read_dumps([dumps[number]], batch, tell)
+
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    frame = context.spark.range(0, len(dumps), 1, len(dumps))
+    report.rows_out += branch.append(frame.mapInArrow(read, from_arrow_schema(ARCHIVE)))
+    rows = {task.name: tally.counts[task.name][0] for task in dumps}
+    report.rows_in += sum(rows.values())
+    report.details["full_loads"] = rows
 
 
 def _files_of(spec: Migration) -> FilesSource:

@@ -1,0 +1,66 @@
+"""What the lake knows of a row's changes, as `waybill.merge.explain` wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from waybill.merge.explain import Merged, Place
+from waybill.merge.ledger import REFUSED, Ledger
+from waybill.merge.rules import Change
+from waybill.merge.texts import read_image
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+
+
+def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
+    """The changes that rows of the log stand for, by place."""
+    return {
+        place_of(row): Change(
+            row["order_key"],
+            row["operation"],
+            row["key"] or "",
+            None if row["operation"] == "delete" else read_image(row["after"] or "{}"),
+            row["old_key"],
+            place_of(row),
+        )
+        for row in rows
+    }
+
+
+def place_of(row: dict[str, Any]) -> Place:
+    """Where a row of the log came from."""
+    return row["topic"], row["partition"], row["offset"], row["index"]
+
+
+def merged_facts(lake: Lake, qualified: str, rows: list[dict[str, Any]]) -> Merged:
+    """What the merge knows of a table and of some rows of its log."""
+    ledger = Ledger(lake)
+    position = ledger.position()
+    state = position.state.table(qualified)
+    kept = lake.read(ledger.table).where((F.col("kind") == REFUSED) & (F.col("table") == qualified))
+    refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
+    unmerged = set()
+    for commit in lake.commits(lake.log("changes")):
+        if commit.snapshot == position.changes:
+            break
+        unmerged.add(commit.batch)
+    ids = {row["transaction"] for row in rows if row["transaction"]}
+    waiting = dict.fromkeys({t.id for t in position.state.open} & ids, "waits for the end of its")
+    if ids:
+        log = lake.read(lake.log("changes")).where("operation = 'rollback'")
+        ended = log.where(F.col("transaction").isin(*ids)).select("transaction").distinct()
+        waiting.update({row.transaction: "rolled back with its" for row in ended.collect()})
+    return Merged(
+        state.truncated,
+        frozenset(state.names),
+        refused,
+        {
+            place_of(row): f"{waiting[row['transaction']]} transaction {row['transaction']}"
+            for row in rows
+            if row["transaction"] in waiting
+        },
+        frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
+    )

@@ -1,0 +1,138 @@
+"""Full loads in the snapshot: which dumps are new, and their rows as messages of the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import ConfigurationError, SourceError
+from waybill.full_load import HEADER, TOPIC, FullLoad
+from waybill.sources.dump_rows import FORMATS, dump_rows, dump_types, format_of
+from waybill.sources.files import listed_dump, token_of
+from waybill.sources.streams import opened
+from waybill.sources.tasks import FileCounts, archive_batch
+from waybill.storage import open_storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waybill.spec import Dump
+
+Known = dict[str, list[list[Any]]]
+"""By topic of a load: name, size and token of each of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpTask:
+    """One file of a full load.
+
+    Attributes:
+        path: where it is.
+        number: which of the load's files it is: the partition of its messages.
+        size: bytes when the run was planned.
+        token: what the storage says changes with the content.
+        load: what its rows are.
+    """
+
+    path: str
+    number: int
+    size: int
+    token: str
+    load: FullLoad
+
+    @property
+    def name(self) -> str:
+        """What names it in counts."""
+        return f"{self.load.topic}/{self.number}"
+
+
+def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Known]:
+    """The files to load, and everything that is loaded after them.
+
+    Args:
+        full: dumps by table.
+        known: what was loaded before.
+
+    Raises:
+        SourceError: a dump is not there, or is not what was loaded.
+        ConfigurationError: a table is loaded once more without saying as of when.
+    """
+    tasks: list[DumpTask] = []
+    after = dict(known)
+    for table, dump in sorted(full.items()):
+        load = FullLoad(table, dump.sequence)
+        found = listed_dump(dump.path, tuple(FORMATS))
+        files: list[list[Any]] = [
+            [name, int(info["size"]), token_of(info)] for name, info in sorted(found.items())
+        ]
+        before = known.get(load.topic)
+        if before is not None:
+            _check_same(dump.path, table, before, files)
+            continue
+        others = [topic for topic in known if topic.startswith((f"{TOPIC}{table}@", load.topic))]
+        if others and load.as_of is None:
+            message = (
+                f"{table} was loaded in full before: to load {dump.path} over it, say under "
+                f"full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source it is "
+                "complete"
+            )
+            raise ConfigurationError(message)
+        after[load.topic] = files
+        for number, (name, size, token) in enumerate(files):
+            types = dump_types(name)
+            tasks.append(DumpTask(name, number, size, token, FullLoad(table, load.as_of, types)))
+    return tasks, after
+
+
+def _check_same(path: str, table: str, before: list[list[Any]], now: list[list[Any]]) -> None:
+    if [file[1:] for file in before] != [file[1:] for file in now]:
+        message = (
+            f"{path} has changed since it was loaded as the full data of {table}: put it back, or "
+            "bring the new dump with an as_of of its own"
+        )
+        raise SourceError(message)
+
+
+def read_dumps(
+    tasks: list[DumpTask], batch_id: str, tell: Callable[[DumpTask, FileCounts], None]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the archive for every row of the dumps, in bounded memory.
+
+    Raises:
+        SourceError: a dump cannot be read, or changed since the batch was planned.
+    """
+    import pyarrow as pa
+
+    for task in tasks:
+        format_of(task.path)
+        load, counts = task.load, FileCounts()
+        header = [(HEADER, load.to_header())]
+        offset = 0
+        if load.as_of is not None and task.number == 0:
+            # What the reload does not have is gone.
+            none: Any = pa.array([None], pa.binary())
+            yield archive_batch(batch_id, none, load.topic, 0, range(1), headers=[_structs(header)])
+            counts.rows, offset = 1, 1
+        with opened(task.path) as stream:
+            for rows in dump_rows(task.path, stream):
+                first, offset = offset, offset + len(rows)
+                counts.rows += len(rows)
+                yield archive_batch(
+                    batch_id,
+                    pa.array(rows, pa.binary()),
+                    load.topic,
+                    task.number,
+                    range(first, offset),
+                    headers=[_structs(header)] * len(rows),
+                )
+        fs, name = open_storage(task.path)
+        info = fs.info(name)
+        if int(info["size"]) != task.size or token_of(info) != task.token:
+            message = f"{task.path} was written to while it was loaded: run the batch again"
+            raise SourceError(message)
+        tell(task, counts)
+
+
+def _structs(headers: list[tuple[str, bytes]]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": value} for key, value in headers]

@@ -1,0 +1,102 @@
+"""Tables that start from a dump, and full reloads: through all stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from waybill import jobs
+from waybill.errors import ConfigurationError, SourceError
+
+pytestmark = pytest.mark.spark
+
+TABLES = {"shop.orders": {"key": ["id"], "columns": {"id": "bigint", "amount": "decimal(20,2)"}}}
+
+
+def oms(sequence: int, kind: str, before: dict | None, after: dict | None) -> bytes:
+    return json.dumps(
+        {
+            "prevStruct": before,
+            "postStruct": after,
+            "allMetaData": {
+                "record_primary_key": "id",
+                "storeDataSequence": sequence,
+                "table_name": "orders",
+                "db": "shop",
+                "dbType": "OB_MYSQL",
+                "timestamp": str(1_700_000_000 + sequence),
+            },
+            "recordType": kind,
+        }
+    ).encode()
+
+
+def image(number: int, amount: float) -> dict:
+    return {"id": number, "amount": amount}
+
+
+def test_a_dump_increments_and_a_reload(spark, migration, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(
+        oms(10, "UPDATE", image(2, 2.05), image(2, 2.25))
+        + b"\n"
+        + oms(11, "DELETE", image(3, 3.05), None)
+    )
+    dump = tmp_path / "orders.csv"
+    dump.write_text("id,amount\n1,1.10\n2,2.00\n3,3.00\nx,4.00\n")
+    out = str(tmp_path / "out")
+    fields = {
+        "envelope": "oms-default",
+        "tables": TABLES,
+        "publish": [{"envelope": "canal", "files": {"path": out}}],
+        "quality": {"max_refused_share": 1},
+    }
+    spec = migration(**fields, full={"shop.orders": {"path": str(dump)}})
+    first = jobs.run_migration(spec, batch="b1", spark=spark)
+    assert [(r.stage, r.rows_in) for r in first.stages][:3] == [
+        ("snapshot", 6),
+        ("convert", 6),
+        ("merge", 5),
+    ]
+    assert first.stage("convert").refused == {"value": 1}
+    assert rows(spec, spark) == [("1", "1.10"), ("2", "2.25")]
+    again = jobs.run_migration(spec, batch="b2", spark=spark)
+    assert again.stage("snapshot").rows_in == 0
+
+    more = oms(15, "INSERT", None, image(9, 9.05)) + b"\n"
+    late = oms(30, "UPDATE", image(2, 2.25), image(2, 2.35))
+    (tmp_path / "in" / "b.jsonl").write_bytes(more + late)
+    anew = tmp_path / "anew"
+    anew.mkdir()
+    amounts = pa.array([2, 7], pa.decimal128(20, 2))
+    pq.write_table(pa.table({"id": [2, 7], "amount": amounts}), anew / "part-0.parquet")
+    reload = migration(**fields, full={"shop.orders": {"path": str(anew), "as_of": 20}})
+    third = jobs.run_migration(reload, batch="b3", spark=spark)
+    # 1 and 9 are gone from the source, 2 was changed after the dump.
+    assert rows(reload, spark) == [("2", "2.35"), ("7", "7.00")]
+    assert third.stage("merge").rows_in == 5
+    # What is older than the reload stays away when it comes late.
+    (tmp_path / "in" / "c.jsonl").write_bytes(oms(19, "INSERT", None, image(5, 5.05)))
+    jobs.run_migration(reload, batch="b4", spark=spark)
+    assert rows(reload, spark) == [("2", "2.35"), ("7", "7.00")]
+    assert [row["id"] for row in jobs.read_table(spec, as_of="b1", spark=spark)] == ["1", "2"]
+
+
+def rows(spec, spark):
+    return [tuple(row.values()) for row in jobs.read_table(spec, spark=spark)]
+
+
+def test_dumps_that_cannot_be_loaded(spark, migration, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,n\n1\n")
+    spec = migration(full={"shop.orders": {"path": str(bad)}}, tables=TABLES)
+    with pytest.raises(SourceError, match=r"bad\.csv cannot be read as CSV"):
+        jobs.run_stage("snapshot", spec, "b1", spark)
+    spec = migration(full={"shop.orders": {"path": str(bad), "as_of": 7}}, tables=TABLES)
+    with pytest.raises(ConfigurationError, match="the messages of canal have no sequence id"):
+        jobs.run_stage("convert", spec, "b1", spark)

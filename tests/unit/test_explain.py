@@ -1,0 +1,75 @@
+"""Why a row is what it is."""
+
+from __future__ import annotations
+
+from waybill.merge.explain import Merged, explain
+from waybill.merge.rules import Change
+from waybill.order import order_key
+
+KEY = '{"id":"1"}'
+MERGED = Merged(names=frozenset({"id", "n", "t"}))
+
+
+def change(sequence, operation, image=None, key=KEY, old_key=None, offset=None):
+    offset = sequence if offset is None else offset
+    order = order_key((sequence,), 1, 0, offset, 0)
+    return Change(order, operation, key, image, old_key, ("t", 0, offset, 0))
+
+
+def told(*changes, merged=MERGED):
+    found = explain(KEY, changes, merged)
+    return [found[c.place] for c in changes]
+
+
+def test_the_newest_wins_and_older_ones_say_by_whom():
+    old, new = change(1, "insert", {"id": "1"}), change(2, "delete")
+    assert told(new, old) == [
+        "won, it is the newest: the row is deleted",
+        "superseded: t/0/2/0 is newer",
+    ]
+
+
+def test_columns_that_older_changes_gave():
+    first = change(1, "insert", {"id": "1", "n": "1", "t": "x"})
+    second = change(2, "update", {"id": "1", "t": "y"})
+    third = change(3, "update", {"id": "1"})
+    assert told(first, second, third) == [
+        "superseded by t/0/3/0, but for n, which newer changes leave out",
+        "superseded by t/0/3/0, but for t, which newer changes leave out",
+        "won, it is the newest; it leaves out n, t, which older changes gave",
+    ]
+
+
+def test_nothing_shines_through_a_delete():
+    first = change(1, "insert", {"id": "1", "n": "1", "t": "x"})
+    assert told(first, change(2, "delete"), change(3, "update", {"id": "1"}))[:2] == [
+        "superseded: t/0/3/0 is newer",
+        "superseded: t/0/3/0 is newer",
+    ]
+
+
+def test_a_row_that_moved_away_and_a_redelivery():
+    image = {"id": "1", "n": "1", "t": "x"}
+    moved = change(5, "update", {"id": "2"}, key='{"id":"2"}', old_key=KEY)
+    assert told(moved) == ['won, it is the newest: the row is now {"id":"2"}']
+    once, again = change(1, "insert", image), change(1, "insert", image, offset=9)
+    assert told(once, again) == [
+        "the same change as t/0/9/0, once more",
+        "won, it is the newest: this is the row",
+    ]
+
+
+def test_what_did_not_count():
+    rows = [change(n, "insert", {"id": "1"}) for n in (1, 2, 3, 4)]
+    merged = MERGED._replace(
+        truncated=order_key((2,), 1, 0, 0, 0),
+        refused={rows[1].place: "column n is int"},
+        waiting={rows[2].place: "waits for the end of transaction x"},
+        unmerged={rows[3].place},
+    )
+    assert told(*rows, merged=merged) == [
+        "void: older than a TRUNCATE, DROP or full reload of the table",
+        "refused: column n is int",
+        "waits for the end of transaction x",
+        "not merged yet",
+    ]

@@ -1,0 +1,55 @@
+"""How far a table is complete."""
+
+from __future__ import annotations
+
+from waybill.merge.state import MergeState
+from waybill.merge.transactions import Open
+from waybill.merge.watermark import Reached, further, plain
+from waybill.order import order_key
+
+
+def order(*sequence: int) -> str:
+    return order_key(sequence or None, 1, 0, 9, 0)
+
+
+def state(*partitions: Reached) -> MergeState:
+    found = MergeState()
+    found.table("shop.t").topics = ("t",)
+    found.reach({("t", n): reached for n, reached in enumerate(partitions)})
+    return found
+
+
+def test_the_slowest_partition_decides():
+    found = state(Reached(order(1000), 7), Reached(order(999), 8)).watermark("shop.t")
+    assert plain(found) == {"sequence": "999", "time": "1970-01-01T00:00:00.000007Z"}
+
+
+def test_later_batches_bring_it_on_and_never_back():
+    found = state(Reached(order(3, 154), 7_000_000))
+    found.reach({("t", 0): Reached(order(3, 99), 9_000_000)})
+    assert plain(found.watermark("shop.t")) == {"sequence": "3:154", "time": "1970-01-01T00:00:09Z"}
+
+
+def test_an_open_transaction_holds_it():
+    found = state(Reached(order(50), 50))
+    found.open = (Open("x", None, 0, order(20), 20),)
+    assert found.watermark("shop.t") == Reached(order(20), 20)
+
+
+def test_nothing_is_claimed_that_is_not_known():
+    assert plain(state(Reached(order(5), 5), Reached()).watermark("shop.t")) == {
+        "sequence": None,
+        "time": None,
+    }
+    assert MergeState().watermark("shop.t") == Reached()
+
+
+def test_full_rows_and_positions_say_nothing():
+    full = order_key(None, 1, 0, 1, 0, full_row=True)
+    assert further(Reached("", 3), full, 99) == Reached("", 3)
+    assert further(None, order(), 4) == Reached("", 4)
+
+
+def test_it_is_kept_with_the_batch():
+    found = state(Reached(order(7), 7))
+    assert MergeState.from_json(found.to_json()).watermark("shop.t") == Reached(order(7), 7)
