@@ -33,6 +33,7 @@ from waybill.envelopes.debezium.connect import (
 )
 from waybill.envelopes.notation import values as shared
 from waybill.envelopes.notation.declared import check_for
+from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
     BYTES,
@@ -126,13 +127,18 @@ class Readings:
             return None
         if name in SEMANTIC:
             type_, wire, convert = SEMANTIC[name]
+            if wire is INTEGER:
+                # A count is no longer than the type that Connect has for it.
+                wire = INTEGERS.get(field.type, wire)
             return Reading(type_, wire, convert, source, self.marks.text if wire is TEXT else ())
         if name == DECIMAL:
             return self._decimal(field)
         if name == BITS:
-            length = int(field.parameters.get("length", "1"))
-            type_ = LogicalType("bit", length)
-            return Reading(type_, TEXT, values.bits_reader, source, self.marks.bytes)
+            length = parse_digits(field.parameters.get("length", "1"))
+            if not 1 <= length < 2**31:
+                raise ValueError(f"there are no bit strings of {length} bits")
+            convert = values.bits_reader(length)
+            return Reading(LogicalType("bit", length), TEXT, convert, source, self.marks.bytes)
         if name in (ENUM, ENUM_SET):
             kind = "enum" if name == ENUM else "set"
             allowed = field.parameters.get("allowed")
@@ -141,9 +147,10 @@ class Readings:
         return None
 
     def _decimal(self, field: Field) -> Reading:
-        scale = int(field.parameters.get("scale", "0"))
-        precision = int(field.parameters.get("connect.decimal.precision", "0"))
-        fits = 0 <= scale <= precision
+        scale = parse_digits(field.parameters.get("scale", "0"))
+        precision = parse_digits(field.parameters.get("connect.decimal.precision", "0"))
+        # Without precision any number of digits may come.
+        fits = 0 <= scale <= precision and precision > 0
         type_ = LogicalType("decimal", precision, scale) if fits else NUMBER
         convert = values.decimal_reader(scale)
         return Reading(type_, TEXT, convert, DECIMAL, self.marks.bytes)
@@ -284,6 +291,8 @@ class Readings:
             return values.decimal_reader(0)
         if name == "bytes":
             return _BINARY[settings.binary]
+        if name == "bit":
+            return values.bits_reader(declared.precision or 1)
         return _STRINGS.get(name)
 
     def _loose(self, reading: Reading) -> Reading:
@@ -408,7 +417,6 @@ _BINARY = {
     "hex": values.hex_text,
 }
 _STRINGS: dict[str, Callable[[str], str]] = {
-    "bit": values.bits_reader,
     "geometry": values.base64_checked,
     "date": times.local_text,
     "time": times.local_text,

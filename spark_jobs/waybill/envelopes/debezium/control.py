@@ -78,7 +78,7 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
     try:
         if "op" in fields:
             return _log_message(message, payload)
-        if "ddl" in fields and ("databaseName" in fields or "tableChanges" in fields):
+        if "ddl" in fields and _is_schema_change(fields):
             return _schema_change(message, payload)
         if "status" in fields and "id" in fields and _is_transaction(fields):
             return _transaction(message, payload)
@@ -90,8 +90,18 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
     raise Refusal("shape", FLATTENED)
 
 
+def _is_schema_change(fields: Mapping[str, Raw]) -> bool:
+    """A flattened row may have columns of these names, but no block that tells its source."""
+    named = "databaseName" in fields or "tableChanges" in fields
+    return named and bytes(fields.get("source", b""))[:1] == b"{"
+
+
+_TRANSACTION = frozenset({"status", "id", "event_count", "data_collections", *TIMES})
+
+
 def _is_transaction(fields: Mapping[str, Raw]) -> bool:
-    return "event_count" in fields or "data_collections" in fields
+    counted = "event_count" in fields or "data_collections" in fields
+    return counted and _TRANSACTION.issuperset(fields)
 
 
 def _micros(told: Any) -> int | None:

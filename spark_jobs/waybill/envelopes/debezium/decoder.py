@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from waybill.envelopes.debezium.control import EXTRA, FLATTENED, LEFT, MOVED, control_change
+from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
 from waybill.envelopes.debezium.opening import Opened, opening, payload_of
 from waybill.envelopes.debezium.plans import NO_ROW, Identity, Plans
@@ -216,7 +217,7 @@ class DebeziumDecoder:
         head, rank, moved, before, after = EXTRA, 1, None, told.before, None
         tail = event.tail(body, told)
         if operation == "delete":
-            before = self._deleted(message, plan, before)
+            before = self._deleted(message, plan, told)
             if message.headers:
                 head, rank = self._left(message, plan)
         else:
@@ -279,8 +280,11 @@ class DebeziumDecoder:
         streamed = source.snapshot in STREAMING
         return operation, not streamed and self._oldest and is_postgresql(source)
 
-    def _deleted(self, message: Message, plan: RowPlan, row: Any) -> Any:
+    def _deleted(self, message: Message, plan: RowPlan, told: Any) -> Any:
         """The image of a deleted row: what can be trusted of it, at least its key."""
+        row = told.before
+        if told.after is not None:
+            raise Refusal("shape", "op 'd' with a row in `after`, which a deleted row has not")
         if row is None:
             if message.key is None:
                 raise Refusal("key", NO_ROW)
@@ -304,15 +308,21 @@ class DebeziumDecoder:
                 return plan.key_of(payload_of(value, plan.shape.prefix))
         return None
 
+    def _other(self, message: Message, payload: bytes, fields: dict[str, Raw]) -> Change:
+        """The change of a message that holds a document, or neither that nor a row."""
+        if holds_documents(fields):
+            return document_change(message, fields, self._plans.rules)
+        return control_change(message, payload, fields)
+
     def _settle(self, topic: _Topic, message: Message, value: bytes) -> Change:
         """The change of any message."""
         check_json(value)
         opened = opening(value)
         if opened is None:
             return skipped(message, "tombstone")
-        if not _is_row_event(opened):
-            return control_change(message, bytes(opened.payload), opened.fields)
         fields, body = opened.fields, bytes(opened.payload)
+        if not _is_row_event(opened):
+            return self._other(message, body, fields)
         source = _source(fields.get("source", _NULL)) or topic.fallback
         if source.connector is None and source.table is None:
             raise Refusal("shape", FLATTENED)
@@ -356,15 +366,13 @@ def _is_row_event(opened: Opened) -> bool:
         Refusal: it looks like one and cannot be.
     """
     fields = opened.fields
-    if "op" not in fields or bytes(fields["op"]) == b'"m"':
+    if "op" not in fields or bytes(fields["op"]) == b'"m"' or holds_documents(fields):
         return False
     images = [bytes(fields.get(name, _NULL)) for name in ("before", "after")]
     source = bytes(fields.get("source", _NULL))
     if source[:1] == b"{":
         if any(image[:1] == b'"' for image in images):
-            sentence = (
-                "a row is a text where an object was expected; documents (MongoDB) are no rows"
-            )
+            sentence = "a row is a text, which only the documents of MongoDB's connector are"
             raise Refusal("shape", sentence)
         if all(image[:1] in (b"{", b"n") for image in images):
             return True
@@ -382,6 +390,10 @@ def _source_by_topic(topic: str) -> Source:
 
 
 def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Change:
+    if any(bytes(fields.get(name, _NULL)) != b"null" for name in ("before", "after")):
+        raise Refusal("shape", "op 't' with a row: a TRUNCATE has none")
+    if not source.table:
+        raise Refusal("shape", "op 't' without source.table: it names the table that is emptied")
     names = [name for name in fields if name not in ("before", "after")]
     tail = b",".join(b"%b:%b" % (to_json(name), bytes(fields[name])) for name in names)
     sequence = sequence_of(source)

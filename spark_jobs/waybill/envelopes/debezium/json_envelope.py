@@ -1,9 +1,10 @@
 """Debezium's change events as JSON, with and without inline schema (envelope `debezium-json`).
 
-The rules come from Debezium's documentation of its MySQL, MariaDB, PostgreSQL, SQL Server and
-Oracle connectors, and from recorded streams of MariaDB and PostgreSQL. Reading is in
+The rules come from Debezium's documentation of its MySQL, MariaDB, PostgreSQL, SQL Server, Oracle
+and MongoDB connectors, and from recorded streams of MariaDB and PostgreSQL. Reading is in
 `decoder`, writing in `encoder`; what a column's JSON means is in `column_readers`
-and `column_writers`, the order of changes in `source`.
+and `column_writers`, the order of changes in `source`. MongoDB's documents are texts: `documents`
+says what is read of them, and what is not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ ENVELOPE = Envelope(
     source="Debezium documentation and recorded streams of its connectors",
     sequence=(
         "the position in the source: binlog file, position and row (MySQL, MariaDB), log sequence "
-        "numbers (PostgreSQL, SQL Server), system change numbers (Oracle)"
+        "numbers (PostgreSQL, SQL Server, Db2), system change numbers (Oracle), time and counter "
+        "of the oplog (MongoDB)"
     ),
     carries=frozenset(CAPABILITIES) - frozenset(_PARTLY),
     partly=_PARTLY,

@@ -6,6 +6,7 @@ the positions and their ties were checked on recorded streams).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated
 
@@ -174,10 +175,13 @@ def _sqlserver(source: Source) -> tuple[int, ...] | None:
 
 
 def _triple(text: str) -> tuple[int, ...]:
-    parts = text.split(":")
-    if len(parts) != 3:
-        raise ValueError(f"{text!r} is not an LSN of three parts")
-    return tuple(int(part, 16) for part in parts)
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text[:60]!r} is not an LSN of three parts")
+    return tuple(int(part, 16) for part in match.groups())
+
+
+_LSN = re.compile(r"([0-9A-Fa-f]{1,32}):([0-9A-Fa-f]{1,32}):([0-9A-Fa-f]{1,32})")
 
 
 def _oracle(source: Source) -> tuple[int, ...] | None:

@@ -41,6 +41,8 @@ _json = msgspec.json.encode
 _base64, _integer = binascii.a2b_base64, int.from_bytes
 _SHORT = 64
 """Bytes of an unscaled number that is turned into digits directly."""
+_LONGEST = MAX_DIGITS * 5 // 12
+"""Bytes of the longest unscaled number that is turned into digits at all."""
 _text: Callable[[Any], str] = msgspec.json.Decoder(str).decode
 
 
@@ -87,13 +89,18 @@ def unscaled(text: str) -> int:
         ValueError: it is not Base64, or no bytes at all.
     """
     data = binascii.a2b_base64(text, strict_mode=True)
-    if not data:
-        raise ValueError("a number of no bytes")
+    if not data or len(data) > _LONGEST:
+        raise ValueError(f"a number of {len(data) or 'no'} bytes")
     return int.from_bytes(data, "big", signed=True)
 
 
 def decimal_reader(scale: int) -> Callable[[str], str]:
-    """Reads `org.apache.kafka.connect.data.Decimal` of one scale."""
+    """Reads `org.apache.kafka.connect.data.Decimal` of one scale.
+
+    Raises:
+        ValueError: the scale is beyond all reason.
+    """
+    scaled_text(0, scale)
     if scale <= 0:
         return lambda text: scaled_text(unscaled(text), scale)
 
@@ -221,9 +228,16 @@ def hex_text(text: str) -> str:
     return base64_text(bytes.fromhex(text))
 
 
-def bits_reader(text: str) -> str:
-    """`io.debezium.data.Bits`: little-endian bytes, turned round."""
-    return base64_text(base64_bytes(text)[::-1])
+def bits_reader(length: int) -> Callable[[str], str]:
+    """Reads `io.debezium.data.Bits` of one length: little-endian bytes, turned round."""
+
+    def read(text: str) -> str:
+        data = base64_bytes(text)[::-1]
+        if int.from_bytes(data, "big").bit_length() > length:
+            raise ValueError(f"a value of more than {length} bits")
+        return base64_text(data)
+
+    return read
 
 
 # Text that is JSON
