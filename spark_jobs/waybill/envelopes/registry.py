@@ -16,6 +16,7 @@ MODULES = {
     "datahub-blob": "waybill.envelopes.datahub.blob",
     "oms-default": "waybill.envelopes.oms.default",
     "oms-extended": "waybill.envelopes.oms.extended",
+    "oms-canal": "waybill.envelopes.oms.canal",
     "oms-shareplex": "waybill.envelopes.oms.shareplex",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",

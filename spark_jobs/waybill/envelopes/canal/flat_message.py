@@ -77,7 +77,7 @@ class CanalReadSettings(Settings):
         return name
 
 
-class _Flat(msgspec.Struct, gc=False):
+class FlatMessage(msgspec.Struct, gc=False):
     """A FlatMessage of which nothing is known yet; images stay raw."""
 
     type: str
@@ -97,7 +97,7 @@ class _Flat(msgspec.Struct, gc=False):
 
 
 _json = msgspec.json.Encoder().encode
-_decode_flat = msgspec.json.Decoder(_Flat).decode
+_decode_flat = msgspec.json.Decoder(FlatMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -163,9 +163,9 @@ class CanalDecoder:
             raise Refusal("operation", f"Canal has no type {flat.type[:40]!r}")
         if flat.type == "QUERY" and not flat.isDdl:
             return [skipped(message, "statement text")]
-        return [_event(message, flat, operation)]
+        return [event_of(message, flat, operation)]
 
-    def _rows(self, message: Message, flat: _Flat, value: bytes) -> list[Change]:
+    def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
         if not flat.table:
             raise Refusal("shape", "a message with rows names no table")
         if flat.data is None:
@@ -188,7 +188,7 @@ class CanalDecoder:
         table.learn(flat, changes)
         return changes
 
-    def _table_of(self, flat: _Flat, old: list[Raw], fields: Any) -> CanalTable:
+    def _table_of(self, flat: FlatMessage, old: list[Raw], fields: Any) -> CanalTable:
         """The table that a message describes, made now if it is new."""
         types = _typed(flat.mysqlType, dict[str, str | None] | None, "mysqlType") or {}
         key = _typed(flat.pkNames, list[str] | None, "pkNames")
@@ -235,7 +235,12 @@ def _names_of(row: Raw) -> list[str]:
         return []
 
 
-def _event(message: Message, flat: _Flat, operation: str) -> Change:
+def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
+    """The change of a message without rows.
+
+    Raises:
+        Refusal: a TRUNCATE names no table.
+    """
     if operation == "truncate" and not flat.table:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE

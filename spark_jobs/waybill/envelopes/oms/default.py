@@ -23,9 +23,10 @@ from msgspec import Raw
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
+from waybill.envelopes.oms.lobs import forget
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
-from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of, forget
+from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal

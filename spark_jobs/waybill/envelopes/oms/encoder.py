@@ -15,7 +15,8 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
-from waybill.envelopes.oms.tables import database_of, untouchable
+from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -151,7 +152,7 @@ class OmsWriter:
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
         self.one, self.two = writers(schema, settings.version == "earlier", types)
-        self.lobs = untouchable(schema) if settings.lobs == "unchanged" else ()
+        self.lobs = WrittenLobs(schema, settings)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
@@ -178,8 +179,8 @@ class OmsWriter:
             image, other = after, before
         if kind == "UPDATE" and change.moved_from is not None:
             before = self._moved(before, change.moved_from)
-        if self.lobs and kind == "UPDATE" and before is not None:
-            before, image = self._untouched(before, image, losses)
+        if kind == "UPDATE":
+            before, image = self.lobs.as_null(before, image, losses)
         if self.gaps(image):
             losses.append("unchanged_columns")
             image = self._completed(image, other)
@@ -282,19 +283,6 @@ class OmsWriter:
         for field, source in zip(self.schema.key_fields, moved.__struct_fields__, strict=True):
             setattr(before, field, getattr(moved, source))
         return before
-
-    def _untouched(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
-        """Both images, in which LOB columns that neither tells are null, as OMS writes them."""
-        before, after = before.__copy__(), after.__copy__()
-        for i in self.lobs:
-            field = f"f{i}"
-            values = getattr(before, field), getattr(after, field)
-            if values == (UNSET, UNSET):
-                setattr(before, field, None)
-                setattr(after, field, None)
-            elif values == (None, None):
-                losses.append("unchanged_columns")
-        return before, after
 
     def _completed(self, image: Any, other: Any) -> Any:
         """An image that lacks columns, filled up from another one as far as that goes."""

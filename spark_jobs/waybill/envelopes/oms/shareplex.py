@@ -25,10 +25,10 @@ from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
+from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.settings import OmsWriteSettings, ZonedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.tables import untouchable
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
 from waybill.records import Change, skipped

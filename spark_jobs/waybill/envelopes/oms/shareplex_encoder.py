@@ -18,6 +18,7 @@ from waybill.envelopes.generated import difference, function
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.oms.clocks import second_text
 from waybill.envelopes.oms.encoder import made_sequence
+from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
@@ -110,6 +111,7 @@ class _Table:
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
+        self.lobs = WrittenLobs(schema, settings)
         size = len(schema.columns)
         self.changed = difference(size, {})
         self.covered = _covered(size)
@@ -125,7 +127,8 @@ class _Table:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         data, key = image, UNSET
         if op == "upd":
-            old = rows.moved(change, before)
+            old, image = self.lobs.as_null(rows.moved(change, before), image, losses)
+            data = image
             if old is not None:
                 data = self.schema.Image()
                 self.changed(image, old, data)

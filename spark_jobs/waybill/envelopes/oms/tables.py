@@ -11,8 +11,9 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
+from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
-from waybill.envelopes.oms.type_names import DIALECT, is_lob
+from waybill.envelopes.oms.type_names import DIALECT
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
@@ -196,26 +197,6 @@ class OmsTable:
             except Refusal as refusal:
                 raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
         return self.Image(*values)
-
-
-def untouchable(schema: TableSchema) -> tuple[int, ...]:
-    """The columns that are null in both images of an update that did not touch them."""
-    key = schema.key or ()
-    named = schema.dialect in (DIALECT, "mysql")
-    return tuple(
-        i
-        for i, column in enumerate(schema.columns)
-        if is_lob(column.type, column.source_type if named else None) and column.name not in key
-    )
-
-
-def forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
-    """A function that leaves out of both images the columns that are null in both of them."""
-    lines = [
-        f"if before.f{i} is None and after.f{i} is None: before.f{i} = after.f{i} = UNSET"
-        for i in lobs
-    ]
-    return function("forget(before, after)", lines, {})
 
 
 def _quote_counter(

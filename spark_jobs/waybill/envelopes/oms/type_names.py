@@ -92,7 +92,16 @@ _FAMILIES = {
 }
 """Kinds of types whose values stand in the same notation."""
 
-_JDBC = {"FLOAT": 6, "INT64": -5, "BOOLEAN": 16, "BIT": 2004}
+_JDBC = {
+    "FLOAT": 6,
+    "INT64": -5,
+    "BOOLEAN": 16,
+    "BIT": 2004,
+    "YEAR": 4,
+    "ENUM": 12,
+    "SET": 12,
+    "ZONED_DATETIME": 2014,
+}
 """Where OMS differs from Canal: the first two are in a sample, the others follow the notation."""
 
 _WORD = re.compile(r"[A-Z0-9_]+")

@@ -1,0 +1,285 @@
+"""OceanBase OMS, serialization method Canal: the fields of Canal, the values of OMS.
+
+Source of the rules: OceanBase documentation "Data formats", section "Canal-compatible JSON message
+format", and its samples. It differs from Canal's own flat message (`waybill.envelopes.canal`):
+
+- values are typed JSON in the notation of OMS and not all strings: numbers are unquoted, bytes are
+  Base64 and not one character each, an ENUM is its text and not a number, a TIMESTAMP is seconds
+  since 1970 and not a wall clock of the server;
+- `mysqlType` names OMS' types without sizes (`int64`, `bigint`, `datetime`);
+- there is no `id` and no `gtid`; the database has lost its tenant.
+
+Types without rows, their operations and the rule of `old` are Canal's: the document shows none, and
+says that `sql` is empty, which it is for rows. Samples name columns in `old` that `data` does not
+have: they are taken as columns of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from waybill.envelopes.canal.flat_message import EVENTS, ROWS, FlatMessage, Millis, event_of
+from waybill.envelopes.canal.tables import extra_json
+from waybill.envelopes.generated import overlay
+from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder
+from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
+from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.typed import TypedTable, TypedTables
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import Change, refused, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+_DATABASE, _TABLE = b'"database":"', b'"table":"'
+_NULL = Raw(b"null")
+_MAX_TABLES, _MAX_FORMS = 10_000, 50
+_ROW_TYPE: Any = Literal[tuple(ROWS)]
+
+_json = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(FlatMessage).decode
+
+
+class OmsCanalDecoder:
+    """Reads messages of the Canal format.
+
+    Args:
+        settings: notation, and what null means in a LOB column.
+        rules: declared keys and column types, which go before what the message says.
+    """
+
+    def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
+        self._tables = TypedTables(settings, rules, style_of(settings.version))
+        self._hints: dict[tuple[bytes, bytes], _Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: _Table | None = None
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of one message, one per row.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        names = []
+        for name in (_DATABASE, _TABLE):
+            # A quote inside a string is escaped, so this is a name, if maybe that of a column.
+            at = (value.find(name) if name is _DATABASE else value.rfind(name)) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        table = self._hints.get((names[0], names[1])) or self._only
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+                if changes is not None:
+                    return changes
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return self._slow(message, value)
+
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        check_json(value)
+        try:
+            flat = _decode(value)
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        if flat.type in ROWS and not flat.isDdl:
+            return self._rows(message, flat)
+        operation = EVENTS.get(flat.type)
+        if operation is None:
+            raise Refusal("operation", f"OMS Canal has no type {flat.type[:40]!r}")
+        if flat.type == "QUERY" and not flat.isDdl:
+            return [skipped(message, "statement text")]
+        return [event_of(message, flat, operation)]
+
+    def _rows(self, message: Message, flat: FlatMessage) -> list[Change]:
+        if not flat.table:
+            raise Refusal("shape", "a message with rows names no table")
+        if not flat.data:
+            raise Refusal("shape", f"{flat.type} without rows")
+        if flat.mysqlType == _NULL:
+            raise Refusal("shape", f"{flat.type} without mysqlType; Canal itself may leave it out")
+        old = [_NULL] * len(flat.data)
+        if flat.old is not None and flat.type == "UPDATE":
+            if len(flat.old) != len(flat.data):
+                sentence = f"{len(flat.data)} rows in data but {len(flat.old)} in old"
+                raise Refusal("shape", sentence)
+            old = flat.old
+        return [
+            self._row(message, flat, index, row, old[index]) for index, row in enumerate(flat.data)
+        ]
+
+    def _row(self, message: Message, flat: FlatMessage, index: int, row: Raw, old: Raw) -> Change:
+        """One row; a bad one is refused and leaves its neighbours alone."""
+        types = _typed(flat.mysqlType, dict[str, str | None] | None, "mysqlType") or {}
+        key = _typed(flat.pkNames, list[str] | None, "pkNames") or []
+        try:
+            now = row_of(row, "data")
+            was: Row = {} if old == _NULL else row_of(old, "old")
+            if not now:
+                raise Refusal("shape", "a row without columns")
+            name = flat.database or None, None, flat.table or ""
+            found = self._tables.find(name, types, (now, was), tuple(key))
+            table = self._learn(flat, found)
+            image = found.reader.image(now)
+            before = None if old == _NULL else found.reader.image(was)
+        except Refusal as refusal:
+            return refused(message, Refusal(refusal.kind, refusal.sentence, index))
+        return table.change(message, flat, index, image, before)
+
+    def _learn(self, flat: FlatMessage, found: TypedTable) -> _Table:
+        """The table of these messages, which the next ones are read by first."""
+        hint = _json(flat.database or "")[1:-1], _json(flat.table or "")[1:-1]
+        table = self._hints.get(hint)
+        if table is None or table.found is not found or table.database != flat.database:
+            if len(self._hints) >= _MAX_TABLES:
+                self._hints.clear()
+            table = self._hints[hint] = _Table(flat, found)
+            self._only = table if len(self._hints) == 1 else None
+        if len(table.forms) >= _MAX_FORMS:
+            table.forms.clear()
+        table.forms.add(_form(flat))
+        return table
+
+
+def _form(flat: Any) -> tuple[bytes, ...]:
+    """What a message says about its table, as it stands there; it is looked at closely once."""
+    return bytes(flat.mysqlType), bytes(flat.pkNames), bytes(flat.sqlType)
+
+
+def _typed(raw: Raw, shape: Any, name: str) -> Any:
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except JSON_ERRORS as error:
+        raise Refusal("shape", f"{name} has the wrong shape: {error}") from None
+
+
+class _Table:
+    """A table of messages that name these types and this key, and the fast way to read them."""
+
+    def __init__(self, flat: FlatMessage, found: TypedTable) -> None:
+        self.database, self.table = flat.database, flat.table or ""
+        self.found = found
+        self.forms: set[tuple[bytes, ...]] = set()
+        self.overlay = overlay(len(found.schema.columns), {})
+        self.same = SameMessage()
+        self.decode = self._decoder()
+
+    def _decoder(self) -> Callable[[bytes], Any]:
+        wire: Any = self.found.reader.wire
+        number: Any = int | None | UnsetType
+        made = msgspec.defstruct(
+            "Flat",
+            [
+                ("database", str | None | UnsetType, UNSET),
+                ("sqlType", Raw, _NULL),
+                ("data", list[wire]),
+                ("pkNames", Raw, _NULL),
+                ("old", list[wire] | None | UnsetType, UNSET),
+                ("mysqlType", Raw, _NULL),
+                ("type", _ROW_TYPE),
+                ("table", Literal[self.table]),
+                ("es", Millis | None | UnsetType, UNSET),
+                ("isDdl", bool | None | UnsetType, UNSET),
+                ("ts", number, UNSET),
+                ("sql", str | None | UnsetType, UNSET),
+            ],
+            kw_only=True,
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        return msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The changes of a message of this table; None if it needs a closer look.
+
+        Raises:
+            ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
+            Refusal: a value is bad.
+        """
+        flat = self.decode(value)
+        if flat.database != self.database or flat.isDdl is True or _form(flat) not in self.forms:
+            return None
+        rows, old = flat.data, flat.old
+        if old is UNSET or old is None:
+            old = None
+        elif flat.type != "UPDATE" or len(old) != len(rows):
+            return None
+        if not rows or not self.same(flat, value):
+            return None
+        reader = self.found.reader
+        images = [reader.read(row) for row in rows]
+        if reader.empty in images:
+            return None
+        befores = [None] * len(rows) if old is None else [reader.read(row) for row in old]
+        return [
+            self.change(message, flat, index, image, befores[index])
+            for index, image in enumerate(images)
+        ]
+
+    def change(self, message: Message, flat: Any, index: int, image: Any, before: Any) -> Change:
+        """The change of a row, with the columns that it changed in `before`."""
+        after = image
+        if before is not None:
+            self.overlay(before, after)
+            self.found.forget(before, after)
+        elif flat.type == "DELETE":
+            before, after = image, None
+        es, ts = flat.es, flat.ts
+        return Change(
+            ROWS[flat.type],
+            self.found.schema,
+            message,
+            index,
+            before,
+            after,
+            source_time=None if es is None or es is UNSET else es * 1000,
+            extra=extra_json(None, None if ts is UNSET else ts),
+        )
+
+
+ENVELOPE = Envelope(
+    name="oms-canal",
+    title="OceanBase OMS, Canal (JSON)",
+    source="OceanBase documentation, Data formats; alibaba/canal: FlatMessage.java",
+    sequence="None in the message; partition, offset and the place in `data` order the rows",
+    carries=frozenset(
+        {
+            "delete",
+            "truncate",
+            "ddl",
+            "heartbeat",
+            "operations",
+            "key_change",
+            "key_columns",
+            "exact_numbers",
+        }
+    ),
+    partly={
+        "types": "oms-canal names types without sizes, and no unsigned ones; declare decimals and "
+        "unsigned integers under tables when it is read",
+        "before_image": "oms-canal tells the columns that changed; what a before image leaves out "
+        "is taken for unchanged",
+        "unchanged_columns": "oms-canal holds full rows; a column that the source left out and the "
+        "row before does not tell is left out, which not every reader expects",
+        "source_time": "oms-canal has milliseconds, digits below are cut off, and always a time: "
+        "without one of the source it is the queue's",
+        "other": "oms-canal carries GTID and XA events that came from Canal, no others",
+    },
+    decoder=OmsCanalDecoder,
+    encoder=OmsCanalEncoder,
+    decode_settings=OmsReadSettings,
+    encode_settings=OmsWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; `database.table` for tables without key; none for events",
+)

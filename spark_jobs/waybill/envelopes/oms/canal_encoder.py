@@ -1,0 +1,164 @@
+"""Writes messages of OMS Canal, one row a message, fields in the document's order.
+
+`es` is the source's time, else the queue's timestamp, else 0; `ts` is the one that came from Canal,
+else the same as `es`, so that a rerun writes the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from waybill.bounded import Bounded
+from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
+from waybill.envelopes.generated import difference, fill
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.type_names import jdbc_number, loses_type, type_name
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.envelopes.oms.settings import OmsWriteSettings
+    from waybill.records import Change, TableSchema
+
+_ROW_TYPES = {
+    "insert": b"INSERT",
+    "read": b"INSERT",
+    "upsert": b"INSERT",
+    "update": b"UPDATE",
+    "delete": b"DELETE",
+}
+_json = msgspec.json.Encoder().encode
+
+
+class OmsCanalEncoder:
+    """Writes messages of the Canal format.
+
+    Args:
+        settings: notation of values.
+    """
+
+    def __init__(self, settings: OmsWriteSettings) -> None:
+        self.settings = settings
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The message of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in OMS.
+        """
+        kind = _ROW_TYPES.get(change.operation)
+        if kind is None:
+            return self._event(change, losses)
+        table = self._tables.get(change.schema)
+        if table is None:
+            table = self._tables[change.schema] = _Table(change.schema, self.settings)
+        return [table.message(change, kind, losses)]
+
+    def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
+        carried, schema, operation = carried_by(change), change.schema, change.operation
+        sql = change.ddl_text or ""
+        kind = carried.type
+        if operation in ("begin", "commit", "rollback"):
+            losses.append("transactions")
+            return []
+        if operation == "heartbeat":
+            kind = "MHEARTBEAT"
+        elif operation == "truncate":
+            kind = "TRUNCATE"
+            names = [name for name in (schema.database, schema.table) if name]
+            sql = sql or "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
+        elif operation == "ddl":
+            kind = kind or statement_type(sql)
+        elif kind is None:
+            losses.append("other")
+            return []
+        es, ts = _times(change, carried, losses)
+        value = {
+            "database": schema.database,
+            "sqlType": None,
+            "data": None,
+            "pkNames": None,
+            "old": None,
+            "mysqlType": None,
+            "type": kind,
+            "table": schema.table,
+            "es": es,
+            "isDdl": operation in ("ddl", "truncate"),
+            "ts": ts,
+            "sql": sql,
+        }
+        return [Encoded(None, _json(value))]
+
+
+def _times(change: Change, carried: Any, losses: list[str]) -> tuple[int, int]:
+    """`es` and `ts`; what a message leaves out besides is counted."""
+    count_losses(change, carried, losses)
+    if change.transaction is not None and "transactions" not in losses:
+        losses.append("transactions")
+    time = change.source_time
+    es = (change.message.timestamp or 0) if time is None else time // 1000
+    return es, es if carried.ts is None else carried.ts
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
+        self.schema = schema
+        self.rows = RowWriter(schema, style_of(settings.version))
+        self.lobs = WrittenLobs(schema, settings)
+        self.changed = difference(len(schema.columns), {})
+        names = {c.name: type_name(c, schema.dialect) for c in schema.columns}
+        self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
+        told = {name: kind for name, kind in names.items() if kind is not None}
+        self.template = (
+            b'{"database":%b,"sqlType":%b,"data":[%%b],"pkNames":%b,"old":%%b,"mysqlType":%b,'
+            b'"type":"%%b","table":%b,"es":%%d,"isDdl":false,"ts":%%d,"sql":""}'
+        ) % tuple(
+            _json(part).replace(b"%", b"%%")
+            for part in (
+                schema.database,
+                {name: jdbc_number(kind) for name, kind in told.items()},
+                list(schema.key) if schema.key else None,
+                {name: kind.lower() for name, kind in told.items()},
+                schema.table,
+            )
+        )
+
+    def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
+        """The message of a row."""
+        rows = self.rows
+        image = change.before if kind == b"DELETE" else change.after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        before = change.before
+        if kind == b"UPDATE":
+            before, image = self.lobs.as_null(before, image, losses)
+        if rows.gaps(image):
+            losses.append("unchanged_columns")
+            image = image.__copy__()
+            if kind == b"UPDATE" and before is not None:
+                fill(image, before)
+        old = b"null"
+        if kind == b"UPDATE":
+            old = self._old(change, before, image, losses)
+        if self.loses_types:
+            losses.append("types")
+        es, ts = _times(change, carried_by(change), losses)
+        value = self.template % (_json(rows.wire(image)), old, kind, es, ts)
+        return Encoded(rows.message_key(image), value)
+
+    def _old(self, change: Change, before: Any, image: Any, losses: list[str]) -> bytes:
+        """`old`: the columns that the update changed, as they were."""
+        if before is None and change.moved_from is None:
+            return b"null"
+        if before is None or self.rows.gaps(before):
+            losses.append("before_image")
+        old = self.schema.Image()
+        self.changed(self.rows.moved(change, before), image, old)
+        return b"[%b]" % _json(self.rows.wire(old))
