@@ -22,7 +22,8 @@ class Options:
 
     Attributes:
         mode: `incremental` goes on where the cursor stands; with `full` the snapshot reads the
-            source again from its beginning.
+            source again from its beginning; `replay` reads nothing new and takes what was refused
+            once more.
         drop_held: whether a merge drops the branches that a failed gate left, instead of waiting.
     """
 

@@ -43,6 +43,9 @@ STAGE_FUNCTIONS = {
 }
 """Where `run_<stage>` is, in the order of the data."""
 
+MODES = ("incremental", "full", "replay")
+"""See `waybill.context.Options`."""
+
 BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a batch id may look like: it names branches, folders and files."""
 
@@ -116,7 +119,8 @@ def run_migration(
         batch: id of the batch; a new one where left out (`new_batch_id`).
         spark: a session to use, which is left running; without one the session that is running,
             or one of our own, which is ended.
-        mode: `incremental`, or `full` to read the source from its beginning.
+        mode: `incremental`, `full` to read the source from its beginning, or `replay` to take what
+            was refused once more.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         on_stage: is given each stage's account as soon as it is there.
 
@@ -279,7 +283,7 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=stage, description=f"Run the stage {stage} of a batch.")
     parser.add_argument("--migration", required=True, help="the migration's file")
     parser.add_argument("--batch", required=True, help="id of the batch")
-    parser.add_argument("--mode", default="incremental", choices=("incremental", "full"))
+    parser.add_argument("--mode", default="incremental", choices=MODES)
     parser.add_argument(
         "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
     )

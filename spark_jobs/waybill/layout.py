@@ -65,6 +65,7 @@ CHANGES = _columns(
 
 - `ok`: a change that the merge and the encoders read;
 - `refused`: with reason and the message's exact bytes (`raw_key`, `raw`);
+- `replayed`: was refused, and taken once more since;
 - `skipped`: a message that is no change (`reason_kind` says why);
 - `waiting`: half of an update (`half`), until the other half comes;
 - `schema`: `schema_id` and, in `extra`, the schema itself; one or more per batch and schema.
@@ -95,7 +96,8 @@ OUTBOX = _columns(
 
 `topic, partition, offset, index` name the change it was made from, `message` counts the messages
 of one change, `table` is qualified. `outcome` is `ok`, `skipped` (the target has no word for the
-change; `losses` says what was given up) or `refused` (writing it would have changed a value).
+change; `losses` says what was given up), `refused` (writing it would have changed a value) or
+`replayed` (was refused, and taken once more since).
 """
 
 
@@ -118,7 +120,8 @@ MERGES = _columns(
 """What the merge did, batch by batch. `kind` is the partition column:
 
 - `state`: one row per batch, what the merge remembers after it (`body`, JSON);
-- `refused`: a change that its table cannot hold, with its place, its reason and its image (`body`).
+- `refused`: a change that its table cannot hold, with its place, its reason and its image (`body`);
+- `replayed`: one that was refused, and taken once more since.
 """
 
 

@@ -97,7 +97,8 @@ def run(
     """
     from waybill.cli.run import Ways, run_command
 
-    run_command(migration, until, batch, Ways(full, drop_held), json)
+    mode = "full" if full else "incremental"
+    run_command(migration, until, batch, Ways(mode, drop_held), json)
 
 
 @app.command()
@@ -376,6 +377,28 @@ def quarantine_show(
     from waybill.cli.quarantine import show_command
 
     show_command(migration, position, raw, json)
+
+
+@quarantine.command("replay")
+def quarantine_replay(
+    migration: Specification,
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Id of the batch; the id of a finished batch changes nothing."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Take everything that was refused once more, as a batch of its own, through all stages.
+
+    Run it after the cause was mended: a type declared, a column widened, Waybill updated. Reads
+    nothing new. Each change keeps its place in the order, so an old one does not undo newer ones;
+    what is refused again stays in quarantine.
+
+    [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml
+    """
+    from waybill.cli.run import Ways, run_command
+
+    run_command(migration, None, batch, Ways("replay"), json)
 
 
 @app.command()

@@ -16,12 +16,12 @@ class Ways(NamedTuple):
     """How a run differs from the ordinary one.
 
     Attributes:
-        full: read the source again from its beginning.
+        mode: see `waybill.context.Options`.
         drop_held: drop what a failed gate holds.
     """
 
-    full: bool
-    drop_held: bool
+    mode: str = "incremental"
+    drop_held: bool = False
 
 
 def run_command(
@@ -32,14 +32,13 @@ def run_command(
     from waybill.jobs import new_batch_id, run_migration
 
     waybill = Waybill(spec.name, batch or new_batch_id())
-    mode = "full" if ways.full else "incremental"
     with watching():
         try:
             run_migration(
                 spec,
                 until=until,
                 batch=waybill.batch,
-                mode=mode,
+                mode=ways.mode,
                 drop_held=ways.drop_held,
                 on_stage=waybill.stages.append,
             )

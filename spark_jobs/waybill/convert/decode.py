@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
+REPLAYED = "rows of refused messages"
 SHOWN_TABLES = 200
 """How many tables a report names."""
 
@@ -54,6 +55,8 @@ class Decoding:
             messages = self.context.lake.increment(archive, after, upto, parallel=True)
             self.branch.append(self._decoded(messages, tally))
             self._count_tasks(tally, report)
+        replayed = self.context.options.mode == "replay" and self._replay(archive, report)
+        if report.rows_in or replayed:
             self._count_rows(report)
         if self.reading.envelope.pairs:
             self._settle_halves(report)
@@ -73,6 +76,40 @@ class Decoding:
         )
         return read.mapInArrow(decode, from_arrow_schema(CHANGES))
 
+    def _replay(self, archive: str, report: StageReport) -> bool:
+        """Decode refused messages once more; rows of theirs that were taken before stay.
+
+        What was refused before is no longer in quarantine, what is refused again is so anew.
+        """
+        if self.branch.base is None:
+            return False
+        lake = self.context.lake
+        before = lake.read(self.branch.table, self.branch.base)
+        place = ["topic", "partition", "offset"]
+        refused = before.where("outcome = 'refused'").select(*place).distinct().persist()
+        if refused.isEmpty():
+            return False
+        self.context.progress("convert: %d refused messages to decode again", refused.count())
+        messages = lake.read(archive).join(F.broadcast(refused), place, "left_semi")
+        taken = before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
+            F.broadcast(refused), place, "left_semi"
+        )
+        tally = Tally(self.context.spark.sparkContext)
+        decoded = self._decoded(messages, tally).persist()
+        rows = decoded.where("outcome <> 'schema'")
+        fresh = rows.join(taken.select(*place, "index"), [*place, "index"], "left_anti").persist()
+        count = fresh.count()
+        joined = tally.totals["joined"]
+        self.branch.sql("UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused'")
+        schemas = decoded.where("outcome = 'schema'")
+        self.branch.append(schemas.unionByName(fresh.select(*schemas.columns)))
+        if count:
+            add(report.extra_in, REPLAYED, count + joined)
+            report.superseded += joined
+        for frame in (fresh, decoded, refused):
+            frame.unpersist()
+        return True
+
     def _count_tasks(self, tally: Tally, report: StageReport) -> None:
         counts = tally.totals
         messages = counts["messages"]
@@ -85,7 +122,7 @@ class Decoding:
         further = counts["changes"] - messages
         if further:
             report.extra_in[FURTHER_ROWS] = further
-        report.superseded = counts["joined"]
+        report.superseded += counts["joined"]
 
     def _count_rows(self, report: StageReport) -> None:
         counted = (
@@ -123,7 +160,7 @@ class Decoding:
         if carried:
             report.extra_in[CARRIED] = carried
             report.waiting += carried
-        if report.rows_in == 0:
+        if report.rows_in == 0 and REPLAYED not in report.extra_in:
             return
         settled = self._settled(here).persist()
         try:

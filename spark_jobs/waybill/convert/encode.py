@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.convert.decode import add, schemas_in
 from waybill.envelopes.batch import MessageBatches
+from waybill.lake.names import literal
 from waybill.layout import OUTBOX
 from waybill.report import StageReport
 
@@ -55,7 +56,10 @@ class Encoding:
             ReconciliationError: the messages of a target do not account for every change.
         """
         targets = report.details["targets"] = {}
-        if not self.writings or not changes:
+        if not self.writings:
+            return
+        again = self._replay() if self.context.options.mode == "replay" else {}
+        if not changes and not again:
             return
         lake = self.context.lake
         self.context.progress(
@@ -66,11 +70,13 @@ class Encoding:
         rows = lake.increment(lake.log("changes"), after, upto, parallel=True)
         schemas = schemas_in(rows.where("outcome = 'schema'"))
         accepted = rows.where("outcome = 'ok'").select(*COLUMNS)
-        self.branch.append(self._encoded(accepted, schemas))
+        if changes:
+            self.branch.append(self._encoded(accepted, schemas, self.writings))
         counted = self._counted()
         for writing in self.writings:
             label = writing.label
-            account, losses = _account(report, label, changes, counted.get(label, []))
+            came = changes + again.get(label, 0)
+            account, losses = _account(report, label, came, counted.get(label, []))
             targets[label] = account
             if losses:
                 report.losses[label] = losses
@@ -81,8 +87,42 @@ class Encoding:
                 for kind, count in account["refused"].items():
                     add(report.refused, kind, count)
 
-    def _encoded(self, changes: DataFrame, schemas: dict[str, TableSchema]) -> DataFrame:
-        writings, batch_id = self.writings, self.context.batch
+    def _replay(self) -> dict[str, int]:
+        """Encode once more what targets refused; how many changes that were, by target."""
+        if self.branch.base is None:
+            return {}
+        lake = self.context.lake
+        place = ["topic", "partition", "offset", "index"]
+        labels = [writing.label for writing in self.writings]
+        before = lake.read(self.branch.table, self.branch.base)
+        refused = before.where("outcome = 'refused'").where(F.col("target").isin(*labels))
+        counts = {row.target: row["count"] for row in refused.groupBy("target").count().collect()}
+        if not counts:
+            return {}
+        log = lake.read(lake.log("changes"))
+        places = refused.select("target", *place).persist()
+        changes = log.where("outcome = 'ok'").join(places.select(*place), place, "left_semi")
+        changes = changes.select(*COLUMNS).persist()
+        ids = changes.select("schema_id").distinct()
+        schemas = schemas_in(log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi"))
+        self.context.progress("convert: %d refused messages to encode again", sum(counts.values()))
+        self.branch.sql(
+            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' AND target IN "
+            f"({', '.join(literal(label) for label in counts)})"
+        )
+        for writing in self.writings:
+            if writing.label in counts:
+                own = places.where(F.col("target") == writing.label).select(*place)
+                mine = changes.join(own, place, "left_semi").select(*COLUMNS)
+                self.branch.append(self._encoded(mine, schemas, (writing,)))
+        changes.unpersist()
+        places.unpersist()
+        return counts
+
+    def _encoded(
+        self, changes: DataFrame, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]
+    ) -> DataFrame:
+        batch_id = self.context.batch
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             works = [

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
-from waybill.merge.watermark import Reached, further
+from waybill.merge.watermark import further
 from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
 
@@ -44,47 +44,6 @@ def order_sql(by_source_time: bool) -> str:
         f"CASE WHEN {NO_SEQUENCE} THEN concat('1/', coalesce({number}, '{none}'), "
         "substr(order_key, 3)) ELSE order_key END"
     )
-
-
-@dataclass
-class TableSurvey:
-    """What the increment holds for one source table.
-
-    Attributes:
-        rows: changes of rows.
-        keyed: those that have a key.
-        moves: those that gave a row another key.
-        truncates: number of TRUNCATEs.
-        schema_ids: the schemas of the row changes.
-        places: topics and partitions of changes without a sequence id.
-        unordered_truncates: TRUNCATEs without a sequence id.
-        topics: where its changes came from.
-    """
-
-    rows: int = 0
-    keyed: int = 0
-    moves: int = 0
-    truncates: int = 0
-    schema_ids: set[str] = field(default_factory=set)
-    places: set[tuple[str, int]] = field(default_factory=set)
-    unordered_truncates: int = 0
-    topics: set[str] = field(default_factory=set)
-
-
-class Survey(NamedTuple):
-    """The increment in numbers.
-
-    Attributes:
-        total: accepted changes.
-        tables: by qualified name.
-        skipped: changes that are no change of rows, by operation.
-        reached: how far each partition of a topic is with it.
-    """
-
-    total: int
-    tables: dict[str, TableSurvey]
-    skipped: Counter[str]
-    reached: dict[tuple[str, int], Reached]
 
 
 class Held(NamedTuple):
@@ -136,6 +95,7 @@ class Increment:
         self.frame = lake.increment(self._table, after, upto) if upto is not None else None
         self.verdict = Verdict()
         self._returned: DataFrame | None = None
+        self._replayed: DataFrame | None = None
 
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
@@ -176,11 +136,28 @@ class Increment:
             self.frame = self.frame.where(f"NOT coalesce({mine}, false)")
         if verdict.released or verdict.dropped:
             back = self._earlier(verdict.released)
-            self._returned = back
+            self._returned = back if self._returned is None else self._returned.unionByName(back)
             self.frame = self.frame.unionByName(back)
             dropped = self._earlier(verdict.dropped).count() if verdict.dropped else 0
             held = held._replace(released=back.count(), dropped=dropped)
         return held
+
+    def bring_back(self, places: DataFrame) -> int:
+        """Take changes that were refused once more.
+
+        Args:
+            places: topic, partition, offset and index of each.
+
+        Returns:
+            How many they are.
+        """
+        assert self.frame is not None
+        log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
+        self._replayed = places
+        back = log.join(F.broadcast(places), list(PLACE), "left_semi").select(*self.frame.columns)
+        self._returned = back if self._returned is None else self._returned.unionByName(back)
+        self.frame = self.frame.unionByName(back)
+        return back.count()
 
     def _earlier(self, transactions: tuple[Open, ...]) -> DataFrame:
         """The rows of transactions that came in earlier batches."""
@@ -227,7 +204,7 @@ class Increment:
             place = (row.topic, row.partition)
             survey.reached[place] = further(survey.reached.get(place), row.order, row.time)
             if row.operation in ROW_OPERATIONS or row.operation == "truncate":
-                _count(survey.tables[row.qualified], row)
+                count(survey.tables[row.qualified], row)
             else:
                 survey.skipped[row.operation] += row.n
         return survey._replace(total=sum(row.n for row in rows))
@@ -301,6 +278,8 @@ class Increment:
             released = frozenset(transaction.id for transaction in self.verdict.released)
             frame = self._settled(self.lake.increment(self._table, None, self.after))
             frame = frame.where(f"NOT coalesce({_in_transactions(released)}, false)")
+            if self._replayed is not None:
+                frame = frame.join(F.broadcast(self._replayed), list(PLACE), "left_anti")
         else:
             frame = self.accepted()
         found = frame.where(F.col("outcome") == "ok").where(
@@ -334,24 +313,6 @@ def _in_transactions(ids: frozenset[str]) -> str:
     names = ", ".join(literal(id_) for id_ in sorted(ids))
     events = ", ".join(f"'{operation}'" for operation in EVENTS)
     return f"(transaction IN ({names}) AND operation NOT IN ({events}))"
-
-
-def _count(table: TableSurvey, row: object) -> None:
-    operation, n = row.operation, row.n  # type: ignore[attr-defined]
-    place = (row.topic, row.partition)  # type: ignore[attr-defined]
-    unordered = row.unordered  # type: ignore[attr-defined]
-    table.topics.add(row.topic)  # type: ignore[attr-defined]
-    if unordered:
-        table.places.add(place)
-    if operation == "truncate":
-        table.truncates += n
-        table.unordered_truncates += n if unordered else 0
-        return
-    table.rows += n
-    table.keyed += row.k  # type: ignore[attr-defined]
-    table.moves += row.m  # type: ignore[attr-defined]
-    if row.schema_id is not None:  # type: ignore[attr-defined]
-        table.schema_ids.add(row.schema_id)  # type: ignore[attr-defined]
 
 
 def effects(rows: DataFrame) -> DataFrame:

@@ -120,6 +120,17 @@ class Ledger:
         """
         return self._open(batch).append(refused)
 
+    def replay(self, batch: str) -> DataFrame | None:
+        """Take refused changes out of quarantine; their places, None if there are none."""
+        branch = self._open(batch)
+        if branch.base is None:
+            return None
+        refused = self.lake.read(self.table, branch.base).where(F.col("kind") == REFUSED)
+        if refused.isEmpty():
+            return None
+        branch.sql(f"UPDATE {{branch}} SET kind = 'replayed' WHERE kind = '{REFUSED}'")
+        return refused.select("topic", "partition", "offset", "index")
+
     def _open(self, batch: str) -> Branch:
         if self._branch is None:
             self._branch = self.lake.branch(self.table, STAGE, batch)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.merge.columns import extend
 from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alteration
-from waybill.merge.increment import TableSurvey
 from waybill.merge.state import Default, MergeState, TableState
+from waybill.merge.survey import TableSurvey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.merge.columns import Column
-    from waybill.merge.increment import Statement, Survey
+    from waybill.merge.increment import Statement
+    from waybill.merge.survey import Survey
     from waybill.records import TableSchema
     from waybill.tables import TableRules
 

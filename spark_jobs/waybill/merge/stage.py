@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
 from waybill.merge.fits import misfit
-from waybill.merge.increment import Increment, effects, newest, tombstones
+from waybill.merge.increment import Held, Increment, effects, newest, tombstones
 from waybill.merge.ledger import STAGE, Ledger, drop_held
 from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.table import TableMerge, prepare, refused_rows
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
     from waybill.context import StageContext
     from waybill.lake import Branch
-    from waybill.merge.increment import Survey
     from waybill.merge.rules import Change
+    from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
     from waybill.spec import Migration
 
 __all__ = ["drop_held", "run_merge"]
 
 OF_EARLIER = "rows of transactions of earlier batches"
+REPLAYED = "refused changes"
 
 
 def run_merge(spec: Migration, context: StageContext) -> StageReport:
@@ -110,21 +111,28 @@ class _Merge:
 
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""
+        again = self._bring_back() if self.context.options.mode == "replay" else 0
         survey, open_ = self.increment.survey(), self.position.state.open
-        if not open_ and not any(survey.skipped[event] for event in EVENTS):
-            self.report.rows_in = survey.total
-            return survey, ()
-        now, rule = int(time.time()), self.spec.transactions
-        held = self.increment.hold_back(open_, now, rule.hold)
-        check_wait(self.increment.verdict.open, rule.longest_wait, now)
-        survey, report = self.increment.survey(), self.report
-        report.rows_in = survey.total - held.released + held.waiting + held.rolled_back
+        report, held = self.report, Held()
+        if open_ or any(survey.skipped[event] for event in EVENTS):
+            now, rule = int(time.time()), self.spec.transactions
+            held = self.increment.hold_back(open_, now, rule.hold)
+            check_wait(self.increment.verdict.open, rule.longest_wait, now)
+            survey = self.increment.survey()
+        report.rows_in = survey.total - again - held.released + held.waiting + held.rolled_back
         report.waiting = held.waiting
+        if again:
+            report.extra_in[REPLAYED] = again
         if held.released or held.dropped:
             report.extra_in[OF_EARLIER] = held.released + held.dropped
         if held.rolled_back or held.dropped:
             report.skipped["rolled back"] = held.rolled_back + held.dropped
         return survey, self.increment.verdict.open
+
+    def _bring_back(self) -> int:
+        """Changes that columns refused before, for another try."""
+        places = self.ledger.replay(self.context.batch)
+        return 0 if places is None else self.increment.bring_back(places)
 
     def _merge_tables(self, plan: Plan) -> None:
         kept = [name for name, table in plan.tables.items() if not self._is_bag(table)]

@@ -52,8 +52,13 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     commits = (c for c in lake.commits(archive) if c.stage == STAGE)
     cursor = read_cursor(c.cursor for c in commits)
     afresh = context.options.mode == "full"
-    work = plan(source, cursor, afresh)
-    dumps, loaded = plan_dumps(spec.full, _loaded(lake, archive))
+    loaded = _loaded(lake, archive)
+    dumps: list[DumpTask] = []
+    if context.options.mode == "replay":
+        work = Plan(cursor.base or "", [], len(cursor.files), {}, cursor.next_number)
+    else:
+        work = plan(source, cursor, afresh)
+        dumps, loaded = plan_dumps(spec.full, loaded)
     context.progress("snapshot: %s", _announced(work))
     report = StageReport(STAGE, batch)
     states: dict[str, FileState] = dict(work.touched)

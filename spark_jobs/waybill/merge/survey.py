@@ -1,0 +1,72 @@
+"""The increment in numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+    from waybill.merge.watermark import Reached
+
+
+@dataclass
+class TableSurvey:
+    """What the increment holds for one source table.
+
+    Attributes:
+        rows: changes of rows.
+        keyed: those that have a key.
+        moves: those that gave a row another key.
+        truncates: number of TRUNCATEs.
+        schema_ids: the schemas of the row changes.
+        places: topics and partitions of changes without a sequence id.
+        unordered_truncates: TRUNCATEs without a sequence id.
+        topics: where its changes came from.
+    """
+
+    rows: int = 0
+    keyed: int = 0
+    moves: int = 0
+    truncates: int = 0
+    schema_ids: set[str] = field(default_factory=set)
+    places: set[tuple[str, int]] = field(default_factory=set)
+    unordered_truncates: int = 0
+    topics: set[str] = field(default_factory=set)
+
+
+class Survey(NamedTuple):
+    """The increment in numbers.
+
+    Attributes:
+        total: accepted changes.
+        tables: by qualified name.
+        skipped: changes that are no change of rows, by operation.
+        reached: how far each partition of a topic is with it.
+    """
+
+    total: int
+    tables: dict[str, TableSurvey]
+    skipped: Counter[str]
+    reached: dict[tuple[str, int], Reached]
+
+
+def count(table: TableSurvey, row: Row) -> None:
+    """Count a group of accepted changes: so many of an operation and schema, from a partition."""
+    operation, n = row.operation, row.n
+    place = (row.topic, row.partition)
+    unordered = row.unordered
+    table.topics.add(row.topic)
+    if unordered:
+        table.places.add(place)
+    if operation == "truncate":
+        table.truncates += n
+        table.unordered_truncates += n if unordered else 0
+        return
+    table.rows += n
+    table.keyed += row.k
+    table.moves += row.m
+    if row.schema_id is not None:
+        table.schema_ids.add(row.schema_id)
