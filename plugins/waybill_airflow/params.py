@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MODES = {
     "incremental": "What is new since the last batch",
     "full": "The whole source again, from its beginning",
+    "replay": "Nothing new: what was refused, once more",
 }
 """How the snapshot reads the source."""
 
