@@ -1,4 +1,4 @@
-"""Maxwell, GoldenGate, DMS and two methods of OMS: the fast way of decoding equals the slow one.
+"""Maxwell, GoldenGate, DMS and three methods of OMS: the fast way of decoding equals the slow one.
 
 Generated tables and changes are written, and what is read on the fast way, by a decoder that knows
 the table, is what a decoder reads that sees it for the first time.
@@ -21,8 +21,11 @@ from waybill.envelopes.notation.wkt import wkt_from_base64, wkt_to_base64
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Message
 
-ENVELOPES = [registry.get(name) for name in ("maxwell", "ogg", "dms", "oms-shareplex", "oms-canal")]
-COMPARED = {"oms-canal"}
+ENVELOPES = [
+    registry.get(name)
+    for name in ("maxwell", "ogg", "dms", "oms-shareplex", "oms-canal", "oms-dataworks")
+]
+COMPARED = {"oms-canal", "oms-dataworks"}
 """They tell types in JSON that is known byte by byte, once it was looked at closely."""
 each = pytest.mark.parametrize("envelope", ENVELOPES, ids=lambda envelope: envelope.name)
 quick = settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)

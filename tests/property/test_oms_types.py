@@ -299,3 +299,32 @@ def test_seconds_that_are_zero_may_be_left_out_before_3_3_0(method):
     (read,) = told(method, "earlier", "read").decode(Message("t", 0, 4, 5, None, value))
     found = by_name(read.schema, read.after) or {}
     assert {name: found[name] for name in SHORT} == {n: text for n, (text, _) in SHORT.items()}
+
+
+AT = intern_schema("shop", None, "orders", (Column("at", parse_type("timestamptz")),), ())
+
+
+@quick
+@given(
+    seconds=st.integers(0, 253_402_300_799),
+    nanos=st.integers(0, 10**9 - 1) | st.integers(0, 999).map(lambda millis: millis * 10**6),
+)
+def test_milliseconds_with_nanoseconds_are_exact(seconds, nanos):
+    """DataWorks: both counts made here from integers; no double holds them."""
+    moment = (EPOCH + timedelta(seconds=seconds)).isoformat()
+    image = AT.Image(f0=f"{moment}.{nanos:09d}Z")
+    envelope = registry.get("oms-dataworks")
+    encoder = envelope.encoder(envelope.encode_settings(times="milliseconds"))
+    made = Change("insert", AT, Message("t", 0, 4, 5, None, None), after=image, sequence=(1,))
+    (encoded,) = encoder.encode(made, [])
+    number = parsed(encoded.value)["payload"]["after"]["data"]["at"]
+    assert type(number) is Literal
+    whole, _, rest = number.partition(".")
+    assert int(whole) * 10**6 + int(rest or 0) == seconds * 10**9 + nanos
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules())
+    told_twice = f"{seconds * 1000 + nanos // 10**6}.{nanos:09d}"
+    for wire in (number, told_twice):
+        value = encoded.value.replace(f'"at":{number}'.encode(), f'"at":{wire}'.encode())
+        (read,) = decoder.decode(Message("t", 0, 4, 5, None, value))
+        day, _, digits = read.after.f0[:-1].partition(".")
+        assert (day, digits.ljust(9, "0")) == (moment, f"{nanos:09d}")

@@ -17,6 +17,7 @@ MODULES = {
     "oms-default": "waybill.envelopes.oms.default",
     "oms-extended": "waybill.envelopes.oms.extended",
     "oms-canal": "waybill.envelopes.oms.canal",
+    "oms-dataworks": "waybill.envelopes.oms.dataworks",
     "oms-shareplex": "waybill.envelopes.oms.shareplex",
     "canal": "waybill.envelopes.canal.flat_message",
     "debezium-json": "waybill.envelopes.debezium.json_envelope",

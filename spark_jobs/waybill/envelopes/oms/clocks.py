@@ -134,17 +134,20 @@ def utc_from_sum(text: str) -> str:
 
 
 def sum_from_utc(text: str) -> str | None:
-    """The number that `utc_from_sum` reads as a UTC text; None where there is none."""
+    """The number that `utc_from_sum` reads as a UTC text; None where there is none.
+
+    Beside nanoseconds the milliseconds of the second are left out, as in the document, so that a
+    reader who adds up both parts is right too.
+    """
     if text[-1:] != "Z" or not is_wall_clock(text[:-1]):
         return None
     seconds = (datetime.fromisoformat(text[:19]) - _EPOCH) // timedelta(seconds=1)
     digits = text[20:-1].rstrip("0")
     if len(digits) > _FINEST:
         return None
-    millis = seconds * 1000 + int(digits[:3].ljust(3, "0"))
     if len(digits) <= 3:
-        return str(millis)
-    return f"{millis}.{digits.ljust(_FINEST, '0')}" if millis >= 0 else None
+        return str(seconds * 1000 + int(digits.ljust(3, "0")))
+    return f"{seconds * 1000}.{digits.ljust(_FINEST, '0')}" if seconds >= 0 else None
 
 
 # Times of changes

@@ -1,0 +1,408 @@
+"""OceanBase OMS, serialization method DataWorks (version 2.0): rows beside the types of columns.
+
+Source of the rules: OceanBase documentation "Data formats", section "Dataworks-compatible JSON
+message format", and its samples. The operations are those of DataWorks' messages in DataHub
+(`waybill.envelopes.datahub`), but for UPDATE, which holds both images, and HEARTBEAT; the members
+and the values are others. `scn` is a text that may be "null". A time may be a number of
+milliseconds with nanoseconds after a point, or stand as elsewhere in OMS.
+
+The types in `schema` are OMS' names or those of MySQL with sizes. In the samples they are those of
+other columns than the row has: a column without a type is what JSON says.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from waybill.envelopes.datahub import operations
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
+from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.oms.dataworks_encoder import (
+    Carried,
+    OmsDataworksEncoder,
+    OmsDataworksWriteSettings,
+)
+from waybill.envelopes.oms.dataworks_values import dataworks_style
+from waybill.envelopes.oms.settings import ZonedReadSettings
+from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.typed import TypedTable, TypedTables
+from waybill.envelopes.protocol import Envelope
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+"""Operations with a row."""
+
+EVENTS = {**operations.EVENTS, "HEARTBEAT": "heartbeat"}
+"""Operations without a row."""
+
+_ROW_OP: Any = Literal[tuple(ROWS)]
+_DATABASE, _TABLE = b'"dbName":"', b'"table":"'
+_NULL = Raw(b"null")
+_MAX_TABLES, _MAX_FORMS, _MAX_DIGITS = 10_000, 50, 1_000
+_Millis = Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)]
+
+
+class _Source(msgspec.Struct, gc=False):
+    dbType: str | None = None
+    dbVersion: str | None = None
+    dbName: str | None = None
+    schema: str | None = None
+    table: str | None = None
+
+
+class _Column(msgspec.Struct, gc=False):
+    name: str
+    type: str | None = None
+
+
+class _Schema(msgspec.Struct, gc=False):
+    source: _Source | None = None
+    column: list[_Column] | None = None
+    pk: list[str] | None = None
+
+
+_MOMENTS: dict[str, Any] = {
+    "eventTime": _Millis | None | UnsetType,
+    "systemTime": int | None | UnsetType,
+    "checkpointTime": int | None | UnsetType,
+}
+_Times: type[Any] = msgspec.defstruct(
+    "Times", [(name, kind, UNSET) for name, kind in _MOMENTS.items()], gc=False
+)
+
+
+class _Ddl(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class _Payload(msgspec.Struct, gc=False):
+    op: str
+    before: Raw = _NULL
+    after: Raw = _NULL
+    timestamp: _Times | None = None  # type: ignore[valid-type]
+    ddl: _Ddl | None = None
+    scn: str | int | None = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    """A message of which nothing is known yet."""
+
+    version: str
+    payload: _Payload
+    schema: Raw = _NULL
+    extend: Raw = _NULL
+
+
+_json = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Message).decode
+_decode_schema = msgspec.json.Decoder(_Schema | None).decode
+_NO_TIMES = _Times()
+
+
+class OmsDataworksDecoder:
+    """Reads messages of the DataWorks format.
+
+    Args:
+        settings: notation, and the zone of wall clocks that stand as numbers.
+        rules: declared keys and column types, which go before what the message says.
+    """
+
+    def __init__(self, settings: ZonedReadSettings, rules: TableRules) -> None:
+        style = dataworks_style(settings.version, zone_named(settings.timezone))
+        self._tables = TypedTables(settings, rules, style)
+        self._hints: dict[tuple[bytes, bytes], _Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: _Table | None = None
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        names = []
+        for name in (_DATABASE, _TABLE):
+            # A quote inside a string is escaped, so this is a name.
+            at = value.find(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        table = self._hints.get((names[0], names[1])) or self._only
+        if table is not None:
+            try:
+                change = table.read(message, value)
+                if change is not None:
+                    return [change]
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
+        check_json(value)
+        try:
+            told = _decode(value)
+            schema = _decode_schema(told.schema) or _Schema()
+        except JSON_ERRORS as error:
+            raise json_refusal(error) from None
+        if told.version != "2.0":
+            raise Refusal("shape", f"version {told.version[:20]!r} is not 2.0, the only one known")
+        op = told.payload.op
+        if op in ROWS:
+            return self._row(message, told, schema)
+        if op in EVENTS:
+            return _event(message, told, schema.source or _Source())
+        raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
+
+    def _row(self, message: Message, told: _Message, schema: _Schema) -> Change:
+        payload, source = told.payload, schema.source or _Source()
+        if not source.table:
+            raise Refusal("shape", "a message with a row names no table in schema.source")
+        before, after = _columns(payload.before, "before"), _columns(payload.after, "after")
+        _check_images(payload.op, before, after)
+        types = {column.name: column.type for column in schema.column or ()}
+        name = _database(source), source.schema or None, source.table
+        rows = (after or {}, before or {})
+        found = self._tables.find(name, types, rows, tuple(schema.pk or ()))
+        table = self._learn(told, source, found)
+        reader = found.reader
+        old, new = (None if row is None else reader.image(row) for row in (before, after))
+        return table.change(message, payload, told.extend, old, new)
+
+    def _learn(self, told: _Message, source: _Source, found: TypedTable) -> _Table:
+        """The table of these messages, which the next ones are read by first."""
+        hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
+        table = self._hints.get(hint)
+        if table is None or table.found is not found or table.source != source:
+            if len(self._hints) >= _MAX_TABLES:
+                self._hints.clear()
+            table = self._hints[hint] = _Table(source, found)
+            self._only = table if len(self._hints) == 1 else None
+        if len(table.forms) >= _MAX_FORMS:
+            table.forms.clear()
+        table.forms.add(_form(told))
+        return table
+
+
+def _form(told: Any) -> tuple[bytes, bytes]:
+    """What a message says about its table, as it stands there; it is looked at closely once."""
+    return bytes(told.schema), bytes(told.extend)
+
+
+class _Table:
+    """A table of messages that name these types and this key, and the fast way to read them."""
+
+    def __init__(self, source: _Source, found: TypedTable) -> None:
+        self.source = source
+        self.found = found
+        self.forms: set[tuple[bytes, bytes]] = set()
+        self.same = SameMessage()
+
+    @cached_property
+    def decode(self) -> Callable[[bytes], Any]:
+        """Reads a message whose members and columns are all known."""
+        image = msgspec.defstruct(
+            "Image", [("data", self.found.reader.wire)], forbid_unknown_fields=True, gc=False
+        )
+        images: Any = image | None | UnsetType
+        times = msgspec.defstruct(
+            "Times",
+            [(name, kind, UNSET) for name, kind in _MOMENTS.items()],
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        payload = msgspec.defstruct(
+            "Payload",
+            [
+                ("before", images, UNSET),
+                ("after", images, UNSET),
+                ("op", _ROW_OP),
+                ("timestamp", times | None | UnsetType, UNSET),
+                ("ddl", None | UnsetType, UNSET),
+                ("scn", str | int | None | UnsetType, UNSET),
+            ],
+            kw_only=True,
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        made = msgspec.defstruct(
+            "DataWorks",
+            [
+                ("version", Literal["2.0"]),
+                ("schema", Raw),
+                ("payload", payload),
+                ("extend", Raw | UnsetType, UNSET),
+            ],
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+        return msgspec.json.Decoder(made).decode
+
+    def read(self, message: Message, value: bytes) -> Change | None:
+        """The change of a message of this table; None if it needs a closer look.
+
+        Raises:
+            ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
+            Refusal: a value is bad.
+        """
+        told = self.decode(value)
+        extend = _NULL if told.extend is UNSET else told.extend
+        if (bytes(told.schema), bytes(extend)) not in self.forms or not self.same(told, value):
+            return None
+        payload, reader = told.payload, self.found.reader
+        before = reader.read(payload.before.data) if payload.before else None
+        after = reader.read(payload.after.data) if payload.after else None
+        if reader.empty in (before, after):
+            return None
+        _check_images(payload.op, before, after)
+        return self.change(message, payload, extend, before, after)
+
+    def change(
+        self, message: Message, payload: Any, extend: Raw, before: Any, after: Any
+    ) -> Change:
+        """The change of a row."""
+        if before is not None and after is not None:
+            self.found.forget(before, after)
+        sequence = _sequence(payload.scn)
+        time, extra = _times(payload, self.source, extend)
+        return Change(
+            ROWS[payload.op],
+            self.found.schema,
+            message,
+            0,
+            before,
+            after,
+            sequence,
+            source_time=time,
+            extra=extra,
+        )
+
+
+def _columns(raw: Raw, name: str) -> Row | None:
+    """The columns of an image; None where there is none, or an empty one."""
+    if raw == _NULL:
+        return None
+    members = row_of(raw, f"payload.{name}")
+    strange = [member for member in members if member != "data"]
+    if strange:
+        raise Refusal("shape", f"payload.{name} cannot have a member {strange[0][:60]!r}")
+    data = members.get("data", _NULL)
+    return None if data == _NULL else row_of(data, f"payload.{name}.data") or None
+
+
+def _check_images(op: str, before: Any, after: Any) -> None:
+    """Refuse a row that has not the images that its operation asks for."""
+    if (before if op == "DELETE" else after) is None:
+        raise Refusal("shape", f"{op} without a row in {'before' if op == 'DELETE' else 'after'}")
+    if op != "UPDATE" and before is not None and after is not None:
+        raise Refusal("shape", f"{op} with a row in before and after")
+
+
+def _database(source: _Source) -> str | None:
+    """The database without the tenant, where the source is OceanBase."""
+    return database_of(source.dbName, (source.dbType or "").upper())
+
+
+def _sequence(scn: Any) -> tuple[int, ...] | None:
+    """The sequence of `scn`; None where there is none, which may be said by the text null.
+
+    Raises:
+        Refusal: kind `shape`, when it is no number.
+    """
+    if scn is UNSET or scn is None or scn in ("", "null"):
+        return None
+    text = str(scn)
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise Refusal("shape", f"payload.scn is {text[:40]!r} and not digits")
+    return (int(text),)
+
+
+def _times(
+    payload: Any, source: _Source, extend: Raw, op: str | None = None
+) -> tuple[int | None, bytes]:
+    """Microseconds of the change, and what only a DataWorks target can carry on."""
+    times = payload.timestamp or _NO_TIMES
+    time, system, checkpoint = (
+        None if moment is UNSET else moment
+        for moment in (times.eventTime, times.systemTime, times.checkpointTime)
+    )
+    name = source.dbName
+    carried = Carried(
+        op,
+        system,
+        checkpoint,
+        source.dbType,
+        source.dbVersion,
+        None if name is None or name == _database(source) else name,
+        UNSET if extend == _NULL else extend,
+        payload.scn if payload.scn in ("", "null") else None,
+    )
+    return None if time is None else time * 1000, b'{"dataworks":%b}' % _json(carried)
+
+
+def _event(message: Message, told: _Message, source: _Source) -> Change:
+    """A change without a row; a QUERY of a statement that changes rows defines nothing."""
+    payload = told.payload
+    operation, text = EVENTS[payload.op], payload.ddl and payload.ddl.text
+    if payload.op == "QUERY" and (not text or operations.is_row_statement(text)):
+        operation = "other"
+    if operation == "truncate" and not source.table:
+        raise Refusal("shape", "TRUNCATE names no table")
+    schema: TableSchema = NO_TABLE
+    if source.dbName or source.table:
+        schema = intern_schema(_database(source), source.schema or None, source.table or None)
+    op = payload.op if operation in ("ddl", "other") else None
+    time, extra = _times(payload, source, told.extend, op)
+    return Change(
+        operation,
+        schema,
+        message,
+        sequence=_sequence(payload.scn),
+        source_time=time,
+        ddl_text=text or None,
+        extra=extra,
+    )
+
+
+ENVELOPE = Envelope(
+    name="oms-dataworks",
+    title="OceanBase OMS, DataWorks 2.0 (JSON)",
+    source="OceanBase documentation, Data formats",
+    sequence="`payload.scn`, one integer in digits; without it partition and offset",
+    carries=frozenset(
+        {
+            *("before_image", "unchanged_columns", "operations", "delete", "truncate", "ddl"),
+            *("heartbeat", "key_change", "key_columns", "exact_numbers", "schema_name"),
+        }
+    ),
+    partly={
+        "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR, "
+        "and for integers of 8 to 64 bits those of MySQL",
+        "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
+        "do not name their transaction",
+        "sequence_id": "oms-dataworks carries a sequence of one number; for others one is made "
+        "from the position in the source topic, which orders only inside a partition",
+        "source_time": "oms-dataworks has milliseconds; digits below are cut off",
+        "other": "oms-dataworks carries statements of row changes and events that came from the "
+        "same family",
+    },
+    decoder=OmsDataworksDecoder,
+    encoder=OmsDataworksEncoder,
+    decode_settings=ZonedReadSettings,
+    encode_settings=OmsDataworksWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; `database.table` for tables without key and for DDL",
+)

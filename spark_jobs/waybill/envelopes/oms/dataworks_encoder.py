@@ -1,0 +1,244 @@
+"""Writes messages of OMS DataWorks 2.0; what came from there is carried on as it was.
+
+What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
+`scn` is the source's sequence if that is one number, else one made from the position (none for a
+full row or a heartbeat); `dbType` is that of the settings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw
+from pydantic import Field, field_validator
+
+from waybill.bounded import Bounded
+from waybill.envelopes.canal.encoder import statement_type
+from waybill.envelopes.datahub.operations import is_row_statement
+from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.oms.dataworks_values import dataworks_style
+from waybill.envelopes.oms.encoder import made_sequence
+from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.settings import OmsWriteSettings, known_zone
+from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.type_names import loses_type, sized_name
+from waybill.envelopes.protocol import Encoded
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.records import Change, TableSchema
+
+_OPS = {
+    "insert": "INSERT",
+    "upsert": "INSERT",
+    "read": "INSERT",
+    "update": "UPDATE",
+    "delete": "DELETE",
+    "begin": "TRANSACTION_BEGIN",
+    "commit": "TRANSACTION_END",
+    "truncate": "TRUNCATE",
+    "heartbeat": "HEARTBEAT",
+}
+_ROWS = frozenset({"INSERT", "UPDATE", "DELETE"})
+_OURS = b'{"dataworks":'
+_json = msgspec.json.Encoder().encode
+_into = msgspec.json.Encoder().encode_into
+
+
+class OmsDataworksWriteSettings(OmsWriteSettings):
+    """What writing DataWorks messages needs to be told."""
+
+    times: Literal["oms", "milliseconds"] = Field(
+        default="oms",
+        description="DATETIME and TIMESTAMP as OMS writes them elsewhere (`oms`), or as a number "
+        "of milliseconds since 1970 with 9 digits of nanoseconds after a point.",
+    )
+    timezone: str = Field(
+        default="UTC",
+        description="Time zone (IANA name) of DATETIME columns that are written as milliseconds.",
+    )
+    db_type: str = Field(
+        default="mysql",
+        description="The database type that messages name if their source did not.",
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return known_zone(name)
+
+
+class Carried(msgspec.Struct, gc=False, omit_defaults=True):
+    """Fields that a DataWorks target carries on."""
+
+    op: str | None = None
+    systemTime: int | None = None
+    checkpointTime: int | None = None
+    dbType: str | None = None
+    dbVersion: str | None = None
+    dbName: str | None = None
+    extend: Raw | msgspec.UnsetType = UNSET
+    scn: str | None = None
+
+
+class _Extra(msgspec.Struct, gc=False):
+    dataworks: Carried
+
+
+class _Times(msgspec.Struct, gc=False):
+    eventTime: int
+    systemTime: Any = UNSET
+    checkpointTime: Any = UNSET
+
+
+class _Payload(msgspec.Struct, gc=False):
+    """`payload` in the order of the document's samples."""
+
+    before: Any
+    after: Any
+    op: str
+    timestamp: _Times | None
+    ddl: Any
+    scn: Any
+
+
+class _Message(msgspec.Struct, gc=False):
+    version: str
+    schema: Any
+    payload: _Payload
+    extend: Any = UNSET
+
+
+_NOTHING = Carried()
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+
+
+class OmsDataworksEncoder:
+    """Writes messages of the DataWorks format.
+
+    Args:
+        settings: notation of values, database type.
+    """
+
+    def __init__(self, settings: OmsDataworksWriteSettings) -> None:
+        self.settings = settings
+        zone = zone_named(settings.timezone)
+        self.style = dataworks_style(settings.version, zone, settings.times == "milliseconds")
+        self.buffer = bytearray()
+        self._tables: Bounded[Any, _Table] = Bounded()
+
+    def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """The message of a change; see `Encoder.encode`.
+
+        Raises:
+            Refusal: kind `encoding`, when a value has no notation in OMS.
+        """
+        carried = _NOTHING
+        if change.extra is not None and change.extra.startswith(_OURS):
+            carried = _decode_extra(change.extra).dataworks
+        op = _op(change, carried)
+        if op is None:
+            losses.append("other" if change.operation == "other" else "transactions")
+            return []
+        place = change.schema, carried.dbType, carried.dbVersion, carried.dbName
+        table = self._tables.get(place)
+        if table is None:
+            table = _Table(change.schema, carried, self)
+            self._tables[place] = table
+        key, before, after = None, None, None
+        if op in _ROWS:
+            key, before, after = table.row(change, op, losses)
+        elif op in ("TRUNCATE", "ALTER", "CREATE", "ERASE", "RENAME", "CINDEX", "DINDEX"):
+            key = change.schema.qualified_name.encode() or None
+        if change.transaction is not None:
+            losses.append("transactions")
+        ddl = None if change.ddl_text is None else {"text": change.ddl_text}
+        times, scn = _times(change, carried, losses), _scn(change, carried, op, losses)
+        payload = _Payload(before, after, op, times, ddl, scn)
+        _into(_Message("2.0", table.told, payload, carried.extend), self.buffer)
+        return [Encoded(key, bytes(self.buffer))]
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, carried: Carried, encoder: OmsDataworksEncoder) -> None:
+        self.schema = schema
+        self.rows = RowWriter(schema, encoder.style)
+        self.lobs = WrittenLobs(schema, encoder.settings)
+        names = {c.name: sized_name(c, schema.dialect) for c in schema.columns}
+        self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
+        database = schema.database
+        if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
+            database = carried.dbName
+        db_type = carried.dbType or encoder.settings.db_type
+        if database_of(database, db_type.upper()) != schema.database:
+            raise Refusal("encoding", f"{database!r} would be read as a tenant and a database")
+        told: dict[str, Any] = {
+            "source": {
+                "dbType": db_type,
+                "dbVersion": carried.dbVersion,
+                "dbName": database,
+                "schema": schema.schema,
+                "table": schema.table,
+            },
+            "column": [{"name": n, "type": t} for n, t in names.items() if t is not None],
+            "pk": list(schema.key) if schema.key else None,
+        }
+        self.told: Any = Raw(_json(told)) if schema.table or schema.database else UNSET
+
+    def row(self, change: Change, op: str, losses: list[str]) -> tuple[bytes, Any, Any]:
+        """The message key and the images of a row."""
+        rows, before, after = self.rows, change.before, change.after
+        image = before if op == "DELETE" else after
+        if image is None:
+            raise Refusal("encoding", f"a {change.operation} without a row image")
+        if change.operation == "read":
+            losses.append("full_rows")
+        if self.loses_types:
+            losses.append("types")
+        key = rows.message_key(image)
+        if op == "UPDATE":
+            before, after = self.lobs.as_null(rows.moved(change, before), after, losses)
+        if op == "INSERT":
+            before = None
+        return key, self._image(before), None if op == "DELETE" else self._image(after)
+
+    def _image(self, image: Any) -> Any:
+        return None if image is None else {"data": self.rows.wire(image)}
+
+
+def _op(change: Change, carried: Carried) -> str | None:
+    """The name of an operation, None where there is none."""
+    operation, text = change.operation, change.ddl_text
+    if operation == "ddl":
+        op = carried.op or (statement_type(text) if text else "ALTER")
+        return "QUERY" if op == "TRUNCATE" else op
+    if operation == "other":
+        return carried.op or ("QUERY" if text and is_row_statement(text) else None)
+    return _OPS.get(operation)
+
+
+def _times(change: Change, carried: Carried, losses: list[str]) -> _Times | None:
+    time = change.source_time
+    if time is None:
+        return None
+    if time % 1000:
+        losses.append("source_time")
+    more = (
+        UNSET if moment is None else moment
+        for moment in (carried.systemTime, carried.checkpointTime)
+    )
+    return _Times(time // 1000, *more)
+
+
+def _scn(change: Change, carried: Carried, op: str, losses: list[str]) -> Any:
+    sequence = change.sequence
+    if sequence is not None and len(sequence) == 1 and sequence[0] >= 0 and not change.full_row:
+        return str(sequence[0])
+    if sequence is None and (op == "HEARTBEAT" or carried is not _NOTHING):
+        return carried.scn or (UNSET if op == "HEARTBEAT" else None)
+    made = made_sequence(change, losses)
+    return None if made is UNSET else str(made)
