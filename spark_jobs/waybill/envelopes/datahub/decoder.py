@@ -256,6 +256,8 @@ def _event(message: Message, schema: TableSchema, payload: _Payload, text: str |
     latter is a `ddl`, because a target may execute it.
     """
     operation = EVENTS[payload.op]
+    if operation == "truncate" and schema.table is None:
+        raise Refusal("shape", "a TRUNCATE needs schema.source.tableName: the table it empties")
     if payload.op == "QUERY" and (text is None or is_row_statement(text)):
         operation = "other"
     number = sequence_text(payload.sequenceId)

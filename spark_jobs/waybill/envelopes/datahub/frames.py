@@ -100,6 +100,7 @@ def payload_reader(
         "finish_row": finish_row,
         "schema": schema,
         "Image": schema.Image,
+        "empty": table.empty,
         "Change": Change,
         **{f"c{i}": column.helper for i, column in enumerate(reader.columns)},
         **{f"t{i}": column.test for i, column in enumerate(reader.columns)},
@@ -119,8 +120,8 @@ def payload_reader(
         "after = payload.after",
         "operation, needs_before, needs_after = ROWS[op]",
         "old = new = None",
-        *_image("old", "before", reader),
-        *_image("new", "after", reader),
+        *_image("old", "before", reader, members.partial),
+        *_image("new", "after", reader, members.partial),
         "if needs_after is (new is None) or needs_before is (old is None):",
         "    raise wrong_images(op, old, new)",
         "times = payload.timestamp",
@@ -139,14 +140,18 @@ def payload_reader(
     return function("read(message, text)", lines, names)
 
 
-def _image(image: str, row: str, reader: ImageReader) -> list[str]:
-    """Statements that put the image of a decoded row into a local variable."""
+def _image(image: str, row: str, reader: ImageReader, partial: bool) -> list[str]:
+    """Statements that put the image of a decoded row into a local variable.
+
+    A row without any column is none.
+    """
     lines = [f"if {row}:", f"    row = {row}.dataColumn"]
     for i, column in enumerate(reader.columns):
         lines.append(f"    v{i} = row.f{i}")
         lines += ["    " + line.format(v=f"v{i}", c=f"c{i}", t=f"t{i}") for line in column.lines]
     values = ", ".join(f"v{i}" for i in range(len(reader.columns)))
-    return [*lines, f"    {image} = Image({values})"]
+    lines.append(f"    {image} = Image({values})")
+    return [*lines, f"    if {image} == empty: {image} = None"] if partial else lines
 
 
 def _strict(name: str, fields: list[Any]) -> type[Any]:

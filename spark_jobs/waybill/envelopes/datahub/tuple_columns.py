@@ -228,8 +228,15 @@ _FORMS: dict[str, Convert] = {
 
 
 def passes(kind: str, logical: LogicalType) -> str | None:
-    """A test of the local variable `{v}` that spares most values their reader; None without one."""
-    if LOGICAL[kind].kind != logical.kind or kind not in INTEGERS:
+    """A test of the local variable `{v}` that spares most values their reader or writer.
+
+    It is None where there is none; `plain` stands for `is_plain_number`.
+    """
+    if LOGICAL[kind].kind != logical.kind:
+        return None
+    if kind == "DECIMAL":
+        return "plain({v}) is not None"
+    if kind not in INTEGERS:
         return None
     return (
         f"{{v}}.isdecimal() and len({{v}}) <= {_ALWAYS_FIT[logical.kind]} and {{v}}.isascii()"

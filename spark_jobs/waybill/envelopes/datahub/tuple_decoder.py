@@ -110,6 +110,7 @@ class TupleDecoder:
         self._same = SameMessage()
         self._objects: Bounded[tuple[str, bytes], Fast] = Bounded()
         self._records: Bounded[tuple[str, str | None], Fast] = Bounded()
+        self._table_at: Bounded[str, int] = Bounded()
         self._made: Bounded[tuple[Any, ...], Fast] = Bounded()
 
     def decode(self, message: Message) -> list[Change]:
@@ -142,8 +143,9 @@ class TupleDecoder:
             attributes = wire.Attributes
             if attributes:
                 return None
-            fields = self.topics.find(message.topic)
-            fast = self._records.get((message.topic, _table_in(fields, wire.Data)))
+            at = self._table_at.get(message.topic, -1)
+            name = wire.Data[at] if 0 <= at < len(wire.Data) else None
+            fast = self._records.get((message.topic, name))
         if fast is None or not self._same(wire, value):
             return None
         metadata, image = fast.read(wire)
@@ -211,6 +213,8 @@ class TupleDecoder:
                 fast = fast_record(table, fields or (), _time_kind(fields))
             self._made[identity] = fast
         if forms is None:
+            names = [field.name for field in fields or ()]
+            self._table_at[topic] = names.index(TABLE) if TABLE in names else -1
             self._records[topic, name] = fast
         elif name is not None:
             self._objects[topic, msgspec.json.encode(name)[1:-1]] = fast
@@ -226,13 +230,6 @@ class TupleDecoder:
             raise Refusal("shape", f"{TABLE} is {shown(text)} and names no table")
         database = parts[0] if len(parts) > 1 else None
         return database or self.settings.database, parts[1] if len(parts) > 2 else None, table
-
-
-def _table_in(fields: tuple[TopicField, ...] | None, data: list[str | None]) -> str | None:
-    for field, value in zip(fields or (), data, strict=False):
-        if field.name == TABLE:
-            return value
-    return None
 
 
 def _time_kind(fields: tuple[TopicField, ...] | None) -> str | None:

@@ -29,6 +29,7 @@ from waybill.envelopes.datahub.tuple_topics import (
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.json_columns import kind_of
+from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
@@ -135,7 +136,7 @@ class TableReader:
     def lines(self, present: frozenset[str]) -> tuple[list[str], dict[str, Any]]:
         """Statements that turn the local variables v0, v1, … into `image`, and what they call."""
         lines: list[str] = []
-        helpers: dict[str, Any] = {"Image": self.schema.Image}
+        helpers: dict[str, Any] = {"Image": self.schema.Image, "plain": is_plain_number}
         values = []
         for i, (column, read) in enumerate(zip(self.columns, self.readers, strict=True)):
             if column.name not in present:

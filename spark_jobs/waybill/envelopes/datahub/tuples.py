@@ -16,7 +16,7 @@ from pydantic import Field
 from waybill.bounded import Bounded
 from waybill.envelopes.datahub.operations import FULL_ROW_ID
 from waybill.envelopes.datahub.sequence import SequenceIds, SequenceSettings
-from waybill.envelopes.datahub.tuple_columns import LOGICAL, type_for, writer
+from waybill.envelopes.datahub.tuple_columns import LOGICAL, passes, type_for, writer
 from waybill.envelopes.datahub.tuple_decoder import (
     ABSENT,
     TupleDecoder,
@@ -37,6 +37,7 @@ from waybill.envelopes.datahub.written import key_writer, moved_image, same_key
 from waybill.envelopes.generated import fill, function, gaps, nulls
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
+from waybill.envelopes.notation.values import is_plain_number
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
 from waybill.types import STRING
@@ -193,7 +194,7 @@ class _Table:
             BEFORE: "before",
             AFTER: "after",
         }
-        scope: dict[str, Any] = {"place": self.place}
+        scope: dict[str, Any] = {"place": self.place, "plain": is_plain_number}
         lines, parts = [], []
         for name in names:
             if name in local:
@@ -207,7 +208,9 @@ class _Table:
             write = writer(self.schema.columns[i], kinds[name], zone)
             if write is not None:
                 scope[f"c{i}"] = write
-                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
+                usual = passes(kinds[name], self.schema.columns[i].type) or "False"
+                usual = usual.format(v=f"v{i}")
+                lines.append(f"if v{i}.__class__ is str and not ({usual}): v{i} = c{i}(v{i})")
             if self.in_order:
                 lines.append(f"if v{i} is UNSET: v{i} = None")
             parts.append(f"v{i}")
