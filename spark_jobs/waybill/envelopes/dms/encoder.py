@@ -97,14 +97,15 @@ class _Table:
         image = before if kind == "delete" else change.after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
-        data, old = _json(rows.wire(image)), b""
-        if kind == "update":
-            before = rows.moved(change, before)
-            if before is not None:
-                old = _json(rows.wire(before))
-        elif kind == "delete" and key_alone(self.schema, image) is not image:
-            # Nulls beside the key alone are read as values that were not logged.
-            old = data
+        old = b""
+        if kind == "update" and (before := rows.moved(change, before)) is not None:
+            was, now = rows.wires(before, image)
+            data, old = _json(now), _json(was)
+        else:
+            data = _json(rows.wire(image))
+            if kind == "delete" and key_alone(self.schema, image) is not image:
+                # Nulls beside the key alone are read as values that were not logged.
+                old = data
         if old == b"{}":
             old = b""
         if old and self.prefix is not None:
@@ -143,16 +144,16 @@ class _Table:
         if extra is not None and extra.startswith(_OURS):
             inner = extra[len(_OURS) : -2]
             return b"%b," % inner if inner else b""
-        fields: dict[str, Any] = {}
+        metadata = b""
         if change.source_time is not None:
-            time = time_text(change.source_time)
-            fields = {"timestamp": time, "commit-timestamp": time}
-        fields["partition-key-type"] = msgspec.Raw(self.partitioned)
+            time = time_text(change.source_time).encode()
+            metadata = b'"timestamp":"%b","commit-timestamp":"%b",' % (time, time)
+        metadata += b'"partition-key-type":%b,' % self.partitioned
         transaction = change.transaction
         if transaction is not None:
             number = int(transaction) if is_integer_text(transaction) else -1
             if 0 <= number <= _LARGEST:
-                fields["transaction-id"] = number
+                metadata += b'"transaction-id":%d,' % number
             else:
                 losses.append("transactions")
         if change.sequence is not None:
@@ -160,5 +161,5 @@ class _Table:
             if position is None:
                 losses.append("sequence_id")
             else:
-                fields["stream-position"] = position
-        return b"%b," % _json(fields)[1:-1]
+                metadata += b'"stream-position":"%b",' % position.encode()
+        return metadata

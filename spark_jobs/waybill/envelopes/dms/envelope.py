@@ -24,7 +24,7 @@ from waybill.envelopes.dms.notation import (
     position_of,
     style_of,
 )
-from waybill.envelopes.generated import function
+from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
@@ -116,11 +116,7 @@ class DmsDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        names = []
-        for name in (b'"schema-name":"', b'"table-name":"'):
-            at = value.rfind(name) + len(name)
-            names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1])) or self._only
+        table = self._only or self._hinted(value)
         if table is not None:
             try:
                 change = table.read(message, value)
@@ -129,6 +125,14 @@ class DmsDecoder:
             except (*JSON_ERRORS, Refusal):
                 pass  # looked at more closely below
         return [self._slow(message, value)]
+
+    def _hinted(self, value: bytes) -> _Table | None:
+        """The table that a record is probably about, by names that stand in it."""
+        names = []
+        for name in (b'"schema-name":"', b'"table-name":"'):
+            at = value.rfind(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        return self._hints.get((names[0], names[1]))
 
     def _slow(self, message: Message, value: bytes) -> Change:
         check_json(value)
@@ -231,6 +235,7 @@ class _Table:
         self.schema_name = schema_name
         self.reader = reader
         self.same = SameMessage()
+        self.overlay = overlay(len(reader.schema.columns), {})
         wire: Any = reader.wire
         origin: Any = Literal[tuple(ROWS)]
         metadata = msgspec.defstruct(
@@ -267,15 +272,21 @@ class _Table:
             return None
         metadata, reader = told.metadata, self.reader
         operation = ROWS[metadata.operation]
-        before = None
-        if told.before is not UNSET and told.before is not None:
-            if operation != "update":
-                return None
-            before = reader.read(told.before)
+        before, whole = None, False
+        if told.before is UNSET or told.before is None:
+            after = reader.read(told.data)
+        else:
+            before, after = reader.reads(told.before, told.data)
             if before == reader.empty:
                 before = None
-        row = (operation, before, reader.read(told.data), _extra(metadata))
-        return _change(message, reader.schema, metadata, row)
+            elif operation == "delete":
+                # Whatever is known about the row that is gone.
+                self.overlay(before, after)
+                before, after, whole = None, before, True
+            elif operation != "update":
+                return None
+        row = (operation, before, after, _extra(metadata))
+        return _change(message, reader.schema, metadata, row, whole)
 
 
 def _extra(told: Any, others: dict[str, Any] | None = None) -> bytes:

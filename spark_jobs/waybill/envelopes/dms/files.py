@@ -13,7 +13,9 @@ import msgspec
 from msgspec import Raw
 from pydantic import Field
 
+from waybill.bounded import Bounded
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
+from waybill.envelopes.dms.file_rows import ROWS, FileTable, file_change, sequence_of
 from waybill.envelopes.dms.notation import (
     FILES,
     DmsSettings,
@@ -27,7 +29,6 @@ from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
-from waybill.order import parse_digits
 from waybill.records import Change, skipped
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
-_OPERATIONS = {"I": "insert", "U": "update", "D": "delete"}
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_text = msgspec.json.Decoder(str | None).decode
@@ -72,6 +72,8 @@ class DmsFilesDecoder:
     def __init__(self, settings: DmsFilesReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self._readers = Readers(rules, style_of(FILES, settings), sparse=True)
+        self._names: Bounded[tuple[str, bytes | None], Name] = Bounded()
+        self._files: Bounded[Name, FileTable] = Bounded()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one row.
@@ -82,12 +84,23 @@ class DmsFilesDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
+        file = self._files.get(self._table(message))
+        if file is not None:
+            try:
+                change = file.read(message, value)
+                if change is not None:
+                    return [change]
+            except (*JSON_ERRORS, Refusal):
+                pass  # looked at more closely below
+        return [self._slow(message, value)]
+
+    def _slow(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             top = _decode_names(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        return [self.row(message, top)]
+        return self.row(message, top)
 
     def row(self, message: Message, top: dict[str, Raw]) -> Change:
         """The change of a row, given by its columns.
@@ -98,38 +111,30 @@ class DmsFilesDecoder:
         told = self.settings
         row = dict(top)
         kind = _text(row.pop("Op", None), "Op")
-        operation = "read" if not kind else _OPERATIONS.get(kind)
+        operation = "read" if not kind else ROWS.get(kind)
         if operation is None:
             raise Refusal("operation", f"DMS has no Op {(kind or '')[:40]!r}")
-        time = micros_of(_text(row.pop(told.timestamp_column, None), "the time"), "the time")
+        time = _text(row.pop(told.timestamp_column, None), "the time")
         order = _text(row.pop(told.sequence_column, None), "the order")
-        sequence = None
-        if order:
-            try:
-                sequence = (parse_digits(order),)
-            except ValueError:
-                sentence = f"{told.sequence_column} is {order[:60]!r} and not digits"
-                raise Refusal("shape", sentence) from None
+        place = micros_of(time, "the time"), sequence_of(order, told.sequence_column)
         if not row:
             raise Refusal("shape", "a row without columns")
-        reader = self._readers.find(self._table(message), (row,), None)
+        name = self._table(message)
+        reader = self._readers.find(name, (row,), None)
         image = reader.image(row)
-        before, after = None, image
-        if operation == "delete":
-            before, after = key_alone(reader.schema, image), None
-        return Change(
-            operation,
-            reader.schema,
-            message,
-            before=before,
-            after=after,
-            sequence=sequence,
-            full_row=operation == "read" and sequence is None,
-            source_time=time,
-        )
+        file = self._files.get(name)
+        if file is None or file.reader is not reader:
+            self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
+        return file_change(message, reader.schema, operation, image, place)
 
     def _table(self, message: Message) -> Name:
         """The table: as the settings, the message key or the topic say."""
+        found = self._names.get((message.topic, message.key))
+        if found is None:
+            found = self._names[message.topic, message.key] = self._named(message)
+        return found
+
+    def _named(self, message: Message) -> Name:
         parts = (self.settings.table or message.topic).split(".")
         if not self.settings.table:
             try:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import UNSET
 from pydantic import Field
 
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_columns import Style
+from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
     faithful,
@@ -20,6 +22,8 @@ from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.records import TableSchema
 
 OWN = "awsdms_"
@@ -28,6 +32,8 @@ OWN = "awsdms_"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*[.:]")
 _PART = re.compile(r"(?:([0-9A-F]{1,8})/([0-9A-F]{1,8})|([0-9]{1,4000}))(?:[.:;]|\Z)")
 _LARGEST = 2**64 - 1
+_SHORT = 4000
+_seconds = Seconds()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
@@ -79,7 +85,12 @@ def position_of(text: str | None) -> tuple[int, ...] | None:
     if not text or len(text) > 8000:
         return None
     name = _NAME.match(text)
-    parts, at = [], name.end() if name else 0
+    at = name.end() if name else 0
+    # Most are numbers with the same sign between them; what is not goes the long way.
+    told = text[at:].split(_sign_of(text))
+    if "".join(told).isdecimal() and text.isascii() and "" not in told and len(text) < _SHORT:
+        return tuple(map(int, told))
+    parts = []
     while at < len(text):
         match = _PART.match(text, at)
         if match is None:
@@ -88,6 +99,11 @@ def position_of(text: str | None) -> tuple[int, ...] | None:
         parts.append(int(digits) if high is None else (int(high, 16) << 32) + int(low, 16))
         at = match.end()
     return tuple(parts) if parts and text[-1] not in ".:;" else None
+
+
+def _sign_of(text: str) -> str:
+    """The sign between the numbers of a position."""
+    return ":" if ":" in text else "." if "." in text else ";"
 
 
 def position_text(sequence: tuple[int, ...]) -> str | None:
@@ -102,13 +118,24 @@ def key_alone(schema: TableSchema, image: Any) -> Any:
 
     Sources that log no more than the key have null for the rest, which are not the row's values.
     """
-    if not schema.key:
-        return image
-    rest = [f for f in image.__struct_fields__ if f not in schema.key_fields]
-    values = {getattr(image, field) for field in rest} - {UNSET}
-    if values != {None}:
-        return image
-    return schema.Image(**{field: getattr(image, field) for field in schema.key_fields})
+    return _alone(schema)(image) if schema.key else image
+
+
+@lru_cache(maxsize=1_000)
+def _alone(schema: TableSchema) -> Callable[[Any], Any]:
+    """The function that `key_alone` is for one table."""
+    keys = schema.key_fields
+    lines = ["nulls = False"]
+    for i in range(len(schema.columns)):
+        if f"f{i}" not in keys:
+            lines += [
+                f"v = image.f{i}",
+                "if v is None: nulls = True",
+                "elif v is not UNSET: return image",
+            ]
+    key = ", ".join(f"{field}=image.{field}" for field in keys)
+    lines.append(f"return Image({key}) if nulls else image")
+    return function("alone(image)", lines, {"Image": schema.Image})
 
 
 # Times
@@ -122,11 +149,16 @@ def micros_of(text: str | None, field: str) -> int | None:
     """
     if not text:
         return None
-    wall = iso_from_blank(text.removesuffix("Z"))
-    if not is_wall_clock(wall):
-        raise Refusal("shape", f"{field} is {text[:60]!r} and not a date and a time of day")
-    moment = datetime.fromisoformat(wall[:19]).replace(tzinfo=UTC)
-    return (moment - _EPOCH) // _MICRO + int(wall[20:26].ljust(6, "0"))
+    plain = text.removesuffix("Z")
+    found = _seconds.find(plain)
+    if found is None:
+        wall = iso_from_blank(plain)
+        if not is_wall_clock(wall):
+            raise Refusal("shape", f"{field} is {text[:60]!r} and not a date and a time of day")
+        moment = datetime.fromisoformat(wall[:19]).replace(tzinfo=UTC)
+        found = (moment - _EPOCH) // _MICRO + int(wall[20:26].ljust(6, "0"))
+        _seconds.learn(plain, found)
+    return found
 
 
 def time_text(micros: int) -> str:
@@ -135,11 +167,11 @@ def time_text(micros: int) -> str:
     Raises:
         Refusal: kind `encoding`, when the year is not one of 1 to 9999.
     """
+    second, rest = divmod(micros, 1_000_000)
     try:
-        moment = _EPOCH + timedelta(microseconds=micros)
+        return f"{second_text(second).replace(' ', 'T')}.{rest:06d}Z"
     except OverflowError:
         raise Refusal("encoding", "a source time outside of the years 1 to 9999") from None
-    return f"{moment.replace(tzinfo=None).isoformat('T', 'microseconds')}Z"
 
 
 def _read_wall(text: str) -> str:

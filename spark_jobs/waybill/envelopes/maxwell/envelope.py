@@ -81,11 +81,7 @@ class MaxwellDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        names = []
-        for name in (b'"database":"', b'"table":"'):
-            at = value.find(name) + len(name)
-            names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1])) or self._only
+        table = self._only or self._hinted(value)
         if table is not None:
             try:
                 changes = table.read(message, value)
@@ -94,6 +90,14 @@ class MaxwellDecoder:
             except (*JSON_ERRORS, Refusal):
                 pass  # looked at more closely below
         return [self._slow(message, value)]
+
+    def _hinted(self, value: bytes) -> MaxwellTable | None:
+        """The table that a message is probably about, by names that stand in it."""
+        names = []
+        for name in (b'"database":"', b'"table":"'):
+            at = value.find(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        return self._hints.get((names[0], names[1]))
 
     def _slow(self, message: Message, value: bytes) -> Change:
         check_json(value)

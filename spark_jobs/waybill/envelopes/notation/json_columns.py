@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -91,9 +92,15 @@ class Notation(NamedTuple):
     write: Callable[[str], Any] | None = None
 
     @property
-    def digits_pass(self) -> bool:
-        """Whether the text of a JSON number of nothing but digits is read as it is."""
-        return self.read in (_number, _integer)
+    def number(self) -> str:
+        """Which texts of JSON numbers are read as they are, so that reading need not be asked.
+
+        `plain`: those without exponent. `integer`: those of digits, with a minus sign or without.
+        Empty: none, or the column holds no numbers.
+        """
+        if self.read in (_number, _unquoted(_number)):
+            return "plain"
+        return "integer" if self.read in (_integer, _unquoted(_integer)) else ""
 
 
 WIRE_TYPES: dict[str, Any] = {
@@ -221,6 +228,7 @@ def _fewest_digits(literal: str, nearest: Callable[[float], float]) -> str | Non
     return float32_value(value) if nearest is to_float32 else repr(value)
 
 
+@cache
 def _unquoted(read: Convert) -> Convert:
     """A reader that takes the number in a string too."""
 
@@ -243,7 +251,12 @@ def exact(text: str) -> Raw:
     return Raw(text.encode())
 
 
-def _write_integer(text: str) -> Raw:
+def write_integer(text: str) -> Raw:
+    """An integer, digits untouched.
+
+    Raises:
+        Refusal: kind `encoding`, when the text is none.
+    """
     if is_integer_text(text) is None:
         raise Refusal("encoding", f"{text[:60]!r} is not an integer that JSON can hold")
     return Raw(text.encode())
@@ -259,7 +272,7 @@ _NUMBERS = {
     "float64": _floating(float64_text, float),
 }
 _WRITERS: dict[str, Callable[[str], Any]] = {
-    **{f"{sign}int{size}": _write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
+    **{f"{sign}int{size}": write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
     "float32": _write_float,
     "float64": _write_float,
 }

@@ -10,10 +10,13 @@ from msgspec import UNSET, Raw
 from waybill.envelopes.generated import function, gaps, nulls, picker
 from waybill.envelopes.notation.json_columns import (
     WIRE_TYPES,
+    Notation,
     Style,
+    exact,
     kind_of,
     notation_of,
     read_one,
+    write_integer,
 )
 from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
 from waybill.errors import Refusal
@@ -81,6 +84,8 @@ class RowReader:
         wire: the struct that a row is decoded as on the fast way.
         empty: an image without any column.
         read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
+        reads: from two of them, before and after a change, to both images; most values are the
+            same in both, and those are read once.
     """
 
     def __init__(self, schema: TableSchema, style: Style, inferred: frozenset[str]) -> None:
@@ -100,27 +105,26 @@ class RowReader:
         )
         self.gaps = gaps(len(self.notations))
         self.empty = self.image_type()
-        self.read = self._reader()
+        self._compile()
 
-    def _reader(self) -> Callable[[Any], Any]:
+    def _compile(self) -> None:
         helpers: dict[str, Any] = {"Image": self.image_type}
-        lines = []
+        one, two = [], []
         for i, notation in enumerate(self.notations):
-            lines.append(f"v{i} = row.f{i}")
+            one.append(f"a{i} = row.f{i}")
+            two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
             if notation.read is None:
                 continue
             helpers[f"c{i}"] = notation.read
-            if notation.wire == "text":
-                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
-                continue
-            lines += [f"if v{i} is not UNSET:", f'    v{i} = str(v{i}, "utf-8")']
-            convert = f'v{i} = None if v{i} == "null" else c{i}(v{i})'
-            if notation.digits_pass:
-                # Most are whole numbers; a string begins with a quote, so this is a number.
-                convert = f"if not v{i}.isdecimal(): {convert}"
-            lines.append(f"    {convert}")
-        values = ", ".join(f"v{i}" for i in range(len(self.notations)))
-        return function("read(row)", [*lines, f"return Image({values})"], helpers)
+            new, old = (_converted(f"{v}{i}", f"c{i}", notation) for v in "ab")
+            one += new
+            two += [f"if a{i} == b{i}:", *_indented(new), f"    b{i} = a{i}", "else:"]
+            two += _indented([*new, *old])
+        before, after = (", ".join(f"{v}{i}" for i in range(len(self.notations))) for v in "ba")
+        self.read = function("read(row)", [*one, f"return Image({after})"], helpers)
+        self.reads = function(
+            "reads(before, after)", [*two, f"return Image({before}), Image({after})"], helpers
+        )
 
     def image(self, row: Mapping[str, Raw]) -> Any:
         """The image of a row on the slow way; columns that are not there are absent.
@@ -215,6 +219,27 @@ class Readers:
         return found
 
 
+def _converted(v: str, read: str, notation: Notation) -> list[str]:
+    """Statements that turn a value of the wire into its canonical text.
+
+    What is seen to be a number as it should be is not read; a string begins with a quote.
+    """
+    if notation.wire == "text":
+        return [f"if {v}.__class__ is str: {v} = {read}({v})"]
+    convert = f'{v} = None if {v} == "null" else {read}({v})'
+    if notation.number == "plain":
+        seen = f'{v}[0] in "-0123456789" and "e" not in {v} and "E" not in {v}'
+        convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
+    elif notation.number == "integer":
+        seen = f'{v}[0] == "-" and {v}[1:].isdecimal()'
+        convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
+    return [f"if {v} is not UNSET:", f'    {v} = str({v}, "utf-8")', f"    {convert}"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
 def _inferred(name: str, rows: tuple[Row, ...], known: LogicalType | None) -> LogicalType:
     """The type of a column that is not declared.
 
@@ -234,6 +259,8 @@ class RowWriter:
     Attributes:
         wire: from an image to the struct whose JSON is the row; raises a Refusal of kind
             `encoding`.
+        wires: from both images of an update to both structs; most values are the same in both,
+            and those are converted once.
         key_of: the values of the key columns of an image or of what `wire` gave.
         gaps: whether an image lacks a column.
     """
@@ -248,14 +275,21 @@ class RowWriter:
             gc=False,
         )
         helpers: dict[str, Any] = {"Row": self.row, "Raw": Raw, "plain": is_plain_number}
-        lines = []
+        one, two = [], []
         for i, notation in enumerate(notations):
-            lines.append(f"v{i} = image.f{i}")
+            one.append(f"a{i} = image.f{i}")
+            two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
             if notation.write is not None:
                 helpers[f"c{i}"] = notation.write
-                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}(v{i})")
-        values = ", ".join(f"v{i}" for i in range(len(notations)))
-        self.wire = function("wire(image)", [*lines, f"return Row({values})"], helpers)
+                written = _written(f"a{i}", f"c{i}", notation.write)
+                one.append(written)
+                two += [f"if a{i} == b{i}:", f"    {written}", f"    b{i} = a{i}", "else:"]
+                two += [f"    {written}", f"    {_written(f'b{i}', f'c{i}', notation.write)}"]
+        before, after = (", ".join(f"{v}{i}" for i in range(len(notations))) for v in "ba")
+        self.wire = function("wire(image)", [*one, f"return Row({after})"], helpers)
+        self.wires = function(
+            "wires(before, after)", [*two, f"return Row({before}), Row({after})"], helpers
+        )
         self.key_fields = schema.key_fields if schema.key else ()
         self.key_of = picker(self.key_fields)
         self.gaps = gaps(len(notations))
@@ -289,3 +323,17 @@ class RowWriter:
         for field, source in zip(self.key_fields, change.moved_from.__struct_fields__, strict=True):
             setattr(image, field, getattr(change.moved_from, source))
         return image
+
+
+def _written(v: str, write: str, how: Callable[[str], Any]) -> str:
+    """A statement that turns a canonical text into what is to stand in the JSON.
+
+    What is seen to be a number is not asked for.
+    """
+    value = f"{write}({v})"
+    if how is exact:
+        value = f"Raw({v}) if plain({v}) is not None else {value}"
+    elif how is write_integer:
+        whole = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
+        value = f"Raw({v}) if {whole} else {value}"
+    return f"if {v}.__class__ is str: {v} = {value}"

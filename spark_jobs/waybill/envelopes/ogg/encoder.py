@@ -66,12 +66,12 @@ class _Table:
         image = before if kind == b"D" else after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
-        images = b""
-        if kind != b"I":
-            old = rows.moved(change, before) if kind == b"U" else before
-            images += self._image(b"before", old)
-        if kind != b"D":
-            images += self._image(b"after", after)
+        if kind == b"I":
+            images = b',"after":%b' % _json(rows.wire(after))
+        elif kind == b"D":
+            images = b',"before":%b' % _json(rows.wire(before))
+        else:
+            images = self._both(rows.moved(change, before), after)
         if change.operation == "read":
             losses.append("full_rows")
         if rows.types_lost(image):
@@ -82,8 +82,12 @@ class _Table:
             % (self.name, kind, _head(change, losses), self.key, images),
         )
 
-    def _image(self, name: bytes, image: Any) -> bytes:
-        return b"" if image is None else b',"%b":%b' % (name, _json(self.rows.wire(image)))
+    def _both(self, before: Any, after: Any) -> bytes:
+        """The images of an update."""
+        if before is None:
+            return b',"after":%b' % _json(self.rows.wire(after))
+        old, new = self.rows.wires(before, after)
+        return b',"before":%b,"after":%b' % (_json(old), _json(new))
 
 
 def _head(change: Change, losses: list[str]) -> bytes:

@@ -102,8 +102,10 @@ class OggDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        at = value.find(b'"table":"') + 9
-        table = self._hints.get(value[at : value.find(b'"', at)]) or self._only
+        table = self._only
+        if table is None:
+            at = value.find(b'"table":"') + 9
+            table = self._hints.get(value[at : value.find(b'"', at)])
         if table is not None:
             try:
                 change = table.read(message, value)
@@ -192,15 +194,16 @@ class _Table:
         if key != self.key or not self.same(told, value):
             return None
         operation = ROWS[told.op_type]
-        before, after = told.before or None, told.after or None
-        if operation == "delete":
-            after = None
-        elif operation == "insert":
-            before = None
-        if (before if operation == "delete" else after) is None:
+        before, after, reader = told.before or None, told.after or None, self.reader
+        old = new = None
+        if operation == "update" and before is not None and after is not None:
+            old, new = reader.reads(before, after)
+        elif operation == "delete" and before is not None:
+            old = reader.read(before)
+        elif operation != "delete" and after is not None:
+            new = reader.read(after)
+        else:
             return None
-        reader = self.reader
-        old, new = (None if row is None else reader.read(row) for row in (before, after))
         if reader.empty in (old, new):
             return None
         extra = b'{"ogg":%b}' % _json(_carried_of(told))

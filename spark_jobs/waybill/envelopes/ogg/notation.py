@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, field_validator
 
 from waybill.envelopes.notation.json_columns import Style
+from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
     faithful,
@@ -141,6 +142,7 @@ class Clock:
 
     def __init__(self, zone: ZoneInfo) -> None:
         self._utc = utc_from_wall(zone)
+        self._seconds = Seconds()
 
     def micros(self, text: str | None) -> int | None:
         """Microseconds since 1970; digits below are cut off. None where there is no time.
@@ -150,6 +152,13 @@ class Clock:
         """
         if not text:
             return None
+        found = self._seconds.find(text)
+        if found is None:
+            found = self._read(text)
+            self._seconds.learn(text, found)
+        return found
+
+    def _read(self, text: str) -> int:
         instant = self._utc(iso_from_blank(text))
         if instant[-1] != "Z" or not is_wall_clock(instant[:-1]):
             raise Refusal("shape", f"op_ts is {text[:60]!r} and not a date and a time of day")
@@ -164,16 +173,18 @@ def op_ts_of(micros: int) -> str:
     Raises:
         Refusal: kind `encoding`, when the year is not one of 1 to 9999.
     """
+    second, rest = divmod(micros, 1_000_000)
     try:
-        moment = _EPOCH + timedelta(microseconds=micros)
+        return f"{second_text(second)}.{rest:06d}"
     except OverflowError:
         raise Refusal("encoding", "a source time outside of the years 1 to 9999") from None
-    return moment.replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def _read_wall(text: str) -> str:
     # The formatter may put a colon between date and time.
-    return iso_from_blank(f"{text[:10]} {text[11:]}" if text[10:11] == ":" else text)
+    if text[10:11] == ":":
+        text = f"{text[:10]} {text[11:]}"
+    return iso_from_blank(text)
 
 
 def _read_instant(text: str) -> str:
