@@ -403,3 +403,18 @@ def test_a_dropped_table_alone(lake: Lake, migration) -> None:
     spoken = ddl(5, "DROP TABLE t, u")
     step(lake, migration(), "b2", [spoken])
     assert images(lake) == []
+
+
+@pytest.mark.parametrize("batches", [[(2, 3)], [(2,), (3,)], [(3,), (2,)]])
+def test_two_rows_that_swap_their_keys_in_one_transaction(lake: Lake, migration, batches) -> None:
+    swapped = {}
+    for sequence, new, old, n in ((2, 2, 1, "1"), (3, 1, 2, "2")):
+        moved = row(sequence, new, "update", old=old, place=(0, sequence), n=n)
+        before = f'{{"id":"{old}","n":"{n}"}}'
+        swapped[sequence] = {**moved, "before": before, "transaction": "x"}
+    first = [row(0, 1, place=(0, 0), n="1"), row(1, 2, place=(0, 1), n="2")]
+    step(lake, migration(), "b0", first)
+    for number, sequences in enumerate(batches, 1):
+        report = step(lake, migration(), f"b{number}", [swapped[s] for s in sequences])
+        report.reconcile()
+    assert images(lake) == [{"id": "1", "n": "2"}, {"id": "2", "n": "1"}]

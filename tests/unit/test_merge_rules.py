@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.rules import Change, Counts, Row, Table
+from waybill.merge.rules import Change, Counts, Row, Table, fold
 from waybill.order import order_key
 
 
@@ -161,3 +161,53 @@ def test_a_row_put_together_says_so():
     assert table.rows["new"].sources == frozenset({"old"})
     table.apply([write(3, "new", a="3", b="3")])
     assert table.rows["new"].sources is None
+
+
+def swap(first: int, second: int) -> list[Change]:
+    """Two rows that exchange their keys in one transaction, as two key changes."""
+    a, b = {"id": "1", "n": "a"}, {"id": "2", "n": "b"}
+    inserts = [
+        Change(order_key((1,), 1, 0, 1, 0), "insert", "1", a),
+        Change(order_key((2,), 1, 0, 2, 0), "insert", "2", b),
+    ]
+    moves = [
+        Change(
+            order_key((first,), 1, 0, 3, 0),
+            "update",
+            "2",
+            {**a, "id": "2"},
+            "1",
+            ("t", 0, 3, 0),
+            a,
+            "x",
+        ),
+        Change(
+            order_key((second,), 1, 0, 4, 0),
+            "update",
+            "1",
+            {**b, "id": "1"},
+            "2",
+            ("t", 0, 4, 0),
+            b,
+            "x",
+        ),
+    ]
+    return [*inserts, *moves]
+
+
+@pytest.mark.parametrize(("first", "second"), [(5, 6), (6, 5)])
+def test_two_rows_that_swap_their_keys_in_one_transaction(first, second):
+    rows = fold({}, swap(first, second))
+    assert {key: row.image["n"] for key, row in rows.items() if row.live} == {"1": "b", "2": "a"}
+
+
+def test_a_row_that_moves_on_in_its_transaction_leaves_nothing_behind():
+    changes = swap(5, 6)[:1]
+    a = changes[0].image
+    there, back = {**a, "id": "2"}, a
+    changes += [
+        Change(order_key((5,), 1, 0, 3, 0), "update", "2", there, "1", ("t", 0, 3, 0), a, "x"),
+        Change(order_key((6,), 1, 0, 4, 0), "update", "1", back, "2", ("t", 0, 4, 0), there, "x"),
+    ]
+    rows = fold({}, changes)
+    assert {key for key, row in rows.items() if row.live} == {"1"}

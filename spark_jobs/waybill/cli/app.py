@@ -410,3 +410,24 @@ def status(migration: Specification, json: AsJson = False) -> None:
     from waybill.cli.status import status_command
 
     status_command(migration, json)
+
+
+@app.command()
+def upkeep(
+    migration: Specification,
+    snapshots: Annotated[
+        str, typer.Option(metavar="LENGTH", help="Keep snapshots so long, e.g. 12h or 30d.")
+    ] = "30d",
+    json: AsJson = False,
+) -> None:
+    """Keep the lake in shape: join small files, let old snapshots and tombstones go.
+
+    Run it once a day or a week, also while batches run: a table that is being written is left for
+    the next time. Snapshots that a stage has not read yet are kept whatever their age, tombstones
+    as long as the migration's tombstones.keep says.
+
+    [dim]Example:[/]  waybill upkeep migrations/shop.yaml --snapshots 7d
+    """
+    from waybill.cli.upkeep import upkeep_command
+
+    upkeep_command(migration, snapshots, json)

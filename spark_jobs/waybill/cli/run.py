@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,13 +63,14 @@ class watching:
     def __init__(self) -> None:
         self._handler: logging.Handler | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Callable[..., None]:
         if sys.stderr.isatty():
             self._handler = logging.StreamHandler(sys.stderr)
             self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
             log = logging.getLogger("waybill")
             log.addHandler(self._handler)
             log.setLevel(logging.INFO)
+        return logging.getLogger("waybill").info
 
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:

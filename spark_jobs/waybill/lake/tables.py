@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConfigurationError
 from waybill.lake import commit as commits
-from waybill.lake.catalog import Catalog
+from waybill.lake.catalog import Catalog, Metadata
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
 from waybill.lake.session import lake_session
@@ -304,6 +304,14 @@ class Lake:
             for tag in metadata.tags
             if tag.startswith(prefix)
         }
+
+    def metadata(self, table: str) -> Metadata:
+        """Snapshots and refs of a table as they are now."""
+        return self._catalog.metadata(*commits.split(table))
+
+    def iceberg(self, table: str) -> Any:
+        """The table in Iceberg's own API."""
+        return self._catalog.load(*commits.split(table))
 
     def tables(self) -> dict[str, list[str]]:
         """Names of the tables that are there, by namespace."""

@@ -222,6 +222,22 @@ class Increment:
         found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
         return {schema.id: schema for schema in sorted(found, key=lambda schema: schema.id)}
 
+    def crossing(self, qualified: str) -> set[str]:
+        """Keys that a transaction moved one row to and another away from."""
+        mine = self.accepted().where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL")
+        names = ("key", "old_key", "transaction")
+        new = mine.where("transaction IS NOT NULL").select(*names)
+        if new.isEmpty():
+            return set()
+        log = self._settled(self.lake.read(self._table, self.upto).where("outcome = 'ok'"))
+        every = log.where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL").join(
+            F.broadcast(new.select("transaction").distinct()), "transaction", "left_semi"
+        )
+        arrived = every.select("transaction", "key").distinct()
+        left = every.select("transaction", F.col("old_key").alias("key")).distinct()
+        both = arrived.join(left, ["transaction", "key"], "left_semi")
+        return {row.key for row in both.select("key").distinct().collect()}
+
     def schemas_above(self, qualified: str, order: str) -> set[str]:
         """Ids of the schemas of a table's rows above an order."""
         rows = self.accepted().where(F.col("operation").isin(*ROW_OPERATIONS))
@@ -302,6 +318,8 @@ class Increment:
             F.expr(self._order).alias("order"),
             "operation",
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
+            "before",
+            "transaction",
             *PLACE,
         )
 

@@ -14,7 +14,8 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 3. **A delete leaves a tombstone**: the key and its order, without a row. An older change that
    arrives later finds it and loses; a newer one puts a row there again.
 4. **A key change** (`old_key`) is two effects at one order: a tombstone for the old key, an image
-   for the new one.
+   for the new one. Rows that swap their keys in one transaction meet on the way: where the row
+   before a key change is not the row that the transaction put there, that row stays.
 5. **TRUNCATE** takes away every row and every tombstone with a lower order, also those that
    arrive later.
 6. **Absent is not null.** A column that an update leaves out keeps the value that the row has
@@ -33,9 +34,9 @@ after the batch and was not there before, else `superseded`. Of the changes that
 and those newer than what the batch leaves of their key are `refused`; older ones are superseded
 like others. Statements that add a column are no effects.
 
-Two limits stand until tables keep an order per column: a column that a table does not know yet is
+One limit stands until tables keep an order per column: a column that a table does not know yet is
 not missed in an image that leaves it out, so a row stays without it if an older image that has it
-arrives later; and a swap of two keys by two moves loses the row that moved first.
+arrives later.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Change(NamedTuple):
         key: text of the row's key; for `truncate` and `column` empty.
         image: the row after the change; for `column` the new column with its default.
         old_key: the key that the row had before, where the change gave it another.
-        before: the row before the change, in a table without key.
+        before: the row before the change, where it is needed: in a table without key, and of key
+            changes.
+        transaction: the source's transaction.
         place: where the change came from; names it in quarantine.
     """
 
@@ -73,6 +76,7 @@ class Change(NamedTuple):
     old_key: str | None = None
     place: tuple[str, int, int, int] = ("", 0, 0, 0)
     before: Values | None = None
+    transaction: str | None = None
 
 
 class Row(NamedTuple):
@@ -84,12 +88,14 @@ class Row(NamedTuple):
         live: False for a tombstone.
         sources: None if the newest image alone decides the row; else the keys whose history it
             depends on beside its own, so that an older change that arrives later is noticed.
+        moved: the transaction that brought the row here from another key, if one did.
     """
 
     order: str
     image: Values | None
     live: bool = True
     sources: frozenset[str] | None = None
+    moved: str | None = None
 
 
 Rows = dict[str, Row]
@@ -112,14 +118,30 @@ def fold(rows: Rows, changes: Iterable[Change], columns: Iterable[str] = ()) -> 
         elif change.operation == "delete":
             rows[change.key] = _tombstone(rows.get(change.key), change)
         else:
-            rows[change.key] = _written(rows, change, known)
+            other = _is_another(rows, change)
+            written = _written(rows, change, known, other)
             if change.old_key is not None:
-                rows[change.old_key] = _tombstone(rows.get(change.old_key), change)
+                written = written._replace(moved=change.transaction)
+                if not other:
+                    rows[change.old_key] = _tombstone(rows.get(change.old_key), change)
+            rows[change.key] = written
     return rows
 
 
-def _written(rows: Rows, change: Change, known: frozenset[str]) -> Row:
+def _is_another(rows: Rows, change: Change) -> bool:
+    """Whether the row at the old key came there in the same transaction and is not this one."""
+    row = None if change.old_key is None else rows.get(change.old_key)
+    if row is None or not row.live or change.transaction is None or change.before is None:
+        return False
+    image = row.image or {}
+    told = {name: text for name, text in change.before.items() if name in image}
+    return row.moved == change.transaction and any(image[name] != told[name] for name in told)
+
+
+def _written(rows: Rows, change: Change, known: frozenset[str], other: bool) -> Row:
     image = change.image or {}
+    if other:
+        return Row(change.order, {**(change.before or {}), **image})
     if change.old_key is not None:
         base, source = rows.get(change.old_key), frozenset({change.old_key})
     elif change.operation in WHOLE:
@@ -232,16 +254,16 @@ class Table:
 
     def _out(self, good: list[Change], before: Rows) -> int:
         touched = {
-            key: change.order
-            for change in sorted(good, key=lambda change: change.order)
+            (key, change.order)
+            for change in good
             if change.operation not in ("truncate", "column")
             for key in effects(change)
         }
         return sum(
             key in self.rows
             and self.rows[key].order == order
-            and (key not in before or before[key].order < order)
-            for key, order in touched.items()
+            and (key not in before or before[key].order != order)
+            for key, order in touched
         )
 
     def live(self) -> dict[str, Values]:

@@ -209,7 +209,7 @@ class _Merge:
                 reduced = newest(own)
             else:
                 reduced = shared.where(F.col("qualified") == name)
-            outcome = merge.merge(reduced, own, plan.reached)
+            outcome = merge.merge(reduced, own, plan.reached, bool(survey.moves))
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:

@@ -190,16 +190,21 @@ class TableMerge:
 
     # Rows.
 
-    def merge(self, newest: DataFrame, effects: DataFrame, reached: str | None) -> Outcome:
+    def merge(
+        self, newest: DataFrame, effects: DataFrame, reached: str | None, moves: bool
+    ) -> Outcome:
         """Settle every key that the increment touches and MERGE the result into the branch.
 
         Args:
             newest: the newest effect of each key.
             effects: all effects, for the keys that need more than the newest.
             reached: lowest order of the batch's new TRUNCATE or default, if it has one.
+            moves: whether rows got other keys.
         """
         outcome = Outcome(open_rows=self.state.open_rows)
         late = self.resolver.late(reached) if self.state.open_rows else set()
+        if moves:
+            late |= self.increment.crossing(self.qualified)
         if self.state.truncated:
             newest = newest.where(F.col("order") > self.state.truncated)
         candidates = typed(newest, self.state.columns)

@@ -46,6 +46,9 @@ def change_of(row: Any) -> Change:
         read_image(row.image),
         row.old_key,
         (row.topic, row.partition, row.offset, row["index"]),
+        # Only key changes are told apart by it.
+        None if row.old_key is None else read_image(row.before),
+        row.transaction,
     )
 
 

@@ -1,0 +1,33 @@
+"""`waybill upkeep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from waybill.cli.lake_session import open_lake
+from waybill.cli.output import print_json, print_table
+from waybill.cli.run import watching
+from waybill.durations import seconds_of
+from waybill.errors import ConfigurationError
+from waybill.spec_file import load_migration
+
+
+def upkeep_command(migration: Path, snapshots: str, as_json: bool) -> None:
+    """Keep the tables of a migration in shape, and say what was done."""
+    try:
+        seconds_of(snapshots)
+    except ValueError as error:
+        raise ConfigurationError(f"--snapshots {snapshots}: {error}") from None
+    spec = load_migration(migration)
+    from waybill.upkeep import run_upkeep
+
+    with watching() as progress, open_lake(spec) as lake:
+        done = run_upkeep(spec, lake, snapshots, progress)
+    if as_json:
+        print_json(kept._asdict() for kept in done)
+        return
+    print_table(
+        ["table", "files joined", "delete files gone", "snapshots gone", "tombstones gone", "left"],
+        [[kept.table.split(".", 1)[1], *kept[1:]] for kept in done],
+        spec.name,
+    )

@@ -1,0 +1,113 @@
+"""Upkeep of tables: small files and delete files put together, old snapshots let go.
+
+It is safe while batches run. A table that somebody writes, or that waits for the gate, is left for
+the next time; should a batch begin meanwhile, one of the two loses cleanly and is run again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.lake.catalog import is_java
+from waybill.lake.commit import branches, read_commit, split
+from waybill.lake.names import literal
+from waybill.lake.settings import CATALOG
+
+if TYPE_CHECKING:
+    from waybill.lake.catalog import Metadata
+    from waybill.lake.tables import Lake
+
+BUSY = "somebody writes it, or it waits for the gate"
+MEANWHILE = "a batch was committed meanwhile"
+
+
+class Kept(NamedTuple):
+    """What upkeep did to one table.
+
+    Attributes:
+        table: its full name.
+        files: data files that were put together.
+        deletes: delete files that are gone.
+        snapshots: snapshots that were let go.
+        left: why it was left as it is, None if it was not.
+    """
+
+    table: str
+    files: int = 0
+    deletes: int = 0
+    snapshots: int = 0
+    left: str | None = None
+
+
+def keep_up(lake: Lake, table: str, oldest_ms: int) -> Kept:
+    """Put the small files of a table together and let old snapshots go.
+
+    Args:
+        lake: the lake.
+        table: full name.
+        oldest_ms: snapshots before this time (milliseconds since 1970) are let go, if no consumer
+            needs them: one that has not read them, a cursor that stands in them.
+    """
+    metadata = lake.metadata(table)
+    if branches(metadata):
+        return Kept(table, left=BUSY)
+    if metadata.refs.get("main") is None:
+        return Kept(table)
+    try:
+        files, deletes = _compact(lake, table)
+        return Kept(table, files, deletes, _expire(lake, table, oldest_ms))
+    except Exception as error:
+        if is_java(error, "ValidationException", "CommitFailedException"):
+            return Kept(table, left=MEANWHILE)
+        raise
+
+
+def _compact(lake: Lake, table: str) -> tuple[int, int]:
+    name = literal(".".join(split(table)))
+    options = "map('min-input-files', '5', 'delete-file-threshold', '1')"
+    call = f"CALL {CATALOG}.system"
+    done = lake.spark.sql(
+        f"{call}.rewrite_data_files(table => {name}, options => {options})"
+    ).collect()[0]
+    lake.spark.sql(f"{call}.rewrite_position_delete_files(table => {name})").collect()
+    if done.rewritten_data_files_count:
+        lake.spark.sql(f"{call}.rewrite_manifests(table => {name})").collect()
+    return int(done.rewritten_data_files_count), int(getattr(done, "removed_delete_files_count", 0))
+
+
+def _expire(lake: Lake, table: str, oldest_ms: int) -> int:
+    """Let the oldest snapshots of main go, up to the first that is needed."""
+    metadata = lake.metadata(table)
+    line = metadata.ancestors(metadata.refs["main"])[::-1]
+    needed = _needed(metadata)
+    old: list[int] = []
+    for snapshot in line:
+        if snapshot.id in needed or snapshot.time_ms >= oldest_ms:
+            break
+        old.append(snapshot.id)
+    if old:
+        expiry = lake.iceberg(table).expireSnapshots().cleanExpiredFiles(True)
+        # Only these, whatever their age says to Iceberg's own rules.
+        expiry = expiry.expireOlderThan(0)
+        for id_ in old:
+            expiry = expiry.expireSnapshotId(id_)
+        expiry.commit()
+    return len(old)
+
+
+def _needed(metadata: Metadata) -> set[int]:
+    """Snapshots that somebody goes on from."""
+    needed = set(metadata.refs.values())
+    seen: set[str] = set()
+    for snapshot in metadata.ancestors(metadata.refs["main"]):
+        commit = read_commit(snapshot)
+        if commit is None:
+            continue
+        # The newest commit of a stage is its cursor; the snapshot's is spread over several.
+        spread = commit.stage == "snapshot" and "spread" not in seen
+        if commit.stage not in seen or spread:
+            needed.add(snapshot.id)
+        seen.add(commit.stage)
+        if commit.cursor.get("complete"):
+            seen.add("spread")
+    return needed
