@@ -171,7 +171,7 @@ class Writings:
             return Writing(_named("string", name), partial(iso_text, _CHECKS[kind]), True)
         if kind == "date":
             name = "org.apache.kafka.connect.data.Date" if mode == "connect" else _DATE
-            return Writing(_named("int32", name), times.date_value)
+            return Writing(_named("int32", name), _DAYS)
         if mode == "connect":
             name = f"org.apache.kafka.connect.data.{kind.capitalize()}"
             return _TIMES[name]
@@ -249,8 +249,17 @@ def _named(type_: str, name: str, **more: Any) -> dict[str, Any]:
     return {"type": type_, "name": name, "version": 1, **more}
 
 
-def _counting(value: Callable[[str, int], int], digits: int) -> Convert:
-    return lambda text: value(text, digits)
+def _counting(value: Callable[[str], int], type_: str) -> Convert:
+    """A count that Connect's integer type for it holds; readers of others would overflow."""
+    low, high = INTEGER_RANGE[type_]
+
+    def write(text: str) -> int:
+        count = value(text)
+        if not low <= count <= high:
+            raise ValueError(f"{text[:40]!r} is a count beyond {type_}")
+        return count
+
+    return write
 
 
 _DATE = "io.debezium.time.Date"
@@ -278,11 +287,13 @@ UNDECLARED = {
 }
 """Columns of messages without schema, written as they came where there is none again."""
 
+_DAYS = _counting(times.date_value, "int32")
 _TIMES = {
-    _DATE: Writing(_named("int32", _DATE), times.date_value),
+    _DATE: Writing(_named("int32", _DATE), _DAYS),
     **{
         f"io.debezium.time.{prefix}{kind}": Writing(
-            _named(type_, f"io.debezium.time.{prefix}{kind}"), _counting(value, digits)
+            _named(type_, f"io.debezium.time.{prefix}{kind}"),
+            _counting(partial(value, digits=digits), type_),
         )
         for kind, value in (("Time", times.time_value), ("Timestamp", times.timestamp_value))
         for digits, prefix in _PREFIXES.items()
@@ -290,7 +301,8 @@ _TIMES = {
     },
     **{
         f"org.apache.kafka.connect.data.{kind}": Writing(
-            _named(type_, f"org.apache.kafka.connect.data.{kind}"), _counting(value, 3)
+            _named(type_, f"org.apache.kafka.connect.data.{kind}"),
+            _counting(partial(value, digits=3), type_),
         )
         for kind, type_, value in (
             ("Time", "int32", times.time_value),
@@ -322,7 +334,7 @@ _AS_IT_CAME = {
     **{
         f"io.debezium.time.{prefix}Duration": Writing(
             _named("int64", f"io.debezium.time.{prefix}Duration"),
-            partial(times.duration_value, digits=digits),
+            _counting(partial(times.duration_value, digits=digits), "int64"),
         )
         for digits, prefix in ((6, "Micro"), (9, "Nano"))
     },
