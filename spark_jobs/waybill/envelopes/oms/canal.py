@@ -22,7 +22,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.canal.flat_message import EVENTS, ROWS, FlatMessage, Millis, event_of
-from waybill.envelopes.canal.tables import extra_json
 from waybill.envelopes.generated import overlay
 from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
@@ -72,12 +71,7 @@ class OmsCanalDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        names = []
-        for name in (_DATABASE, _TABLE):
-            # A quote inside a string is escaped, so this is a name, if maybe that of a column.
-            at = (value.find(name) if name is _DATABASE else value.rfind(name)) + len(name)
-            names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1])) or self._only
+        table = self._only or self._hinted(value)
         if table is not None:
             try:
                 changes = table.read(message, value)
@@ -86,6 +80,16 @@ class OmsCanalDecoder:
             except (*JSON_ERRORS, Refusal):
                 pass  # looked at more closely below
         return self._slow(message, value)
+
+    def _hinted(self, value: bytes) -> _Table | None:
+        """The table that a message is probably about.
+
+        A quote inside a string is escaped, so what is found are names, if maybe those of columns.
+        """
+        at = value.find(_DATABASE) + len(_DATABASE)
+        database = value[at : value.find(b'"', at)]
+        at = value.rfind(_TABLE) + len(_TABLE)
+        return self._hints.get((database, value[at : value.find(b'"', at)]))
 
     def _slow(self, message: Message, value: bytes) -> list[Change]:
         check_json(value)
@@ -171,6 +175,7 @@ class _Table:
         self.database, self.table = flat.database, flat.table or ""
         self.found = found
         self.forms: set[tuple[bytes, ...]] = set()
+        self.told: tuple[Raw, ...] = ()
         self.overlay = overlay(len(found.schema.columns), {})
         self.same = SameMessage()
         self.decode = self._decoder()
@@ -208,8 +213,13 @@ class _Table:
             Refusal: a value is bad.
         """
         flat = self.decode(value)
-        if flat.database != self.database or flat.isDdl is True or _form(flat) not in self.forms:
+        if flat.database != self.database or flat.isDdl is True:
             return None
+        told = flat.mysqlType, flat.pkNames, flat.sqlType
+        if told != self.told:
+            if _form(flat) not in self.forms:
+                return None
+            self.told = flat.mysqlType.copy(), flat.pkNames.copy(), flat.sqlType.copy()
         rows, old = flat.data, flat.old
         if old is UNSET or old is None:
             old = None
@@ -217,15 +227,14 @@ class _Table:
             return None
         if not rows or not self.same(flat, value):
             return None
-        reader = self.found.reader
-        images = [reader.read(row) for row in rows]
-        if reader.empty in images:
-            return None
-        befores = [None] * len(rows) if old is None else [reader.read(row) for row in old]
-        return [
-            self.change(message, flat, index, image, befores[index])
-            for index, image in enumerate(images)
-        ]
+        reader, changes = self.found.reader, []
+        for index, row in enumerate(rows):
+            image = reader.read(row)
+            if image == reader.empty:
+                return None
+            before = None if old is None else reader.read(old[index])
+            changes.append(self.change(message, flat, index, image, before))
+        return changes
 
     def change(self, message: Message, flat: Any, index: int, image: Any, before: Any) -> Change:
         """The change of a row, with the columns that it changed in `before`."""
@@ -243,8 +252,15 @@ class _Table:
             index,
             before,
             after,
-            source_time=None if es is None or es is UNSET else es * 1000,
-            extra=extra_json(None, None if ts is UNSET else ts),
+            None,
+            1,
+            False,
+            None,
+            None,
+            None if es is None or es is UNSET else es * 1000,
+            None,
+            None,
+            None if ts is None or ts is UNSET else b'{"canal":{"ts":%d}}' % ts,
         )
 
 

@@ -12,8 +12,9 @@ import msgspec
 
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
-from waybill.envelopes.generated import difference, fill
+from waybill.envelopes.generated import fill
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import jdbc_number, loses_type, type_name
@@ -112,7 +113,7 @@ class _Table:
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings)
-        self.changed = difference(len(schema.columns), {})
+        self.keep_changed = keep_changed(len(schema.columns))
         names = {c.name: type_name(c, schema.dialect) for c in schema.columns}
         self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
         told = {name: kind for name, kind in names.items() if kind is not None}
@@ -144,21 +145,18 @@ class _Table:
             image = image.__copy__()
             if kind == b"UPDATE" and before is not None:
                 fill(image, before)
-        old = b"null"
-        if kind == b"UPDATE":
-            old = self._old(change, before, image, losses)
+        old, row = b"null", None
+        if kind == b"UPDATE" and (before is not None or change.moved_from is not None):
+            if before is None or rows.gaps(before):
+                losses.append("before_image")
+            before = rows.moved(change, before)
+            was, row = rows.wires(before, image)
+            self.keep_changed(was, before, image)
+            old = b"[%b]" % _json(was)
+        if row is None:
+            row = rows.wire(image)
         if self.loses_types:
             losses.append("types")
         es, ts = _times(change, carried_by(change), losses)
-        value = self.template % (_json(rows.wire(image)), old, kind, es, ts)
+        value = self.template % (_json(row), old, kind, es, ts)
         return Encoded(rows.message_key(image), value)
-
-    def _old(self, change: Change, before: Any, image: Any, losses: list[str]) -> bytes:
-        """`old`: the columns that the update changed, as they were."""
-        if before is None and change.moved_from is None:
-            return b"null"
-        if before is None or self.rows.gaps(before):
-            losses.append("before_image")
-        old = self.schema.Image()
-        self.changed(self.rows.moved(change, before), image, old)
-        return b"[%b]" % _json(self.rows.wire(old))

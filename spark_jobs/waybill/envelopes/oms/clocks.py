@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -180,13 +181,14 @@ class Micros(dict[str, int]):
         return micros
 
 
-def second_text(micros: int) -> str:
-    """A time as `YYYY-MM-DDTHH:mm:ss` in UTC, digits below the second cut off.
+@lru_cache(maxsize=10_000)
+def second_text(second: int) -> str:
+    """`YYYY-MM-DDTHH:mm:ss` in UTC of seconds since 1970.
 
     Raises:
         Refusal: kind `encoding`, when the year is not one of 1 to 9999.
     """
     try:
-        return (_EPOCH + timedelta(seconds=micros // 1_000_000)).isoformat()
+        return (_EPOCH + timedelta(seconds=second)).isoformat()
     except OverflowError:
         raise Refusal("encoding", "a source time outside of the years 1 to 9999") from None

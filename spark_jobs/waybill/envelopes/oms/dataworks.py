@@ -13,24 +13,30 @@ other columns than the row has: a column without a type is what JSON says.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.datahub import operations
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
+from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.oms.dataworks_encoder import (
-    Carried,
-    OmsDataworksEncoder,
-    OmsDataworksWriteSettings,
+from waybill.envelopes.oms.dataworks_encoder import OmsDataworksEncoder, OmsDataworksWriteSettings
+from waybill.envelopes.oms.dataworks_messages import (
+    MOMENTS,
+    NULL,
+    SchemaWire,
+    Source,
+    WireMessage,
+    check_images,
+    columns_of,
+    database_in,
+    sequence_of,
+    times_of,
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.settings import ZonedReadSettings
-from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -50,66 +56,12 @@ EVENTS = {**operations.EVENTS, "HEARTBEAT": "heartbeat"}
 
 _ROW_OP: Any = Literal[tuple(ROWS)]
 _DATABASE, _TABLE = b'"dbName":"', b'"table":"'
-_NULL = Raw(b"null")
-_MAX_TABLES, _MAX_FORMS, _MAX_DIGITS = 10_000, 50, 1_000
-_Millis = Annotated[int, Meta(ge=FIRST_MS, le=LAST_MS)]
-
-
-class _Source(msgspec.Struct, gc=False):
-    dbType: str | None = None
-    dbVersion: str | None = None
-    dbName: str | None = None
-    schema: str | None = None
-    table: str | None = None
-
-
-class _Column(msgspec.Struct, gc=False):
-    name: str
-    type: str | None = None
-
-
-class _Schema(msgspec.Struct, gc=False):
-    source: _Source | None = None
-    column: list[_Column] | None = None
-    pk: list[str] | None = None
-
-
-_MOMENTS: dict[str, Any] = {
-    "eventTime": _Millis | None | UnsetType,
-    "systemTime": int | None | UnsetType,
-    "checkpointTime": int | None | UnsetType,
-}
-_Times: type[Any] = msgspec.defstruct(
-    "Times", [(name, kind, UNSET) for name, kind in _MOMENTS.items()], gc=False
-)
-
-
-class _Ddl(msgspec.Struct, gc=False):
-    text: str | None = None
-
-
-class _Payload(msgspec.Struct, gc=False):
-    op: str
-    before: Raw = _NULL
-    after: Raw = _NULL
-    timestamp: _Times | None = None  # type: ignore[valid-type]
-    ddl: _Ddl | None = None
-    scn: str | int | None = None
-
-
-class _Message(msgspec.Struct, gc=False):
-    """A message of which nothing is known yet."""
-
-    version: str
-    payload: _Payload
-    schema: Raw = _NULL
-    extend: Raw = _NULL
+_MAX_TABLES, _MAX_FORMS = 10_000, 50
 
 
 _json = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Message).decode
-_decode_schema = msgspec.json.Decoder(_Schema | None).decode
-_NO_TIMES = _Times()
+_decode = msgspec.json.Decoder(WireMessage).decode
+_decode_schema = msgspec.json.Decoder(SchemaWire | None).decode
 
 
 class OmsDataworksDecoder:
@@ -136,12 +88,7 @@ class OmsDataworksDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        names = []
-        for name in (_DATABASE, _TABLE):
-            # A quote inside a string is escaped, so this is a name.
-            at = value.find(name) + len(name)
-            names.append(value[at : value.find(b'"', at)])
-        table = self._hints.get((names[0], names[1])) or self._only
+        table = self._only or self._hinted(value)
         if table is not None:
             try:
                 change = table.read(message, value)
@@ -151,11 +98,22 @@ class OmsDataworksDecoder:
                 pass  # looked at more closely below
         return [self._slow(message, value)]
 
+    def _hinted(self, value: bytes) -> _Table | None:
+        """The table that a message is probably about.
+
+        A quote inside a string is escaped, so what is found are names.
+        """
+        names = []
+        for name in (_DATABASE, _TABLE):
+            at = value.find(name) + len(name)
+            names.append(value[at : value.find(b'"', at)])
+        return self._hints.get((names[0], names[1]))
+
     def _slow(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             told = _decode(value)
-            schema = _decode_schema(told.schema) or _Schema()
+            schema = _decode_schema(told.schema) or SchemaWire()
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         if told.version != "2.0":
@@ -164,17 +122,17 @@ class OmsDataworksDecoder:
         if op in ROWS:
             return self._row(message, told, schema)
         if op in EVENTS:
-            return _event(message, told, schema.source or _Source())
+            return _event(message, told, schema.source or Source())
         raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
 
-    def _row(self, message: Message, told: _Message, schema: _Schema) -> Change:
-        payload, source = told.payload, schema.source or _Source()
+    def _row(self, message: Message, told: WireMessage, schema: SchemaWire) -> Change:
+        payload, source = told.payload, schema.source or Source()
         if not source.table:
             raise Refusal("shape", "a message with a row names no table in schema.source")
-        before, after = _columns(payload.before, "before"), _columns(payload.after, "after")
-        _check_images(payload.op, before, after)
+        before, after = columns_of(payload.before, "before"), columns_of(payload.after, "after")
+        check_images(payload.op, before, after)
         types = {column.name: column.type for column in schema.column or ()}
-        name = _database(source), source.schema or None, source.table
+        name = database_in(source), source.schema or None, source.table
         rows = (after or {}, before or {})
         found = self._tables.find(name, types, rows, tuple(schema.pk or ()))
         table = self._learn(told, source, found)
@@ -182,7 +140,7 @@ class OmsDataworksDecoder:
         old, new = (None if row is None else reader.image(row) for row in (before, after))
         return table.change(message, payload, told.extend, old, new)
 
-    def _learn(self, told: _Message, source: _Source, found: TypedTable) -> _Table:
+    def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _Table:
         """The table of these messages, which the next ones are read by first."""
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
         table = self._hints.get(hint)
@@ -205,7 +163,7 @@ def _form(told: Any) -> tuple[bytes, bytes]:
 class _Table:
     """A table of messages that name these types and this key, and the fast way to read them."""
 
-    def __init__(self, source: _Source, found: TypedTable) -> None:
+    def __init__(self, source: Source, found: TypedTable) -> None:
         self.source = source
         self.found = found
         self.forms: set[tuple[bytes, bytes]] = set()
@@ -220,7 +178,7 @@ class _Table:
         images: Any = image | None | UnsetType
         times = msgspec.defstruct(
             "Times",
-            [(name, kind, UNSET) for name, kind in _MOMENTS.items()],
+            [(name, kind, UNSET) for name, kind in MOMENTS.items()],
             forbid_unknown_fields=True,
             gc=False,
         )
@@ -259,15 +217,20 @@ class _Table:
             Refusal: a value is bad.
         """
         told = self.decode(value)
-        extend = _NULL if told.extend is UNSET else told.extend
+        extend = NULL if told.extend is UNSET else told.extend
         if (bytes(told.schema), bytes(extend)) not in self.forms or not self.same(told, value):
             return None
         payload, reader = told.payload, self.found.reader
-        before = reader.read(payload.before.data) if payload.before else None
-        after = reader.read(payload.after.data) if payload.after else None
+        before, after = payload.before or None, payload.after or None
+        if before is not None and after is not None:
+            before, after = reader.reads(before.data, after.data)
+        elif after is not None:
+            after = reader.read(after.data)
+        elif before is not None:
+            before = reader.read(before.data)
         if reader.empty in (before, after):
             return None
-        _check_images(payload.op, before, after)
+        check_images(payload.op, before, after)
         return self.change(message, payload, extend, before, after)
 
     def change(
@@ -276,8 +239,7 @@ class _Table:
         """The change of a row."""
         if before is not None and after is not None:
             self.found.forget(before, after)
-        sequence = _sequence(payload.scn)
-        time, extra = _times(payload, self.source, extend)
+        time, extra = times_of(payload, self.source, extend)
         return Change(
             ROWS[payload.op],
             self.found.schema,
@@ -285,75 +247,19 @@ class _Table:
             0,
             before,
             after,
-            sequence,
-            source_time=time,
-            extra=extra,
+            sequence_of(payload.scn),
+            1,
+            False,
+            None,
+            None,
+            time,
+            None,
+            None,
+            extra,
         )
 
 
-def _columns(raw: Raw, name: str) -> Row | None:
-    """The columns of an image; None where there is none, or an empty one."""
-    if raw == _NULL:
-        return None
-    members = row_of(raw, f"payload.{name}")
-    strange = [member for member in members if member != "data"]
-    if strange:
-        raise Refusal("shape", f"payload.{name} cannot have a member {strange[0][:60]!r}")
-    data = members.get("data", _NULL)
-    return None if data == _NULL else row_of(data, f"payload.{name}.data") or None
-
-
-def _check_images(op: str, before: Any, after: Any) -> None:
-    """Refuse a row that has not the images that its operation asks for."""
-    if (before if op == "DELETE" else after) is None:
-        raise Refusal("shape", f"{op} without a row in {'before' if op == 'DELETE' else 'after'}")
-    if op != "UPDATE" and before is not None and after is not None:
-        raise Refusal("shape", f"{op} with a row in before and after")
-
-
-def _database(source: _Source) -> str | None:
-    """The database without the tenant, where the source is OceanBase."""
-    return database_of(source.dbName, (source.dbType or "").upper())
-
-
-def _sequence(scn: Any) -> tuple[int, ...] | None:
-    """The sequence of `scn`; None where there is none, which may be said by the text null.
-
-    Raises:
-        Refusal: kind `shape`, when it is no number.
-    """
-    if scn is UNSET or scn is None or scn in ("", "null"):
-        return None
-    text = str(scn)
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise Refusal("shape", f"payload.scn is {text[:40]!r} and not digits")
-    return (int(text),)
-
-
-def _times(
-    payload: Any, source: _Source, extend: Raw, op: str | None = None
-) -> tuple[int | None, bytes]:
-    """Microseconds of the change, and what only a DataWorks target can carry on."""
-    times = payload.timestamp or _NO_TIMES
-    time, system, checkpoint = (
-        None if moment is UNSET else moment
-        for moment in (times.eventTime, times.systemTime, times.checkpointTime)
-    )
-    name = source.dbName
-    carried = Carried(
-        op,
-        system,
-        checkpoint,
-        source.dbType,
-        source.dbVersion,
-        None if name is None or name == _database(source) else name,
-        UNSET if extend == _NULL else extend,
-        payload.scn if payload.scn in ("", "null") else None,
-    )
-    return None if time is None else time * 1000, b'{"dataworks":%b}' % _json(carried)
-
-
-def _event(message: Message, told: _Message, source: _Source) -> Change:
+def _event(message: Message, told: WireMessage, source: Source) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
     payload = told.payload
     operation, text = EVENTS[payload.op], payload.ddl and payload.ddl.text
@@ -363,14 +269,14 @@ def _event(message: Message, told: _Message, source: _Source) -> Change:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE
     if source.dbName or source.table:
-        schema = intern_schema(_database(source), source.schema or None, source.table or None)
+        schema = intern_schema(database_in(source), source.schema or None, source.table or None)
     op = payload.op if operation in ("ddl", "other") else None
-    time, extra = _times(payload, source, told.extend, op)
+    time, extra = times_of(payload, source, told.extend, op)
     return Change(
         operation,
         schema,
         message,
-        sequence=_sequence(payload.scn),
+        sequence=sequence_of(payload.scn),
         source_time=time,
         ddl_text=text or None,
         extra=extra,
@@ -389,8 +295,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR, "
-        "and for integers of 8 to 64 bits those of MySQL",
+        "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
         "sequence_id": "oms-dataworks carries a sequence of one number; for others one is made "

@@ -93,6 +93,10 @@ class _Times(msgspec.Struct, gc=False):
     checkpointTime: Any = UNSET
 
 
+class _Image(msgspec.Struct, gc=False):
+    data: Any
+
+
 class _Payload(msgspec.Struct, gc=False):
     """`payload` in the order of the document's samples."""
 
@@ -202,12 +206,11 @@ class _Table:
         key = rows.message_key(image)
         if op == "UPDATE":
             before, after = self.lobs.as_null(rows.moved(change, before), after, losses)
-        if op == "INSERT":
-            before = None
-        return key, self._image(before), None if op == "DELETE" else self._image(after)
-
-    def _image(self, image: Any) -> Any:
-        return None if image is None else {"data": self.rows.wire(image)}
+        if op != "UPDATE" or before is None:
+            row = _Image(rows.wire(image))
+            return (key, row, None) if op == "DELETE" else (key, None, row)
+        was, row = rows.wires(before, after)
+        return key, _Image(was), _Image(row)
 
 
 def _op(change: Change, carried: Carried) -> str | None:

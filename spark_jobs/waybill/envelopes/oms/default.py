@@ -23,7 +23,6 @@ from msgspec import Raw
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
-from waybill.envelopes.oms.lobs import forget
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
@@ -191,7 +190,7 @@ class OmsDefaultDecoder:
         old = None if before is None else table.image(before)
         new = None if after is None else table.image(after)
         if old is not None and new is not None:
-            forget(table.lobs)(old, new)
+            table.forget(old, new)
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
         return Change(

@@ -124,9 +124,11 @@ class OmsShareplexDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        # A quote inside a string is escaped, so this is a name, if maybe that of a column.
-        at = value.find(b'"table":"', max(value.find(b'"meta":{'), 0)) + 9
-        table = self._hints.get(value[at : value.find(b'"', at)]) or self._only
+        table = self._only
+        if table is None:
+            # A quote inside a string is escaped, so this is a name, if maybe that of a column.
+            at = value.find(b'"table":"', max(value.find(b'"meta":{'), 0)) + 9
+            table = self._hints.get(value[at : value.find(b'"', at)])
         if table is not None:
             try:
                 change = table.read(message, value)

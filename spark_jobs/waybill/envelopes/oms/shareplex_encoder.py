@@ -14,8 +14,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.bounded import Bounded
-from waybill.envelopes.generated import difference, function
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import second_text
 from waybill.envelopes.oms.encoder import made_sequence
 from waybill.envelopes.oms.lobs import WrittenLobs
@@ -113,7 +114,7 @@ class _Table:
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings)
         size = len(schema.columns)
-        self.changed = difference(size, {})
+        self.keep_changed = keep_changed(size)
         self.covered = _covered(size)
         self.name = ".".join(part for part in (schema.database, schema.table) if part)
         self.buffer = bytearray()
@@ -125,31 +126,35 @@ class _Table:
         image = before if op == "del" else after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
-        data, key = image, UNSET
+        old = None
         if op == "upd":
             old, image = self.lobs.as_null(rows.moved(change, before), image, losses)
-            data = image
-            if old is not None:
-                data = self.schema.Image()
-                self.changed(image, old, data)
-                key = rows.wire(old)
-                if self.covered(image, old):
-                    losses.append("unchanged_columns")
+        key: Any = UNSET
+        if old is None:
+            data = rows.wire(image)
+        else:
+            key, data = rows.wires(old, image)
+        shown = rows.key_of(data)
+        if old is not None:
+            self.keep_changed(data, image, old)
+            if self.covered(image, old):
+                losses.append("unchanged_columns")
         message_key = rows.message_key(image)
         if rows.types_lost(image):
             losses.append("types")
-        meta = self._meta(change, op, image, losses)
-        self.into(_Message(rows.wire(data), meta, key), self.buffer)
+        meta = self._meta(change, op, shown, losses)
+        self.into(_Message(data, meta, key), self.buffer)
         return Encoded(message_key, bytes(self.buffer))
 
-    def _meta(self, change: Change, op: str, image: Any, losses: list[str]) -> _Meta:
+    def _meta(self, change: Change, op: str, shown: Any, losses: list[str]) -> _Meta:
         carried = _NOTHING
         time: Any = UNSET
         if change.extra is not None and change.extra.startswith(_OURS):
             carried = _decode_extra(change.extra).shareplex
         if change.source_time is not None:
-            time = second_text(change.source_time)
-            if change.source_time % 1_000_000:
+            second, rest = divmod(change.source_time, 1_000_000)
+            time = second_text(second)
+            if rest:
                 losses.append("source_time")
         posttime = carried.posttime
         if carried is _NOTHING:
@@ -171,14 +176,10 @@ class _Table:
             carried.idx,
             carried.seq,
             name,
-            self._rowid(image, name) if self.schema.key else carried.rowid,
+            f"{name}-{SEPARATOR.join(map(_shown, shown))}" if shown else carried.rowid,
             UNSET if change.transaction is None else change.transaction,
             _scn(change, carried, losses),
         )
-
-    def _rowid(self, image: Any, name: str) -> str:
-        values = [_shown(value) for value in self.rows.key_of(self.rows.wire(image))]
-        return f"{name}-{SEPARATOR.join(values)}"
 
 
 def _shown(value: Any) -> str:

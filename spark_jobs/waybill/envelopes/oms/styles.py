@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.notation.json_columns import Notation, Style
+from waybill.envelopes.notation.json_columns import Notation, Style, exact
 from waybill.envelopes.notation.values import JSON_ERRORS
-from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of
+from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of, write_number
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ def own_notation(kind: LogicalType, earlier: bool) -> Notation | None:
         return None
     wire, read, write = notation_of(kind, earlier)
     take: Any = read
+    if write is write_number:
+        # The same, as the writer of rows knows it.
+        write = exact
     if wire in ("text", "null"):
         return Notation(wire, take, write)
     if wire != "number" and read is not None:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
-from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.envelopes.oms.type_names import DIALECT
 from waybill.envelopes.oms.writers import LIGHT_TYPE
@@ -104,6 +104,7 @@ class OmsTable:
             for kind, inferred in zip(shape.types, shape.inferred, strict=True)
         ]
         self.lobs = untouchable(self.schema) if lobs else ()
+        self.forget = forget(self.lobs)
         self.light = shape.light
         self.Image = self.schema.Image
         light: list[Any] = [] if shape.light is None else [("light", Raw | UnsetType, UNSET)]
