@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from waybill.envelopes.databus.event import DELETE, END_OF_PERIOD, UPSERT, Event, Part
+from waybill.envelopes.databus.usual_rows import usual_row
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
@@ -100,6 +101,19 @@ def events(data: bytes) -> Iterator[Event | Refusal]:
 
 
 def _event(line: bytes, at: int) -> Event:
+    return usual_row(line, at) or any_event(line, at)
+
+
+def any_event(line: bytes, at: int) -> Event:
+    """The event of a line, whatever members it has.
+
+    Args:
+        line: the line.
+        at: the place of its first byte in the message.
+
+    Raises:
+        Refusal: it is none.
+    """
     try:
         told = _line(line)
     except JSON_ERRORS as error:

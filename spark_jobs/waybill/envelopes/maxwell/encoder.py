@@ -35,6 +35,7 @@ _TYPES = {
 }
 _OURS = b'{"maxwell":{'
 _LARGEST_XID = 2**63 - 1
+_NO_PLACE: dict[str, Any] = {}
 _json = msgspec.json.Encoder().encode
 
 
@@ -111,7 +112,8 @@ class _Table:
         self.difference = difference(len(schema.columns), {})
         names = _json({"database": schema.database or "", "table": schema.table or ""})
         self.names = names[:-1]
-        self.key_names = [_json(f"pk.{name}") for name in schema.key or ()]
+        pairs = [b",%b:%%b" % _json(f"pk.{name}").replace(b"%", b"%%") for name in schema.key or ()]
+        self.key = self.names.replace(b"%", b"%%") + b"".join(pairs) + b"}"
         self.columns = b""
         if schema.key is not None:
             self.columns = b',"primary_key_columns":%b' % _json(schema.key)
@@ -145,17 +147,13 @@ class _Table:
         place = _place(change, losses)
         if place:
             head += b",%b" % _json(place)[1:-1]
-        values = [_json(value) for value in key]
+        values = tuple([_json(value) for value in key])
         stated = self.columns and b',"primary_key":[%b]' % b",".join(values)
         return Encoded(
-            self._key(values),
+            self.key % values,
             b'%b,"type":"%b"%b%b%b%b,"data":%b%b}'
             % (self.names, kind, head, _carried(change), stated, self.columns, _json(written), old),
         )
-
-    def _key(self, values: list[bytes]) -> bytes:
-        pairs = zip(self.key_names, values, strict=True)
-        return b"%b%b}" % (self.names, b"".join(b",%b:%b" % pair for pair in pairs))
 
     def _old(self, change: Change, image: Any, losses: list[str]) -> bytes:
         """`old`: the columns that the update changed, as they were; nothing if none did."""
@@ -183,9 +181,11 @@ def _carried(change: Change) -> bytes:
 
 def _place(change: Change, losses: list[str]) -> dict[str, Any]:
     """Transaction and position, as far as they did not come from Maxwell."""
+    sequence, transaction = change.sequence, change.transaction
+    if sequence is None and transaction is None:
+        return _NO_PLACE
     place: dict[str, Any] = {}
     ours = change.extra is not None and change.extra.startswith(_OURS)
-    sequence, transaction = change.sequence, change.transaction
     if transaction is not None:
         number = is_integer_text(transaction) is not None and int(transaction)
         if (ours or sequence) and number is not False and 0 <= number <= _LARGEST_XID:
