@@ -328,3 +328,46 @@ def test_milliseconds_with_nanoseconds_are_exact(seconds, nanos):
         (read,) = decoder.decode(Message("t", 0, 4, 5, None, value))
         day, _, digits = read.after.f0[:-1].partition(".")
         assert (day, digits.ljust(9, "0")) == (moment, f"{nanos:09d}")
+
+
+LOBS = intern_schema(
+    "shop",
+    None,
+    "orders",
+    tuple(
+        Column(name, parse_type(kind, "mysql"), kind)
+        for name, kind in {"id": "bigint", "doc": "json", "data": "blob", "name": "text"}.items()
+    ),
+    ("id",),
+    "mysql",
+)
+
+
+@each
+@quick
+@given(data=st.data())
+def test_lobs_that_were_not_touched_stay_so(method, data):
+    """Null in both images, and nothing else, is told from a value and read as no value."""
+    envelope = registry.get(method)
+    touched = data.draw(st.lists(st.sampled_from(["doc", "data"]), unique=True))
+    images = []
+    for _ in range(2):
+        lobs = {name: data.draw(st.none() | st.just("e30=")) for name in touched}
+        images.append({"id": "1", "name": data.draw(st.sampled_from(["", "x"])), **lobs})
+    for name in touched:
+        if images[0][name] is None and images[1][name] is None:
+            images[1][name] = "e30="
+    before, after = (LOBS.Image(**{f"f{LOBS.index[n]}": v for n, v in i.items()}) for i in images)
+    made = Change(
+        "update", LOBS, Message("t", 0, 4, 5, None, None), before=before, after=after, sequence=(1,)
+    )
+    losses: list[str] = []
+    encoder = envelope.encoder(envelope.encode_settings(lobs="unchanged"))
+    (encoded,) = encoder.encode(made, losses)
+    assert "unchanged_columns" not in losses
+    rules = TableRules({"shop.orders": TableRule(("id",), {c.name: c.type for c in LOBS.columns})})
+    decoder = envelope.decoder(envelope.decode_settings(), rules)
+    for _ in range(2):
+        (read,) = decoder.decode(Message("t", 0, 4, 5, None, encoded.value))
+        assert by_name(read.schema, read.before) == images[0]
+        assert by_name(read.schema, read.after) == images[1]
