@@ -17,10 +17,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.baselines import AVRO
 from bench.topics import WRITERS, Topic, write_topics
+from bench.written_topics import write_all
 
 ROOT = Path(__file__).parent.parent
 console = Console(width=150)
+BRIDGE = "debezium-json"
+"""What every other envelope is converted to and from."""
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -128,6 +132,60 @@ def convert_in_process(topics: dict[str, Topic], envelopes: list[str]) -> None:
     console.print(table)
 
 
+def pairs_in_memory(folder: Path, envelopes: list[str], name: str) -> None:
+    """Every envelope into Debezium and out of it, in one process, nothing read or written."""
+    table = Table(title="Pairs in memory, microseconds a message (ratio to the baseline)")
+    table.add_column("envelope")
+    for title in ("baseline", "read", "to debezium-json", "from debezium-json", "its baseline"):
+        table.add_column(title, justify="right")
+    for envelope in envelopes:
+        there, back = (
+            in_its_own_process(
+                f"{source} to {target}",
+                "pairs",
+                "pair",
+                {"source": source, "target": target, "folder": str(folder), "name": name},
+            )
+            for source, target in ((envelope, BRIDGE), (BRIDGE, envelope))
+        )
+        cells = ["failed"] * 3 if there is None else _times(there, "base", "decode", "convert")
+        cells += ["failed"] * 2 if back is None else _times(back, "convert", "base")
+        table.add_row(envelope, *cells)
+    console.print(table)
+
+
+def _times(figures: dict[str, float], *names: str) -> list[str]:
+    """Times, with the ratio to the baseline where they are of a conversion."""
+    base = figures["base"]
+    return [
+        f"{figures[name]:.1f} ({base / figures[name]:.2f})"
+        if name == "convert"
+        else f"{figures[name]:.1f}"
+        for name in names
+    ]
+
+
+def pairs_in_spark(topics: dict[str, Topic], envelopes: list[str]) -> None:
+    """The same inside mapInArrow, beside orjson, or fastavro where values are Avro."""
+    table = Table(title="Pairs in Spark, local[2], thousand messages/s (ratio to the baseline)")
+    for name in ("envelope", "baseline", f"to {BRIDGE}", f"from {BRIDGE}", "its baseline"):
+        table.add_column(name, justify="left" if name == "envelope" else "right")
+    plain = measure("spark_orjson", topics[BRIDGE])
+    for envelope in envelopes:
+        topic = topics[envelope]
+        avro = envelope in AVRO
+        base = measure("spark_fastavro" if avro else "spark_orjson", topic)
+        back = base if avro else plain
+        table.add_row(
+            envelope,
+            cell(base),
+            cell(measure("spark_convert", topic, target=BRIDGE), base),
+            cell(measure("spark_convert", topics[BRIDGE], target=envelope), back),
+            cell(back),
+        )
+    console.print(table)
+
+
 def lake_stages(topics: dict[str, Topic]) -> None:
     """Archive, convert and merge of a whole batch through the lake."""
     table = Table(title="Stages over the lake, local[2], thousand rows/s")
@@ -172,7 +230,8 @@ def main(
     messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
     keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
     only: Annotated[
-        list[str] | None, typer.Option(help="spark, process, lake or memory (not by default).")
+        list[str] | None,
+        typer.Option(help="spark, process, pairs, lake or memory (not by default)."),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
@@ -181,12 +240,19 @@ def main(
     ] = None,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "lake"]
+    parts = only or ["spark", "process", "pairs", "lake"]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
     if parts == ["memory"]:
         return
-    envelopes = envelope or list(WRITERS)
+    if "pairs" in parts:
+        every = write_all(folder, messages, keys)
+        chosen = envelope or list(every)
+        pairs_in_memory(folder, chosen, f"{messages}-{keys}")
+        pairs_in_spark(every, chosen)
+    if parts == ["pairs"]:
+        return
+    envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     topics = write_topics(folder, messages, keys)
     for topic in topics.values():
         size = topic.bytes / topic.messages

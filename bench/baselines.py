@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -160,3 +161,77 @@ def duckdb_version() -> str:
     import duckdb
 
     return str(duckdb.__version__)
+
+
+# What a pair is measured against: the least that a reader of the envelope has to do.
+
+
+Work = Callable[[bytes], bytes]
+
+
+def base_of(folder: Path, envelope: str) -> Work:
+    """What a message of an envelope becomes in its baseline.
+
+    JSON: orjson loads and dumps, nothing else. Avro and Databus: fastavro's schemaless reader, and
+    orjson dumps of what it gives.
+    """
+    import orjson
+
+    loads, dumps = orjson.loads, orjson.dumps
+    if envelope not in AVRO:
+        return lambda value: dumps(loads(value))
+    from base64 import b64decode
+    from io import BytesIO
+
+    from fastavro import schemaless_reader
+
+    schemas = _avro_schemas(folder, envelope)
+
+    def read(data: bytes, schema: Any) -> bytes:
+        return dumps(schemaless_reader(BytesIO(data), schema, None), default=str)
+
+    if envelope.startswith("databus"):
+        (schema,) = schemas.values()
+        if envelope == "databus-json":
+            return lambda value: read(b64decode(loads(value)["value"]), schema)
+        return lambda value: read(value[V1_ROW:], schema)
+    return lambda value: read(value[5:], schemas[value[1:5]])
+
+
+AVRO = frozenset({"databus-binary", "databus-json", "debezium-avro", "ibmcdc-avro"})
+"""Envelopes whose values are Avro."""
+
+V1_ROW = 61
+"""Where the row of a Databus event of version 1 with a number as its key begins."""
+
+
+def identity_avro(
+    folder: Path, envelope: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The baseline of Avro for every value, and nothing else."""
+    import pyarrow as pa
+
+    work = base_of(folder, envelope)
+    for batch in batches:
+        found = batch.column("value").to_pylist()
+        values = [None if value is None else work(value) for value in found]
+        yield pa.RecordBatch.from_arrays(
+            [batch.column("key"), pa.array(values, pa.binary())], names=["key", "value"]
+        )
+
+
+def _avro_schemas(folder: Path, envelope: str) -> dict[bytes, Any]:
+    """Parsed schemas by the four bytes that name them; by nothing where there is only one."""
+    from fastavro import parse_schema
+
+    from bench.written_topics import PERSON
+
+    if envelope.startswith("databus"):
+        return {b"": parse_schema(PERSON)}
+    found = {}
+    for path in (folder / envelope / "schemas").glob("*.json"):
+        for number, entry in json.loads(path.read_bytes())["avro"].items():
+            schema = entry["schema"]
+            told = json.loads(schema) if isinstance(schema, str) else schema
+            found[int(number).to_bytes(4, "big")] = parse_schema(told)
+    return found

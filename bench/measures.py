@@ -20,6 +20,7 @@ import psutil
 
 from bench import baselines
 from bench.topics import DECLARED, Topic
+from bench.written_topics import settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,12 +92,14 @@ def convert_job(topic: Topic, target: str, output: Path | None = None) -> Any:
     from waybill.spec import Table, table_rules
 
     tables = {name: Table.model_validate(table) for name, table in DECLARED.items()}
+    folder = topic.parquet.parent.parent
     return ConvertJob(
         source=topic.envelope,
         target=target,
         input=str(topic.lines),
         output=str(output or "-"),
-        decode_settings=SETTINGS.get(topic.envelope, {}),
+        decode_settings=settings(topic.envelope, folder)[0],
+        encode_settings=settings(target, folder)[1],
         rules=table_rules(tables),
     )
 
@@ -105,10 +108,6 @@ def refuse(message: Any, index: int, kind: str, sentence: str) -> None:
     """A benchmark's topics hold nothing to refuse."""
     text = f"offset {message.offset}, row {index}: {kind}: {sentence}"
     raise AssertionError(text)
-
-
-SETTINGS: dict[str, dict[str, Any]] = {"debezium-json": {"decimals": "string"}}
-"""What reading the topics needs to be told."""
 
 
 def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -151,6 +150,20 @@ def spark_orjson(topic: Topic, scratch: Path) -> dict[str, float]:
     frame = baselines.read(spark, topic).cache()
     frame.count()
     work = baselines.identity_json
+    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, "key binary, value binary")))
+    return {"seconds": seconds}
+
+
+def spark_fastavro(topic: Topic, scratch: Path) -> dict[str, float]:
+    """The baseline of Avro: fastavro's schemaless reader and orjson dumps inside mapInArrow."""
+    spark = spark_session(scratch)
+    frame = baselines.read(spark, topic).cache()
+    frame.count()
+    folder, envelope = topic.parquet.parent.parent, topic.envelope
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return baselines.identity_avro(folder, envelope, batches)
+
     seconds = best(lambda: baselines.drain(frame.mapInArrow(work, "key binary, value binary")))
     return {"seconds": seconds}
 
@@ -220,7 +233,7 @@ def stages(topic: Topic, scratch: Path) -> dict[str, float]:
                 "source": {
                     "files": {"path": str(path), "topic": "bench"},
                     "envelope": topic.envelope,
-                    "settings": SETTINGS.get(topic.envelope, {}),
+                    "settings": settings(topic.envelope, topic.parquet.parent.parent)[0],
                 },
                 "tables": DECLARED,
                 "publish": [{"envelope": target, "files": {"path": str(scratch / "out")}}],
@@ -244,6 +257,7 @@ def stages(topic: Topic, scratch: Path) -> dict[str, float]:
 MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "spark_convert": spark_convert,
     "spark_orjson": spark_orjson,
+    "spark_fastavro": spark_fastavro,
     "spark_jvm": spark_jvm,
     "duckdb_convert": duckdb_convert,
     "in_process": in_process,

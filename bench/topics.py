@@ -297,10 +297,12 @@ class Topic:
     bytes: int
 
 
-def write_topics(folder: Path, count: int, keys: int) -> dict[str, Topic]:
+def write_topics(
+    folder: Path, count: int, keys: int, writers: dict[str, Any] | None = None
+) -> dict[str, Topic]:
     """Write every topic below `folder`; topics that are there already are taken as they are."""
     topics = {}
-    for envelope, write in WRITERS.items():
+    for envelope, write in (writers or WRITERS).items():
         lines = folder / envelope / f"{count}-{keys}.jsonl"
         parquet = lines.with_suffix(".parquet")
         if not (lines.exists() and parquet.exists()):

@@ -1,0 +1,98 @@
+"""The changes of `topics` in further JSON envelopes, written as their own producers write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bench.topics import COLUMNS, EPOCH_MS
+
+if TYPE_CHECKING:
+    from bench.topics import Row
+
+
+def _typed(row: Row | None) -> dict[str, Any] | None:
+    """A row with numbers as JSON numbers of all their digits."""
+    if row is None:
+        return None
+    return {
+        "id": row.id,
+        "name": row.name,
+        "comment": row.comment,
+        "amount": None if row.amount is None else orjson.Fragment(row.amount),
+        "placed_at": row.placed_at,
+        "flag": row.flag,
+    }
+
+
+def maxwell(number: int, before: Row | None, after: Row | None) -> list[bytes]:
+    """Maxwell's message of a change, with position and commit info."""
+    row: Row = after or before  # type: ignore[assignment]
+    data = _typed(row)
+    told = {
+        "database": "bench",
+        "table": "orders",
+        "type": "delete" if after is None else "insert" if before is None else "update",
+        "ts": (EPOCH_MS + number) // 1000,
+        "xid": 1_000 + number,
+        "commit": True,
+        "position": f"mysql-bin.000008:{4 + number * 97}",
+        "data": data,
+    }
+    if before and after:
+        was = _typed(before) or {}
+        changed = [name for name in COLUMNS if getattr(before, name) != getattr(after, name)]
+        told["old"] = {name: was[name] for name in changed}
+    return [orjson.dumps(told)]
+
+
+def ogg(number: int, before: Row | None, after: Row | None) -> list[bytes]:
+    """GoldenGate's JSON operation of a change."""
+    row: Row = after or before  # type: ignore[assignment]
+    told: dict[str, Any] = {
+        "table": "bench.orders",
+        "op_type": "D" if after is None else "I" if before is None else "U",
+        "op_ts": row.placed_at,
+        "current_ts": row.placed_at.replace(" ", "T"),
+        "pos": f"{8:010}{4 + number * 97:010}",
+        "primary_keys": ["id"],
+    }
+    if before is not None:
+        told["before"] = _typed(before)
+    if after is not None:
+        told["after"] = _typed(after)
+    return [orjson.dumps(told)]
+
+
+def dms(number: int, before: Row | None, after: Row | None) -> list[bytes]:
+    """The record of AWS DMS for Kafka, with before images and transaction details."""
+    row: Row = after or before  # type: ignore[assignment]
+    time = row.placed_at.replace(" ", "T") + "Z"
+    told: dict[str, Any] = {"data": _typed(row)}
+    if before and after:
+        told["before-image"] = _typed(before)
+    told["metadata"] = {
+        "timestamp": time,
+        "record-type": "data",
+        "operation": "delete" if after is None else "insert" if before is None else "update",
+        "partition-key-type": "schema-table",
+        "schema-name": "bench",
+        "table-name": "orders",
+        "transaction-id": 1_000 + number,
+        "transaction-record-id": 1,
+        "commit-timestamp": time,
+        "stream-position": f"mysql-bin.000008:{4 + number * 97}:0:{4 + number * 97}:0",
+    }
+    return [orjson.dumps(told)]
+
+
+def dms_s3(number: int, before: Row | None, after: Row | None) -> list[bytes]:
+    """A row of a file of AWS DMS."""
+    row: Row = after or before  # type: ignore[assignment]
+    letter = "D" if after is None else "I" if before is None else "U"
+    return [orjson.dumps({"Op": letter, **(_typed(row) or {})})]
+
+
+WRITERS = {"maxwell": maxwell, "ogg": ogg, "dms": dms, "dms-s3": dms_s3}
+"""Envelopes whose messages nothing but JSON is needed for."""
