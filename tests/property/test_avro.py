@@ -20,9 +20,9 @@ from tests.contract.test_envelopes import lost
 from tests.histories import Knobs, histories
 from waybill.envelopes import registry
 from waybill.envelopes.avro.faults import explain
+from waybill.envelopes.avro.json_writing import json_writer
 from waybill.envelopes.avro.reading import READ_ERRORS, object_reader
 from waybill.envelopes.avro.schema import parse
-from waybill.envelopes.avro.writing import json_writer
 
 IBM = registry.get("ibmcdc-avro")
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from waybill.envelopes.avro.json_writing import json_writer
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.avro.sinks import Sink, Stamp
-from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, exact_float, json_writer
+from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, exact_float
 from waybill.envelopes.debezium.avro_connect import avro_schema, take_true_names
 from waybill.envelopes.debezium.avro_settings import DebeziumAvroWriteSettings
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
@@ -34,7 +35,7 @@ class _Wrapped(msgspec.Struct, gc=False):
 
 _open = msgspec.json.Decoder(_Wrapped).decode
 # Digits that no float holds must not be rounded on the way.
-_payload: Callable[[Raw], dict[str, Any]] = msgspec.json.Decoder(
+_payload: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(
     dict[str, Any], float_hook=exact_float
 ).decode
 
@@ -98,6 +99,7 @@ class DebeziumAvroEncoder:
         self.events = DebeziumEncoder(DebeziumWriteSettings(schemas=True, **told))
         self.name = settings.name
         self._formats: dict[tuple[bool, bytes], _Format] = {}
+        self._before: dict[bool, tuple[bytes, _Format]] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; see `Encoder.encode`.
@@ -120,16 +122,13 @@ class DebeziumAvroEncoder:
     def _written(
         self, is_key: bool, message: bytes, headers: list[tuple[str, bytes | None]]
     ) -> bytes:
-        opened = _open(message)
-        schema = bytes(opened.schema)
-        found = self._formats.get((is_key, schema))
-        if found is None:
-            if len(self._formats) >= _MANY:
-                self._formats.clear()
-            found = self._format(is_key, msgspec.json.decode(schema))
-            self._formats[is_key, schema] = found
+        before = self._before.get(is_key)
+        if before is None or not message.startswith(before[0]):
+            before = self._before[is_key] = self._opened(is_key, message)
+        prefix, found = before
         try:
-            payload = _payload(opened.payload)
+            # What stands before the payload is the same in nearly all messages.
+            payload = _payload(message[len(prefix) : -1])
             if found.before and payload["before"] is not None and not is_key:
                 lacking = found.lacking(payload["before"])
                 if lacking:
@@ -144,6 +143,21 @@ class DebeziumAvroEncoder:
             raise Refusal("encoding", f"a row cannot be written in Avro: {error}") from None
         headers.extend(found.stamp.headers)
         return bytes(out)
+
+    def _opened(self, is_key: bool, message: bytes) -> tuple[bytes, _Format]:
+        """What stands before the payload of a message, and how messages of its schema are written.
+
+        The JSON converter writes the schema first.
+        """
+        opened = _open(message)
+        schema = bytes(opened.schema)
+        found = self._formats.get((is_key, schema))
+        if found is None:
+            if len(self._formats) >= _MANY:
+                self._formats.clear()
+            found = self._format(is_key, msgspec.json.decode(schema))
+            self._formats[is_key, schema] = found
+        return message[: -len(bytes(opened.payload)) - 1], found
 
     def _format(self, is_key: bool, connect: dict[str, Any]) -> _Format:
         fallback = f"{self.name}.{'Key' if is_key else 'Envelope'}"
