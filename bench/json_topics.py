@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from bench.topics import COLUMNS, EPOCH_MS
+from bench.topics import COLUMNS, EPOCH_MS, sequence
 
 if TYPE_CHECKING:
     from bench.topics import Row
@@ -94,5 +94,41 @@ def dms_s3(number: int, before: Row | None, after: Row | None) -> list[bytes]:
     return [orjson.dumps({"Op": letter, **(_typed(row) or {})})]
 
 
-WRITERS = {"maxwell": maxwell, "ogg": ogg, "dms": dms, "dms-s3": dms_s3}
+TUPLE_FIELDS = {
+    "_sequence_id_": "STRING",
+    "_operation_type_": "STRING",
+    "_excute_time_": "STRING",
+    "_source_table_": "STRING",
+    "_before_image_": "STRING",
+    "_after_image_": "STRING",
+    "id": "BIGINT",
+    "name": "STRING",
+    "comment": "STRING",
+    "amount": "DECIMAL",
+    "placed_at": "STRING",
+    "flag": "TINYINT",
+}
+"""The schema of the TUPLE topic, in order."""
+
+
+def datahub_tuple(number: int, before: Row | None, after: Row | None) -> list[bytes]:
+    """The records of a TUPLE topic as the service gives them: two for an update."""
+    kind = "D" if after is None else "I" if before is None else "U"
+    head = [str(sequence(number)), kind, str(EPOCH_MS + number), "bench.orders"]
+
+    def record(row: Row, flags: tuple[str, str]) -> bytes:
+        values = [str(row.id), row.name, row.comment, row.amount, row.placed_at, str(row.flag)]
+        return orjson.dumps({"Data": [*head, *flags, *values], "Attributes": {}})
+
+    told = [] if before is None else [record(before, ("Y", "N"))]
+    return told if after is None else [*told, record(after, ("N", "Y"))]
+
+
+WRITERS = {
+    "datahub-tuple": datahub_tuple,
+    "maxwell": maxwell,
+    "ogg": ogg,
+    "dms": dms,
+    "dms-s3": dms_s3,
+}
 """Envelopes whose messages nothing but JSON is needed for."""

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bench.json_topics import TUPLE_FIELDS
 from bench.topics import Topic
 
 PERSON = {
@@ -56,6 +57,10 @@ def settings(envelope: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any
         return kept, kept
     if envelope == "debezium-json":
         return {"decimals": "string"}, {}
+    if envelope == "datahub-tuple":
+        fields = [{"name": name, "type": kind} for name, kind in TUPLE_FIELDS.items()]
+        told = {"schemas": {"fields": fields}}
+        return told, {**told, "shape": "record"}
     return {}, {}
 
 

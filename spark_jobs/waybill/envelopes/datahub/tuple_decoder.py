@@ -292,15 +292,18 @@ def _leave_out(table: TableReader, image: Any, names: str) -> None:
 
 # The change
 
-_BEFORE, _AFTER = ("Y", "N"), ("N", "Y")
-_FLAGS = {
-    ("I", _AFTER): "insert",
-    ("U", _BEFORE): "update",
-    ("U", _AFTER): "update",
-    ("D", _BEFORE): "delete",
+_KINDS: dict[tuple[str | None, ...], tuple[str, bool]] = {
+    ("I", "N", "Y"): ("insert", False),
+    ("I", None, None): ("insert", False),
+    ("U", "Y", "N"): ("update", True),
+    ("U", "N", "Y"): ("update", False),
+    ("D", "Y", "N"): ("delete", True),
+    ("D", None, None): ("delete", True),
 }
-_USUAL = {"I": _AFTER, "D": _BEFORE}
-_NO_FLAGS = (None, None)
+"""From operation and flags to the operation, and whether the row is the one before."""
+
+_FULL = 13
+"""Digits of milliseconds from 2001 to 2286."""
 
 
 def change_of(
@@ -318,22 +321,19 @@ def change_of(
     Raises:
         Refusal: the metadata columns do not go together.
     """
-    flags = told.before, told.after
-    if flags == _NO_FLAGS:
-        flags = _USUAL.get(told.operation or "", _NO_FLAGS)
-    operation = _FLAGS.get((told.operation or "", flags))  # type: ignore[arg-type]
-    if operation is None:
+    number, name, time, _, before, after = told
+    kind = _KINDS.get((name, before, after))
+    if kind is None:
         raise _wrong_operation(told)
-    is_before = flags == _BEFORE
-    change = Change(
-        operation,
-        table.schema,
-        message,
-        before=image if is_before else None,
-        after=None if is_before else image,
-        source_time=_source_time(told.time, time_kind),
-    )
-    number = told.sequence
+    operation, is_before = kind
+    if time is not None and len(time) == _FULL and time.isdecimal() and time.isascii():
+        moment: int | None = int(time) if time_kind == "TIMESTAMP" else int(time) * 1000
+    else:
+        moment = _source_time(time, time_kind)
+    if is_before:
+        change = Change(operation, table.schema, message, 0, image, source_time=moment)
+    else:
+        change = Change(operation, table.schema, message, 0, None, image, source_time=moment)
     if not number:
         if is_before and operation == "update":
             sentence = "a before image without _sequence_id_ cannot find its after image"
@@ -342,8 +342,7 @@ def change_of(
     if number.isdecimal() and number.isascii() and len(number) <= MAX_ID_DIGITS:
         change.sequence = (int(number),)
         if operation == "update":
-            change.half = "before" if is_before else "after"
-            change.rank = BEFORE if is_before else AFTER
+            change.half, change.rank = ("before", BEFORE) if is_before else ("after", AFTER)
         return change
     if number != FULL_ROW_ID:
         sentence = f"_sequence_id_ must be digits, or {FULL_ROW_ID} for a full row"

@@ -26,7 +26,7 @@ from waybill.envelopes.datahub.tuple_topics import (
     TIMES,
     Field,
 )
-from waybill.envelopes.generated import function
+from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.json_columns import kind_of
 from waybill.envelopes.notation.values import is_plain_number
@@ -146,6 +146,10 @@ class TableReader:
             if column.kind is None:
                 lines.append(f"if v{i} is not None: raise ValueError")
             if not read:
+                continue
+            if column.logical.kind in FEW:
+                helpers[f"c{i}"] = Few(read)
+                lines.append(f"if v{i} is not None: v{i} = c{i}[v{i}]")
                 continue
             helpers[f"c{i}"] = read
             test = passes(column.kind or "", column.logical)

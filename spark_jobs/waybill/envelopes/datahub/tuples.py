@@ -34,7 +34,7 @@ from waybill.envelopes.datahub.tuple_topics import (
     Topics,
 )
 from waybill.envelopes.datahub.written import key_writer, moved_image, same_key
-from waybill.envelopes.generated import fill, function, gaps, nulls
+from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import is_plain_number
@@ -206,7 +206,10 @@ class _Table:
                 continue
             lines.append(f"v{i} = image.f{i}")
             write = writer(self.schema.columns[i], kinds[name], zone)
-            if write is not None:
+            if write is not None and self.schema.columns[i].type.kind in FEW:
+                scope[f"c{i}"] = Few(write)
+                lines.append(f"if v{i}.__class__ is str: v{i} = c{i}[v{i}]")
+            elif write is not None:
                 scope[f"c{i}"] = write
                 usual = passes(kinds[name], self.schema.columns[i].type) or "False"
                 usual = usual.format(v=f"v{i}")
