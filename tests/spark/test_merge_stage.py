@@ -398,6 +398,14 @@ def test_a_table_that_was_dropped_and_made_again(lake: Lake, migration) -> None:
     assert len(images(lake)) == 1
 
 
+def test_a_snapshot_that_begins_with_a_drop_at_its_own_position(lake: Lake, migration) -> None:
+    spoken = {**ddl(5, "DROP TABLE IF EXISTS shop.t"), "topic": "statements", "offset": 90}
+    spoken["order_key"] = order_key((5,), 1, 0, 90, 0)
+    rows = [row(5, 1, "read", place=(0, 1), n="1"), row(4, 2, place=(0, 2), n="2")]
+    step(lake, migration(), "b1", [spoken, *rows])
+    assert images(lake) == [{"id": "1", "n": "1"}]
+
+
 def test_a_dropped_table_alone(lake: Lake, migration) -> None:
     step(lake, migration(), "b1", [row(1, 1, n="1")])
     spoken = ddl(5, "DROP TABLE t, u")

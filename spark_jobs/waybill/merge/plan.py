@@ -10,6 +10,7 @@ from waybill.merge.columns import extend
 from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alteration
 from waybill.merge.state import Default, MergeState, TableState
 from waybill.merge.survey import TableSurvey
+from waybill.order import sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,5 +222,10 @@ def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> N
     if name not in plan.tables:
         plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
     table = plan.tables[name]
-    state.truncated = max(state.truncated, statement.order)
-    table.dropped = max(table.dropped, statement.order)
+    order = statement.order
+    if sequence_of(order):
+        # A snapshot says DROP and then reads rows, all at one position of the source; the position
+        # in a topic cannot tell them apart, because statements have a topic of their own.
+        order = "/".join([*order.split("/")[:2], ""])
+    state.truncated = max(state.truncated, order)
+    table.dropped = max(table.dropped, order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ FORMATS = {
 """Format by suffix; `.gz` and `.zst` may follow that of a text."""
 
 _encode = msgspec.json.Encoder().encode
+_SPECIAL = {"nan": "NaN", "-nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _NO_FRACTION = re.compile(r"\.0+(?=Z?$)")
 
 
@@ -180,14 +182,10 @@ def _plain(column: Any) -> list[Any]:
     if name.startswith("decimal"):
         return _each(column, lambda number: msgspec.Raw(format(number, "f").encode()))
     if name in ("float32", "float64"):
-        from waybill.envelopes.notation.values import float32_value, float64_value
-
-        text = float32_value if name == "float32" else float64_value
-        return _each(column, lambda value: _number(text(value)))
+        # The fewest digits that read back to the same value.
+        return _each(column.cast(pa.string()), _number)
     if name == "bytes":
-        from waybill.envelopes.notation.values import base64_text
-
-        return _each(column, base64_text)
+        return _each(column, lambda data: base64.b64encode(data).decode())
     if name in ("timestamp", "timestamptz"):
         zone = "Z" if kind.tz else ""
         plain = column.cast(pa.timestamp(kind.unit)).cast(pa.string())
@@ -205,4 +203,4 @@ def _each(column: Any, convert: Callable[[Any], Any]) -> list[Any]:
 
 
 def _number(text: str) -> Any:
-    return text if text in ("NaN", "Infinity", "-Infinity") else msgspec.Raw(text.encode())
+    return _SPECIAL.get(text) or msgspec.Raw(text.encode())
