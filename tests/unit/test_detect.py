@@ -111,11 +111,19 @@ def test_a_setting_that_the_messages_need_is_found():
                 assert case_of(path).settings[setting] == value
 
 
+def test_schema_ids_of_a_folder_are_large_and_repeat():
+    """Ids that are made from the schema's text are no small numbers."""
+    values = [b"\0" + (1_234_567_890).to_bytes(4, "big") + bytes([i]) for i in range(5)]
+    messages = [Message("t", 0, i, None, None, value) for i, value in enumerate(values)]
+    assert named(detect(messages, TableRules())) == {"ibmcdc-avro", "debezium-avro"}
+    assert named(detect(messages[:1], TableRules())) == set()
+
+
 # Files
 
 
-def judged(path: Path):
-    told = Detection(str(path), None, [], None, None, 200, json=False)
+def judged(path: Path, schemas: Path | None = None):
+    told = Detection(str(path), None, [], schemas, None, 200, json=False)
     with open_topic(str(path), None, 8 << 20) as file:
         verdict = judge(file, sample_of(file.messages()), told)
         return file, verdict, answer_of(file, verdict)
@@ -183,6 +191,22 @@ def test_parquet_with_keys_and_headers(tmp_path):
     read, verdict, _ = judged(file)
     assert read.layout.name == "parquet"
     assert "debezium-avro" in named(verdict)
+
+
+def test_a_folder_of_schemas_decides(tmp_path):
+    from waybill.envelopes.canal.flat_message import ENVELOPE as CANAL
+    from waybill.inprocess.job import ConvertJob
+    from waybill.inprocess.run import convert_file
+
+    source, out, schemas = tmp_path / "in.jsonl", tmp_path / "out.parquet", tmp_path / "schemas"
+    messages = messages_of(next(path for path in own_cases("canal") if "insert" in path.stem))
+    source.write_bytes(b"\n".join(message.value or b"" for message in messages))
+    told = {"schemas": str(schemas)}
+    convert_file(
+        ConvertJob(CANAL.name, "debezium-avro", str(source), str(out), encode_settings=told)
+    )
+    assert named(judged(out)[1]) <= TWINS.keys()
+    assert named(judged(out, schemas)[1]) == {"debezium-avro"}
 
 
 def test_a_stream_of_binary_events_is_one_message(put):

@@ -136,6 +136,14 @@ def test_what_is_refused_is_shown_with_the_reason_and_the_bytes(shown, orders):
     assert binary[-1] == "… 123 bytes more; --full shows them"
 
 
+def test_the_bytes_of_a_message_with_several_refused_rows_stand_there_once(shown, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(canal(1, data=[{"id": 1}, {"id": 2}]) + b"\n")
+    text = shown(path, "--from", "canal")
+    assert text.count("refused (shape)") == 2
+    assert text.count("bytes:") == 1
+
+
 def test_what_is_skipped_says_why(shown, orders, notes):
     assert "notes/0/5  skipped: tombstone" in shown(notes, "--only", "skipped")
     assert "skipped: statement text" in shown(orders, "--offset", "9")

@@ -126,7 +126,8 @@ def convert(
         Path | None, typer.Option(help="YAML file of keys and column types the input leaves out.")
     ] = None,
     schemas: Annotated[
-        Path | None, typer.Option(help="JSON file of schemas that are not in the messages.")
+        Path | None,
+        typer.Option(help="JSON file or folder of schemas that are not in the messages."),
     ] = None,
     quarantine_file: Annotated[
         str | None, typer.Option("--quarantine", help="Write refused messages to this .jsonl file.")
@@ -173,7 +174,7 @@ Settings = Annotated[
     ),
 ]
 Schemas = Annotated[
-    Path | None, typer.Option(help="JSON file of schemas that are not in the messages.")
+    Path | None, typer.Option(help="JSON file or folder of schemas that are not in the messages.")
 ]
 Tables = Annotated[
     Path | None, typer.Option(help="YAML file of keys and column types the messages leave out.")

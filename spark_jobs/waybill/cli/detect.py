@@ -115,7 +115,7 @@ def _why_none(file: TopicFile, verdict: Verdict) -> str:
     if verdict.messages == 0:
         return f"none of its {verdict.empty} messages has a value"
     if file.cut:
-        return f"its first message is longer than {LARGEST >> 20} MiB"
+        return f"{file.layout.why}, and its first message is longer than {LARGEST >> 20} MiB"
     nearest = next((trial for trial in verdict.trials if trial.clear), None)
     if nearest is not None:
         sentence = next((sentence for sentence, _ in nearest.against.values()), "")

@@ -49,11 +49,13 @@ def read_settings(texts: Sequence[str], schemas: Path | None) -> dict[str, Any]:
 
 
 def schemas_in(file: Path) -> Any:
-    """The content of a file of schemas.
+    """The content of a file of schemas, or the name of a folder of them.
 
     Raises:
         ConfigurationError: it cannot be read.
     """
+    if file.is_dir():
+        return str(file)
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

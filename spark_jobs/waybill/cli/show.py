@@ -84,12 +84,12 @@ def show_command(given: Showing) -> None:
         if given.json:
             print_json(as_data(entry) for entry in entries)
             return
-        out, shown = console(), 0
+        out, shown, last = console(), 0, None
         for entry in entries:
             if shown:
                 out.print()
-            print_entry(out, entry, None if given.full else LONG)
-            shown += 1
+            print_entry(out, entry, None if given.full else LONG, entry.message is last)
+            shown, last = shown + 1, entry.message
     if not shown:
         sys.stderr.write("no message is shown: none was asked for that is there\n")
     elif shown == given.limit:
@@ -183,13 +183,14 @@ def _time(micros: int | None) -> str | None:
 # For people
 
 
-def print_entry(out: Console, entry: Entry, limit: int | None) -> None:
+def print_entry(out: Console, entry: Entry, limit: int | None, again: bool = False) -> None:
     """One entry.
 
     Args:
         out: where to.
         entry: it.
         limit: characters of a value that are shown; None for all.
+        again: whether the entry before was of the same message, so that its bytes stand there.
     """
     from rich.text import Text
 
@@ -202,7 +203,8 @@ def print_entry(out: Console, entry: Entry, limit: int | None) -> None:
         head.append(f"  refused ({entry.refusal.kind})", style="bold red")
         out.print(head, soft_wrap=True)
         out.print(Text(f"  {printable(entry.refusal.sentence)}"), soft_wrap=True)
-        _print_bytes(out, message, limit)
+        if not again:
+            _print_bytes(out, message, limit)
         return
     if entry.outcome == "skipped":
         head.append(f"  skipped: {printable(change.reason_kind or 'no change')}", style="dim")

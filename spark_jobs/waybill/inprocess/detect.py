@@ -54,6 +54,7 @@ class Trial:
         best: how many messages it fits better than any other, or as well.
         clear: how many are clearly its own and are refused nevertheless.
         misread: how many messages it takes whose names, read as columns, are another's.
+        most: how many names or bytes spoke for it in a message, at most.
         seen: names and bytes that speak for it, and in how many messages each was found.
         unseen: names of its own that are missing, likewise.
         against: why messages were not read: kind, sentence and count of the first reason each.
@@ -68,6 +69,7 @@ class Trial:
     best: int = 0
     clear: int = 0
     misread: int = 0
+    most: int = 0
     seen: Counter[str] = field(default_factory=Counter)
     unseen: Counter[str] = field(default_factory=Counter)
     against: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -81,6 +83,14 @@ class Trial:
     def taken(self) -> int:
         """Messages that it knows as its own."""
         return self.read + self.known
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether nothing was read, and what spoke for it may be chance: one byte, and no pattern.
+
+        Messages of one topic have few schemas, so that their first bytes repeat.
+        """
+        return not self.read and self.most == 1 and max(self.seen.values(), default=0) < 2
 
 
 @dataclass
@@ -151,16 +161,15 @@ def detect(
 
 def _judged(messages: Sequence[Message], rules: TableRules, settings: Mapping[str, Any]) -> Verdict:
     judge = _Judge(rules, settings)
-    judged = empty = unknown = 0
+    judged = empty = 0
     for message in messages:
         if message.value is None:
             empty += 1
             judge.take_empty(message)
             continue
         judged += 1
-        if not judge.take(message):
-            unknown += 1
-    return judge.verdict(judged, empty, unknown)
+        judge.take(message)
+    return judge.verdict(judged, empty)
 
 
 class _Judge:
@@ -188,8 +197,8 @@ class _Judge:
         for decoder in self._decoders.values():
             _attempt(decoder, message)
 
-    def take(self, message: Message) -> bool:
-        """Judge a message; whether it fits any envelope."""
+    def take(self, message: Message) -> None:
+        """Judge a message."""
         names = names_in(message.value or b"")
         attempts: dict[str, _Attempt] = {}
         places: dict[str, tuple[int, int, bool]] = {}
@@ -203,6 +212,7 @@ class _Judge:
             place = alike.found, -alike.missing, attempt.read
             if self._count(trial, attempt):
                 attempts[trial.name], places[trial.name] = attempt, place
+                trial.most = max(trial.most, alike.found)
                 trial.seen.update(alike.seen)
                 trial.unseen.update(alike.unseen)
             elif alike.clear:
@@ -219,7 +229,6 @@ class _Judge:
             trial.clear += trial.name in clearer
             trial.best += trial.name in winners
         self._sets.append(frozenset(winners))
-        return bool(winners)
 
     def _misread(self, attempt: _Attempt) -> bool:
         """Whether what a decoder took for columns are the names that an envelope writes."""
@@ -242,8 +251,13 @@ class _Judge:
         trial.refused += not attempt.own
         return attempt.own
 
-    def verdict(self, judged: int, empty: int, unknown: int) -> Verdict:
+    def verdict(self, judged: int, empty: int) -> Verdict:
         """What it comes to."""
+        doubtful = {trial.name for trial in self.trials if trial.doubtful}
+        for trial in self.trials:
+            trial.best *= trial.name not in doubtful
+        self._sets = [names - doubtful for names in self._sets]
+        unknown = sum(not names for names in self._sets)
         order = sorted(self.trials, key=lambda t: (-t.best, -t.clear, -t.taken))
         named, mixed = self._named(order, judged)
         return Verdict(order, named, mixed, judged, empty, unknown)

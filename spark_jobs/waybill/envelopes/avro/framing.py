@@ -40,8 +40,8 @@ class Part(NamedTuple):
 KEY = Part("key", "__key_schema_id", "waybill.key.schema")
 VALUE = Part("value", "__value_schema_id", "waybill.value.schema")
 
-PLAUSIBLE_ID = 1 << 24
-"""Registries count schemas from 1; data that is not framed tends to begin with larger numbers."""
+IDS = 1 << 31
+"""Schema ids are below; 0 is none."""
 
 _OURS = frozenset(name for part in (KEY, VALUE) for name in part[1:])
 
@@ -107,14 +107,11 @@ def mark(message: Message) -> Mark | None:
         return None
     if found.start == 0 or found.text is not None:
         return Mark(len(found.token), f"a header of the message names {named(found.token)}")
-    if found.token[0] == 0 and not 0 < _number(found.token) < PLAUSIBLE_ID:
+    if found.token[0] == 0 and not 0 < int.from_bytes(found.token[1:], "big") < IDS:
         return None
+    # Registries count from 1, so that more bytes than the first are zero.
     size = len(found.token) - len(found.token[1:].lstrip(b"\0"))
     return Mark(size, f"the value begins with byte {value[0]} and {named(found.token)}")
-
-
-def _number(token: bytes) -> int:
-    return int.from_bytes(token[1:], "big")
 
 
 def id_of(token: bytes) -> int | UUID:

@@ -88,7 +88,11 @@ def _content(path: str) -> Any:
     from waybill.file_store import open_store
 
     folder, _, name = path.rpartition("/")
-    text = open_store(folder or ("/" if path.startswith("/") else ".")).read(name)
+    try:
+        text = open_store(folder or ("/" if path.startswith("/") else ".")).read(name)
+    except OSError as error:
+        message = f"{path} cannot be read ({error.strerror}): name a file of schemas"
+        raise ConfigurationError(message) from error
     if text is None:
         raise ConfigurationError(f"there is no {path}: name a file of schemas")
     return _json(text, path)
