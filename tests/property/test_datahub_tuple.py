@@ -237,6 +237,14 @@ class TestWriting:
         with pytest.raises(Refusal, match="'v' is not in the topic's schema"):
             written(change, schemas=schemas)
 
+    def test_a_table_without_a_topic_has_no_order(self):
+        schemas = {"datahub": {"other": {"fields": FIELDS}}}
+        change = changed("insert", None, {"f0": "1", "f1": "x"})
+        with pytest.raises(Refusal, match=r"no topic for table 'shop\.t'"):
+            written(change, shape="record", schemas=schemas)
+        (record,) = written(change, schemas=schemas)
+        assert record["v"] == "x"
+
     def test_names_that_could_not_be_told_apart(self):
         change = changed("insert", None, {"f0": "1", "f1": "x"})
         place = intern_schema("sh.op", None, "t", change.schema.columns, ("id",))

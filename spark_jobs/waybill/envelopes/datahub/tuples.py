@@ -111,6 +111,9 @@ class TupleEncoder:
         table = self._tables.get(schema)
         if table is None:
             fields = self.topics.find(schema.qualified_name, schema.table)
+            if fields is None and self.settings.schemas and self.settings.shape == "record":
+                sentence = f"`schemas` has no topic for table {shown(schema.qualified_name)}"
+                raise Refusal("encoding", f"{sentence}, so the order of its columns is not known")
             table = self._tables[schema] = _Table(schema, self.settings, fields)
         before, after = change.before, change.after
         if change.moved_from is not None and before is None:
