@@ -47,13 +47,21 @@ def measure(name: str, topic: Topic, **arguments: Any) -> dict[str, float] | Non
 
 
 def in_its_own_process(
-    title: str, module: str, name: str, argument: Any
+    title: str, module: str, name: str, argument: Any, alone: bool = False
 ) -> dict[str, float] | None:
-    """What a module of this package prints as JSON; None, and a line that says why, if it fails."""
+    """What a module of this package prints as JSON; None, and a line that says why, if it fails.
+
+    Args:
+        title: names it in that line.
+        module: the module.
+        name: which of its measures.
+        argument: what the measure is told.
+        alone: it has one measure only, and takes no name.
+    """
     path = os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")])
     told = argument if isinstance(argument, str) else json.dumps(argument)
     run = subprocess.run(
-        [sys.executable, "-m", f"bench.{module}", name, told],
+        [sys.executable, "-m", f"bench.{module}", *([] if alone else [name]), told],
         check=False,
         capture_output=True,
         text=True,
@@ -203,6 +211,60 @@ def lake_stages(topics: dict[str, Topic]) -> None:
     console.print(table)
 
 
+def increments() -> None:
+    """Increments of one size into tables of several, skewed keys, and a wide table."""
+    from bench.merging import CHANGES
+
+    table = Table(title=f"Merging {CHANGES:,} changes, local[2], seconds")
+    for name in ("table", "rows", "load", "increments 2, 3, 4", "best of them", "peak MiB"):
+        table.add_column(name, justify="left" if name == "table" else "right")
+    cases = [
+        ("4 columns", 500_000, "plain", False),
+        ("4 columns", 8_000_000, "plain", False),
+        ("4 columns, one key has half the changes", 500_000, "plain", True),
+        ("320 columns", 50_000, "wide", False),
+    ]
+    best = []
+    for title, base, shape, skewed in cases:
+        given = {"base": base, "shape": shape, "skewed": skewed}
+        figures: Any = in_its_own_process(title, "merging", "", given, alone=True)
+        if figures is None:
+            continue
+        later = figures["increments"][1:]
+        best.append(min(later))
+        table.add_row(
+            title,
+            f"{base:,}",
+            f"{figures['load']:.1f}",
+            " ".join(f"{seconds:.1f}" for seconds in later),
+            f"{min(later):.1f}",
+            f"{figures['peak_mb']:.0f}",
+        )
+    console.print(table)
+    if len(best) == len(cases):
+        console.print(f"8 M rows take {best[1] / best[0]:.2f} times as long as 0.5 M")
+
+
+def by_hand(topics: dict[str, Topic]) -> None:
+    """Decoding and merging a topic, beside Spark SQL written by hand and DuckDB."""
+    table = Table(title="Decode and merge a Canal topic into an empty table, local[2]")
+    for name in ("way", "seconds", "thousand messages/s", "times Spark SQL", "peak MiB"):
+        table.add_column(name, justify="left" if name == "way" else "right")
+    topic = topics["canal"]
+    base = measure("sql_merge", topic)
+    ways = {
+        "Waybill: log, tombstones, exact numbers": measure("decode_and_merge", topic),
+        "Spark SQL: from_json, max_by, Iceberg MERGE": base,
+        "DuckDB: arg_max": measure("duckdb_merge", topic),
+    }
+    for title, figures in ways.items():
+        if figures is not None:
+            times = f"{figures['rate'] / base['rate']:.2f}" if base else ""
+            rate = f"{figures['rate'] / 1000:.0f}"
+            table.add_row(title, f"{figures['seconds']:.1f}", rate, times, memory(figures))
+    console.print(table)
+
+
 def peak_memory(folder: Path, sizes: list[int]) -> None:
     """Peaks of each process for inputs of several sizes."""
     from bench.memory import WAYS, topic_of
@@ -231,7 +293,7 @@ def main(
     keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="spark, process, pairs, lake or memory (not by default)."),
+        typer.Option(help="spark, process, pairs, lake, merge or memory (not by default)."),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
@@ -240,7 +302,7 @@ def main(
     ] = None,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "pairs", "lake"]
+    parts = only or ["spark", "process", "pairs", "lake", "merge"]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
     if parts == ["memory"]:
@@ -263,6 +325,9 @@ def main(
         convert_in_process(topics, envelopes)
     if "lake" in parts:
         lake_stages(topics)
+    if "merge" in parts:
+        by_hand(topics)
+        increments()
 
 
 if __name__ == "__main__":

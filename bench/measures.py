@@ -254,6 +254,66 @@ def stages(topic: Topic, scratch: Path) -> dict[str, float]:
     return {"seconds": sum(figures.values()), **figures}
 
 
+def decode_and_merge(topic: Topic, scratch: Path) -> dict[str, float]:
+    """Convert without targets and merge, from the archive; a small batch of its own goes first."""
+    from waybill.jobs import run_stage
+    from waybill.lake.session import start_session
+    from waybill.spec import Migration
+
+    few = scratch / "few.jsonl"
+    with topic.lines.open("rb") as source:
+        few.write_bytes(b"".join(line for line, _ in zip(source, range(2_000), strict=False)))
+
+    def spec(path: Path, name: str) -> Migration:
+        return Migration.model_validate(
+            {
+                "name": name,
+                "source": {
+                    "files": {"path": str(path), "topic": "bench"},
+                    "envelope": topic.envelope,
+                },
+                "lake": {"warehouse": str(scratch / name)},
+                "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
+            }
+        )
+
+    warm, whole = spec(few, "warm"), spec(topic.lines, "whole")
+    spark = start_session(whole, "bench")
+    for name in ("snapshot", "convert", "merge"):
+        run_stage(name, warm, "b1", spark)
+    run_stage("snapshot", whole, "b1", spark)
+    start = time.monotonic()
+    run_stage("convert", whole, "b1", spark)
+    convert = time.monotonic() - start
+    run_stage("merge", whole, "b1", spark)
+    return {"seconds": time.monotonic() - start, "convert": convert}
+
+
+def sql_merge(topic: Topic, scratch: Path) -> dict[str, float]:
+    """The same by hand: from_json, the newest row of each key, one MERGE into an Iceberg table."""
+    from waybill.lake.session import start_session
+    from waybill.spec import Migration
+
+    spec = Migration.model_validate(
+        {
+            "name": "sql",
+            "source": {"files": {"path": "nowhere"}, "envelope": "canal"},
+            "lake": {"warehouse": str(scratch / "lake")},
+            "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
+        }
+    )
+    spark = start_session(spec, "bench")
+    frame = spark.read.parquet(str(topic.parquet)).cache()
+    frame.count()
+    turns = iter(range(REPEATS))
+    return {"seconds": best(lambda: baselines.merge_by_sql(spark, frame, next(turns)), 2)}
+
+
+def duckdb_merge(topic: Topic, scratch: Path) -> dict[str, float]:
+    """DuckDB reads the lines with a typed schema and keeps the newest row of each key."""
+    return {"seconds": best(lambda: baselines.duckdb_newest(topic.lines, scratch / "out.parquet"))}
+
+
 MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "spark_convert": spark_convert,
     "spark_orjson": spark_orjson,
@@ -263,6 +323,9 @@ MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "in_process": in_process,
     "orjson_lines": orjson_lines,
     "stages": stages,
+    "decode_and_merge": decode_and_merge,
+    "sql_merge": sql_merge,
+    "duckdb_merge": duckdb_merge,
 }
 
 
