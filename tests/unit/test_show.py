@@ -162,6 +162,14 @@ def test_for_programs_every_digit_and_no_column_that_was_not_sent(data, orders, 
     assert data(notes)[2]["after"] == {"id": "2", "a": "\x1b[31mred\n"}
 
 
+def test_for_programs_what_a_family_carries_on_keeps_its_digits(shown, tmp_path):
+    path = tmp_path / "in.jsonl"
+    meta = '{"table_name":"t","db":"d","record_primary_key":"id","more":1.10,"big":1e400}'
+    row = '{"recordType":"INSERT","prevStruct":null,"postStruct":{"id":1}'
+    path.write_text(f'{row},"allMetaData":{meta}}}\n')
+    assert '"more":1.10,"big":1e400' in shown(path, "--json")
+
+
 def test_a_choice_of_table_offsets_and_number(data, waybill, orders):
     assert [row["offset"] for row in data(orders, "--offset", "2-4")] == [2, 3, 4]
     assert [row["offset"] for row in data(orders, "--offset", "-1")] == [0, 1]

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from waybill.cli.detect import one_envelope
 from waybill.cli.options import reading
-from waybill.cli.output import console, print_json, printable
+from waybill.cli.output import console, printable
 from waybill.cli.raw_bytes import bytes_as_lines
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.detect import sample_of
@@ -82,7 +82,8 @@ def show_command(given: Showing) -> None:
         every = Entries(decoder, envelope.pairs).read(messages, wanted)
         entries = islice(every, given.limit or None)
         if given.json:
-            print_json(as_data(entry) for entry in entries)
+            for entry in entries:
+                sys.stdout.write(f"{msgspec.json.encode(as_data(entry)).decode()}\n")
             return
         out, shown, last = console(), 0, None
         for entry in entries:
@@ -155,7 +156,8 @@ def as_data(entry: Entry) -> dict[str, Any]:
         source_time=_time(change.source_time),
         transaction=change.transaction,
         ddl_text=change.ddl_text,
-        extra=None if change.extra is None else msgspec.json.decode(change.extra),
+        # As it is, so that no digit of a number in it is lost.
+        extra=None if change.extra is None else msgspec.Raw(change.extra),
     )
     return data
 
