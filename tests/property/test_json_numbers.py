@@ -201,7 +201,8 @@ def test_positions_are_their_numbers(parts, signs, name):
             int(one[0]) if len(one) == 1 else int(one[0], 16) * 2**32 + int(one[1], 16)
             for one in pairs
         )
-    assert position_of(text) == expected
+    for _ in range(2):
+        assert position_of(text) == expected
 
 
 VALUES = st.sampled_from(["a", None, msgspec.UNSET])

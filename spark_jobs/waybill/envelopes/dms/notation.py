@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.seconds import Seconds, second_text
@@ -33,6 +34,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*[.:]")
 _PART = re.compile(r"(?:([0-9A-F]{1,8})/([0-9A-F]{1,8})|([0-9]{1,4000}))(?:[.:;]|\Z)")
 _LARGEST = 2**64 - 1
 _SHORT = 4000
+_files: Bounded[str, tuple[int, ...]] = Bounded()
 _seconds = Seconds()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
@@ -84,13 +86,22 @@ def position_of(text: str | None) -> tuple[int, ...] | None:
     """
     if not text or len(text) > 8000:
         return None
+    # Most are a file and numbers with colons between them; files are looked at once.
+    file, *told = text.split(":")
+    known = _files.get(file)
+    if known is not None and "".join(told).isdecimal() and text.isascii() and "" not in told:
+        if len(text) < _SHORT:
+            return (*known, *map(int, told))
+    elif told and known is None:
+        known = _position(file)
+        if known is not None:
+            _files[file] = known
+    return _position(text)
+
+
+def _position(text: str) -> tuple[int, ...] | None:
     name = _NAME.match(text)
-    at = name.end() if name else 0
-    # Most are numbers with the same sign between them; what is not goes the long way.
-    told = text[at:].split(_sign_of(text))
-    if "".join(told).isdecimal() and text.isascii() and "" not in told and len(text) < _SHORT:
-        return tuple(map(int, told))
-    parts = []
+    parts, at = [], name.end() if name else 0
     while at < len(text):
         match = _PART.match(text, at)
         if match is None:
@@ -99,11 +110,6 @@ def position_of(text: str | None) -> tuple[int, ...] | None:
         parts.append(int(digits) if high is None else (int(high, 16) << 32) + int(low, 16))
         at = match.end()
     return tuple(parts) if parts and text[-1] not in ".:;" else None
-
-
-def _sign_of(text: str) -> str:
-    """The sign between the numbers of a position."""
-    return ":" if ":" in text else "." if "." in text else ";"
 
 
 def position_text(sequence: tuple[int, ...]) -> str | None:
