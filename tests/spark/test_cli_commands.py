@@ -1,0 +1,86 @@
+"""The commands that look into the lake: what they print, as JSON and as tables."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.spark.test_jobs import canal
+from waybill import jobs
+from waybill.cli import quarantine, status, tables, upkeep
+from waybill.errors import ConfigurationError
+from waybill.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def file(spark, migration, tmp_path: Path, monkeypatch) -> Path:
+    """A migration that has run: an update, a late duplicate, a deleted row, a broken message."""
+    spec = migration(publish=[{"envelope": "canal", "files": {"path": str(tmp_path / "out")}}])
+    spec.quality.max_refused_share = 1
+    messages = [
+        canal("INSERT", {"id": "7", "title": "first"}, {"id": "8", "title": "other"}),
+        canal("UPDATE", {"id": "7", "title": "second"}, old=[{"title": "first"}]),
+        canal("DELETE", {"id": "8", "title": "other"}),
+        b'{"broken": \xff',
+    ]
+    (tmp_path / "in" / "a.jsonl").write_bytes(b"\n".join(messages))
+    jobs.run_migration(spec, batch="b1", spark=spark)
+    path = tmp_path / "shop.yaml"
+    path.write_text(spec.model_dump_json(exclude_defaults=True))
+
+    @contextmanager
+    def opened(spec):
+        yield Lake.open(spark, spec)
+
+    for module in (quarantine, status, tables, upkeep):
+        monkeypatch.setattr(module, "open_lake", opened)
+    return path
+
+
+def told(capsys) -> list[dict]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_looking_into_the_lake(file: Path, capsys) -> None:
+    status.status_command(file, as_json=True)
+    *stages, merged, gate = told(capsys)
+    assert [stage["batch"] for stage in stages] == ["b1"] * 5
+    assert merged["tables"]["shop.orders"] == {
+        "rows": 2,
+        "sequence": None,
+        "time": "2023-11-14T22:13:20Z",
+    }
+    assert gate["gate"]["outcome"] == "passed"
+
+    tables.table_command(file, None, None, "b1", as_json=True)
+    assert told(capsys) == [{"id": "7", "title": "second"}]
+
+    tables.changes_command(file, None, "7", 100, as_json=True)
+    assert [(row["operation"], row["outcome"]) for row in told(capsys)] == [
+        ("insert", "superseded: shop/0/1/0 is newer"),
+        ("update", "won, it is the newest: this is the row"),
+    ]
+    tables.changes_command(file, "shop.orders", None, 2, as_json=False)
+    shown = capsys.readouterr()
+    assert "only the first 2 changes" in shown.err
+    with pytest.raises(ConfigurationError, match=r"no changes of table shop\.order; did you mean"):
+        tables.changes_command(file, "shop.order", None, 2, as_json=False)
+
+    quarantine.list_command(file, None, None, 10, as_json=True)
+    (refused,) = told(capsys)
+    assert (refused["kind"], refused["offset"], refused["by"]) == ("json", 3, "convert")
+    quarantine.show_command(file, "shop/0/3", raw=False, as_json=True)
+    (shown,) = told(capsys)
+    assert shown["value_base64"] == "eyJicm9rZW4iOiD/"
+    with pytest.raises(ConfigurationError, match="no message at shop/0/1 was refused"):
+        quarantine.show_command(file, "shop/0/1", raw=False, as_json=True)
+
+    upkeep.upkeep_command(file, "30d", as_json=True)
+    assert {row["table"].rpartition(".")[2] for row in told(capsys)} >= {"archive", "shop_orders"}
+    with pytest.raises(ConfigurationError, match=r"--snapshots 1x: write a length of time"):
+        upkeep.upkeep_command(file, "1x", as_json=True)
