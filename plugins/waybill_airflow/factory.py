@@ -54,10 +54,11 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
     dags: dict[str, DAG] = {}
     for file, spec in migrations:
         try:
-            dag = build_dag(spec, file)
-            # Airflow would ask the same, and hide every DAG of the DAG file if one does not pass.
-            dag.validate()  # type: ignore[no-untyped-call]
-            dags[spec.name] = dag
+            for dag in (build_dag(spec, file), build_upkeep(spec, file)):
+                if dag is not None:
+                    # Airflow would ask the same, and hide every DAG of the DAG file if one fails.
+                    dag.validate()  # type: ignore[no-untyped-call]
+                    dags[dag.dag_id] = dag
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file stays with it
             problems.append(sentence(file, error))
     return dags, problems
@@ -98,6 +99,36 @@ def build_dag(spec: Migration, file: Path) -> DAG:
             for stage in STAGES
         ]
         chain(*tasks)
+    return dag
+
+
+def build_upkeep(spec: Migration, file: Path) -> DAG | None:
+    """The DAG that keeps the lake of a migration in shape; none where the file does not ask."""
+    if spec.upkeep is None:
+        return None
+    with DAG(
+        dag_id=f"{spec.name}_upkeep",
+        dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} upkeep",
+        description="Joins small files, lets old snapshots and tombstones go.",
+        doc_md="Safe while batches run: a table that is being written is left for the next time.",
+        schedule=spec.upkeep.schedule,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        auto_register=False,
+        catchup=False,
+        max_active_runs=1,
+        dagrun_timeout=timedelta(hours=24),
+        tags={"waybill", "upkeep", *spec.tags},
+        default_args={"owner": spec.owner, "retries": 1, "retry_delay": timedelta(minutes=10)},
+    ) as dag:
+        StageOperator(
+            task_id="upkeep",
+            stage="upkeep",
+            migration=str(file.absolute()),
+            batch="upkeep",
+            mode="incremental",
+            until=STAGES[-1],
+            name=f"waybill {spec.name} upkeep",
+        )
     return dag
 
 

@@ -34,8 +34,9 @@ SCRIPTS = {
     "merge": "merge_tables.py",
     "validate": "validate_batch.py",
     "publish": "publish_batch.py",
+    "upkeep": "keep_lake.py",
 }
-"""The entry script of each stage."""
+"""The entry script of each stage, and of the upkeep."""
 
 
 class StageOperator(SparkSubmitOperator):
@@ -49,7 +50,7 @@ class StageOperator(SparkSubmitOperator):
     **What it does not do:** it does not free the worker while Spark works.
 
     Args:
-        stage: one of the five stages.
+        stage: one of the five stages, or `upkeep`, which belongs to no batch.
         migration: path of the migration's file.
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
@@ -99,7 +100,7 @@ class StageOperator(SparkSubmitOperator):
             AirflowFailException: trying again would not help.
             StageInterrupted: trying again may help.
         """
-        if STAGES.index(self.stage) > STAGES.index(self.until):
+        if self.stage in STAGES and STAGES.index(self.stage) > STAGES.index(self.until):
             message = f"this run was asked to stop after {self.until}"
             raise AirflowSkipException(message)
         if not re.fullmatch(BATCH_PATTERN, self.batch):

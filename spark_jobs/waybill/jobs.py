@@ -271,8 +271,20 @@ def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSessi
             session.stop()
 
 
+def keep_lake(spec: Specification) -> dict[str, Any]:
+    """Keep the lake of a migration in shape (`waybill.upkeep`), and say what was done."""
+    from waybill.upkeep import SNAPSHOTS, run_upkeep
+
+    migration = loaded(spec)
+    snapshots = SNAPSHOTS if migration.upkeep is None else migration.upkeep.snapshots
+    with _session(None, migration) as session:
+        lake = Lake.open(session, migration)
+        done = run_upkeep(migration, lake, snapshots, _progress("upkeep"))
+    return {"stage": "upkeep", "tables": [kept._asdict() for kept in done]}
+
+
 def main(stage: str, argv: Sequence[str] | None = None) -> int:
-    """Run a stage as Spark's entry scripts do.
+    """Run a stage, or the upkeep, as Spark's entry scripts do.
 
     The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "message",
     "transient", "exit_code"}}`.
@@ -280,7 +292,7 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or the error's.
     """
-    parser = argparse.ArgumentParser(prog=stage, description=f"Run the stage {stage} of a batch.")
+    parser = argparse.ArgumentParser(prog=stage, description=f"Run {stage} of a batch.")
     parser.add_argument("--migration", required=True, help="the migration's file")
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=MODES)
@@ -295,9 +307,12 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     _log.setLevel(logging.INFO)
     result: dict[str, Any]
     try:
-        options = Options(mode=given.mode, drop_held=given.drop_held)
-        report = run_stage(stage, given.migration, given.batch, options=options)
-        result, status = {"report": report.to_dict()}, 0
+        if stage == "upkeep":
+            result, status = {"report": keep_lake(given.migration)}, 0
+        else:
+            options = Options(mode=given.mode, drop_held=given.drop_held)
+            report = run_stage(stage, given.migration, given.batch, options=options)
+            result, status = {"report": report.to_dict()}, 0
     except BaseException as error:
         result = {"error": described(error)}
         status = result["error"]["exit_code"]

@@ -159,6 +159,14 @@ class Transactions(_Model):
     """How long a transaction may be open before the batch says so and stops."""
 
 
+class Upkeep(_Model):
+    """When and how the lake is kept in shape by a DAG of its own."""
+
+    schedule: str | None = "@daily"
+    snapshots: LengthOfTime = "30d"
+    """How long snapshots are kept."""
+
+
 def _migration_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
         message = "use lower-case letters, digits and _, starting with a letter"
@@ -183,6 +191,7 @@ class Migration(_Model):
     order: Order = Field(default_factory=Order)
     tombstones: Tombstones = Field(default_factory=Tombstones)
     transactions: Transactions = Field(default_factory=Transactions)
+    upkeep: Upkeep | None = None
     on_loss: Literal["report", "fail"] = "report"
     spark: dict[str, str] = Field(default_factory=dict)
     """Spark settings for every stage."""

@@ -207,3 +207,15 @@ def test_names_out_of_a_file_do_not_break_the_page(migrations):
     assert len(table) == 1
     assert "<b>" not in table[0]
     assert table[0].replace("\\|", "").count("|") == 3
+
+
+def test_upkeep_is_a_dag_of_its_own_where_the_file_asks(migrations):
+    migrations("plain")
+    migrations("kept", more='upkeep: {schedule: "@weekly"}\n')
+    bag = load()
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["kept", "kept_upkeep", "plain"]
+    dag = bag.dags["kept_upkeep"]
+    assert [task.task_id for task in dag.tasks] == ["upkeep"]
+    assert dag.schedule == "@weekly"
+    assert {"waybill", "upkeep"} <= set(dag.tags)

@@ -88,6 +88,12 @@ def test_a_later_stage_than_asked_for_is_skipped(migrations, fake_stages):
 ERROR = {"kind": "GateError", "message": "the gate said no", "transient": False, "exit_code": 3}
 
 
+def test_the_upkeep_is_submitted_whatever_was_asked_for(migrations, fake_stages):
+    stage(migrations("shop"), "upkeep", until="snapshot").execute({})
+    ((name, _given),) = fake_stages()
+    assert name == "upkeep"
+
+
 @pytest.mark.parametrize(
     ("act", "error", "says"),
     [

@@ -122,6 +122,13 @@ def test_an_entry_script_leaves_its_report(spark, file, tmp_path: Path, caplog) 
     assert (status, result["report"]["repeated"]) == (0, True)
 
 
+def test_the_upkeep_s_script_tells_what_it_did(spark, file, tmp_path: Path) -> None:
+    run_script("snapshot", file, tmp_path)
+    status, result = run_script("upkeep", file, tmp_path)
+    assert status == 0
+    assert [table["table"] for table in result["report"]["tables"]] == ["lake.demo_log.archive"]
+
+
 def test_an_entry_script_leaves_its_error(spark, file, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "in" / "a.jsonl").unlink()
     (tmp_path / "in").rmdir()

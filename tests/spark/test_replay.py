@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.test_full_loads import oms
+from tests.spark.test_jobs import canal
 from waybill import jobs
 from waybill.lake import Lake
 
@@ -65,3 +66,28 @@ def test_refused_by_decoder_encoder_and_column(spark, migration, tmp_path: Path)
 
 def table(spec, spark) -> dict:
     return {row["id"]: row["amount"] for row in jobs.read_table(spec, spark=spark)}
+
+
+def test_refused_by_a_target(spark, migration, tmp_path: Path) -> None:
+    """A value that the target's envelope has no word for, and another envelope in its place."""
+    (tmp_path / "in").mkdir()
+    value = {"id": "1", "f": "NaN"}
+    types = {"id": "bigint", "f": "double"}
+    message = json.loads(canal("INSERT", value))
+    message |= {"mysqlType": types, "sqlType": {"id": -5, "f": 8}}
+    (tmp_path / "in" / "a.jsonl").write_bytes(
+        json.dumps(message).encode() + b"\n" + canal("INSERT", {"id": "2"}, table="others")
+    )
+    out = {"path": str(tmp_path / "out")}
+    fields = {"quality": {"max_refused_share": 1}}
+    oms_target = {"envelope": "oms-default", "name": "out", "files": out}
+    spec = migration(**fields, publish=[oms_target])
+    first = jobs.run_migration(spec, batch="b1", spark=spark)
+    assert first.stage("convert").refused == {"encoding": 1}
+    assert first.stage("publish").rows_out == 1
+    mended = migration(**fields, publish=[{**oms_target, "envelope": "debezium-json"}])
+    second = jobs.run_migration(mended, batch="b2", mode="replay", spark=spark)
+    assert second.stage("convert").details["targets"]["out"]["messages"] == 1
+    assert second.stage("publish").rows_out == 1
+    third = jobs.run_migration(mended, batch="b3", mode="replay", spark=spark)
+    assert third.stage("publish").rows_out == 0

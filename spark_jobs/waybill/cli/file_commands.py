@@ -1,0 +1,166 @@
+"""Commands about files of messages; none of them needs Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waybill.cli.arguments import AsJson  # noqa: TC001 (typer reads annotations)
+
+
+def convert(
+    source: Annotated[str, typer.Option("--from", metavar="ENVELOPE", help="What is read.")],
+    target: Annotated[str, typer.Option("--to", metavar="ENVELOPE", help="What is written.")],
+    input_file: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT", help=".jsonl, .json, .txt (also .gz), .parquet, or - for a pipe."
+        ),
+    ],
+    output_file: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="The same; appears when it is whole.")
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="SIDE.KEY=VALUE",
+            help="A setting of an envelope: from.… or to.…; see waybill formats NAME.",
+        ),
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="YAML file of keys and column types the input leaves out.")
+    ] = None,
+    schemas: Annotated[
+        Path | None,
+        typer.Option(help="JSON file or folder of schemas that are not in the messages."),
+    ] = None,
+    quarantine_file: Annotated[
+        str | None, typer.Option("--quarantine", help="Write refused messages to this .jsonl file.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write the counts to this JSON file.")] = None,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="Work on a file of lines in several processes.")
+    ] = 1,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="End with 4 if anything was refused or lost.")
+    ] = False,
+) -> None:
+    """Convert a file of messages from one envelope into another, without Spark.
+
+    Lines hold one message value each and end at a line feed; Parquet has Kafka's columns. Works in
+    bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept.
+
+    [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
+    [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to oms-default - - | head
+    """
+    from waybill.cli.convert import Conversion, convert_command
+
+    convert_command(
+        Conversion(
+            source=source,
+            target=target,
+            input=input_file,
+            output=output_file,
+            settings=settings or [],
+            tables=tables,
+            schemas=schemas,
+            quarantine=quarantine_file,
+            report=report,
+            processes=processes,
+            strict=strict,
+        )
+    )
+
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting of the envelope; see waybill formats NAME."
+    ),
+]
+Schemas = Annotated[
+    Path | None, typer.Option(help="JSON file or folder of schemas that are not in the messages.")
+]
+Tables = Annotated[
+    Path | None, typer.Option(help="YAML file of keys and column types the messages leave out.")
+]
+LayoutName = Annotated[
+    str | None,
+    typer.Option(help="lines, kcat, parquet or whole; found out if it is not told."),
+]
+InputFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="A file of messages, or - for a pipe.")
+]
+
+
+def detect(
+    input_file: InputFile,
+    layout: LayoutName = None,
+    settings: Settings = None,
+    schemas: Schemas = None,
+    tables: Tables = None,
+    messages: Annotated[int, typer.Option(min=1, help="Look at so many messages.")] = 200,
+    json: AsJson = False,
+) -> None:
+    """Say which envelope the messages of a file are in, and why.
+
+    Every decoder tries the first messages; what speaks for the answer and against the others is
+    told. Ends with 2 if nothing fits.
+
+    [dim]Example:[/]  waybill detect topic.jsonl.gz
+    """
+    from waybill.cli.detect import Detection, detect_command
+
+    detect_command(Detection(input_file, layout, settings or [], schemas, tables, messages, json))
+
+
+def show(
+    input_file: InputFile,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="ENVELOPE", help="Found out if it is not told."),
+    ] = None,
+    layout: LayoutName = None,
+    settings: Settings = None,
+    schemas: Schemas = None,
+    tables: Tables = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="DB.TABLE", help="Only this table; may hold *.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Only changes, refused or skipped.")] = None,
+    offset: Annotated[
+        str | None, typer.Option(help="Only these offsets: 7, 7-9, 7- or -9.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")] = 20,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Print messages readably: table, operation, order, the row before and after side by side.
+
+    A changed column is marked with *, a column of the key with k, and with ? what cannot be
+    compared because one side was not sent. What is refused is shown with the reason and its bytes.
+
+    [dim]Example:[/]  waybill show topic.jsonl.gz --only refused
+    [dim]Example:[/]  waybill show --from canal topic.jsonl --table shop.orders --offset 100-200
+    """
+    from waybill.cli.show import Showing, show_command
+
+    show_command(
+        Showing(
+            input=input_file,
+            source=source,
+            layout=layout,
+            settings=settings or [],
+            schemas=schemas,
+            tables=tables,
+            table=table,
+            only=only,
+            offsets=offset,
+            limit=limit,
+            full=full,
+            json=json,
+        )
+    )

@@ -1,0 +1,157 @@
+"""Commands that look into the lake of a migration, or keep it in shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from waybill.cli.arguments import AsJson, Specification
+
+quarantine = typer.Typer(
+    no_args_is_help=True,
+    help="""The messages that were refused, with the reason and their exact bytes.
+
+[dim]Example:[/]  waybill quarantine list migrations/shop.yaml""",
+)
+
+
+def table(
+    migration: Specification,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DB.TABLE", help="May be left out where there is only one.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the rows to this .jsonl file.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Print the rows of a merged table as exact text, sorted by key.
+
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20T06:00
+    """
+    from waybill.cli.tables import table_command
+
+    table_command(migration, name, output, as_of, json)
+
+
+def changes(
+    migration: Specification,
+    table: Annotated[str | None, typer.Option(metavar="DB.TABLE", help="Only this table.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(help="""Only this row: its key, as 7 or '{"region": "eu", "no": "7"}'."""),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many changes.")] = 1000,
+    json: AsJson = False,
+) -> None:
+    """Print the history of a row, a table or everything, in the order that the merge uses.
+
+    [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --key 7
+    """
+    from waybill.cli.tables import changes_command
+
+    changes_command(migration, table, key, limit, json)
+
+
+@quarantine.command("list")
+def quarantine_list(
+    migration: Specification,
+    batch: Annotated[str | None, typer.Option(help="Only this batch.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this class of reason.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 100,
+    json: AsJson = False,
+) -> None:
+    """List the refused messages: where they came from and why they were refused.
+
+    [dim]Example:[/]  waybill quarantine list migrations/shop.yaml --kind value
+    """
+    from waybill.cli.quarantine import list_command
+
+    list_command(migration, batch, kind, limit, json)
+
+
+@quarantine.command("show")
+def quarantine_show(
+    migration: Specification,
+    position: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC/PARTITION/OFFSET",
+            help="As quarantine list prints it.",
+            show_default=False,
+        ),
+    ],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write the exact bytes of the value and nothing else.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Show one refused message with its reason and its bytes.
+
+    [dim]Example:[/]  waybill quarantine show migrations/shop.yaml shop/0/42 --raw > message
+    """
+    from waybill.cli.quarantine import show_command
+
+    show_command(migration, position, raw, json)
+
+
+@quarantine.command("replay")
+def quarantine_replay(
+    migration: Specification,
+    batch: Annotated[
+        str | None,
+        typer.Option(help="Id of the batch; the id of a finished batch changes nothing."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Take everything that was refused once more, as a batch of its own, through all stages.
+
+    Run it after the cause was mended: a type declared, a column widened, Waybill updated. Reads
+    nothing new. Each change keeps its place in the order, so an old one does not undo newer ones;
+    what is refused again stays in quarantine.
+
+    [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml
+    """
+    from waybill.cli.run import Ways, run_command
+
+    run_command(migration, None, batch, Ways("replay"), json)
+
+
+def status(migration: Specification, json: AsJson = False) -> None:
+    """Say how far a migration is: cursors, lag, counts and the last word of the gate.
+
+    [dim]Example:[/]  waybill status migrations/shop.yaml
+    """
+    from waybill.cli.status import status_command
+
+    status_command(migration, json)
+
+
+def upkeep(
+    migration: Specification,
+    snapshots: Annotated[
+        str, typer.Option(metavar="LENGTH", help="Keep snapshots so long, e.g. 12h or 30d.")
+    ] = "30d",
+    json: AsJson = False,
+) -> None:
+    """Keep the lake in shape: join small files, let old snapshots and tombstones go.
+
+    Run it once a day or a week, also while batches run: a table that is being written is left for
+    the next time. Snapshots that a stage has not read yet are kept whatever their age, tombstones
+    as long as the migration's tombstones.keep says.
+
+    [dim]Example:[/]  waybill upkeep migrations/shop.yaml --snapshots 7d
+    """
+    from waybill.cli.upkeep import upkeep_command
+
+    upkeep_command(migration, snapshots, json)
