@@ -136,7 +136,11 @@ def shortest32(value: float) -> str:
 
     for digits in range(1, 10):
         short = float(f"{value:.{digits}g}")
-        if struct.pack(">f", short) == struct.pack(">f", value):
+        try:
+            packed = struct.pack(">f", short)
+        except OverflowError:
+            continue  # the largest ones, rounded up
+        if packed == struct.pack(">f", value):
             return repr(short)
     raise AssertionError
 
