@@ -159,6 +159,10 @@ def test_nothing_is_left_when_it_is_ended_on_the_way(demo):
     killed.wait_until("snapshot: running")
     # The demo, its keeper, four parts of Airflow, a task, and Spark.
     assert len(killed.wait_for_spark()) >= 8
+    limit = time.monotonic() + 60
+    while not (killed.home / "lake").exists():
+        assert time.monotonic() < limit, killed.said
+        time.sleep(0.2)
     killed.process.send_signal(signal.SIGKILL)
     assert killed.process.wait(60) == -signal.SIGKILL
     limit = time.monotonic() + 40

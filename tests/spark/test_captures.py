@@ -1,6 +1,6 @@
 """Recorded streams through all five stages: the merged tables are the database's own.
 
-Three batches a stream, held against the dump after each; then what was published is read again,
+Batches of a stream, held against the dump after each; then what was published is read again,
 target by target, and has to lead to the same tables.
 """
 
@@ -73,7 +73,9 @@ if EFFORT > 1:
     schemaless = frozenset(DECLARED)
     CASES.append(Capture("debezium-mariadb", "messages-schemaless.jsonl", schemaless))
 
-POINTS = ("s2-before-alter", "s4-before-truncate", "final")
+POINTS = ("s2-before-alter", "final")
+if EFFORT > 1:
+    POINTS = ("s2-before-alter", "s4-before-truncate", "final")
 
 TARGETS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "canal": ("canal", {}, {}),

@@ -63,7 +63,7 @@ def test_tombstones_go_when_they_are_old_and_what_waits_is_left(lake: Lake, migr
 
 def test_old_snapshots_go_and_the_next_batch_goes_on(spark, migration, tmp_path: Path) -> None:
     spec = migration(publish=[{"envelope": "canal", "files": {"path": str(tmp_path / "out")}}])
-    for n in range(3):
+    for n in range(2):
         message = canal("INSERT", {"id": str(n), "title": f"t{n}"})
         (tmp_path / "in" / f"{n}.jsonl").write_bytes(message)
         jobs.run_migration(spec, batch=f"b{n}", spark=spark)
@@ -73,5 +73,5 @@ def test_old_snapshots_go_and_the_next_batch_goes_on(spark, migration, tmp_path:
     (tmp_path / "in" / "9.jsonl").write_bytes(canal("INSERT", {"id": "9", "title": "t9"}))
     waybill = jobs.run_migration(spec, batch="b9", spark=spark)
     assert [report.rows_in for report in waybill.stages][:3] == [1, 1, 1]
-    assert [r["id"] for r in jobs.read_table(spec, spark=spark)] == ["0", "1", "2", "9"]
+    assert [r["id"] for r in jobs.read_table(spec, spark=spark)] == ["0", "1", "9"]
     assert waybill.stage("publish").rows_out == 1
