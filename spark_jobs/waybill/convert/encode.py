@@ -59,6 +59,8 @@ class Encoding:
         if not self.writings:
             return
         again = self._replay() if self.context.options.mode == "replay" else {}
+        if again:
+            report.details["encoded_again"] = again
         if not changes and not again:
             return
         lake = self.context.lake

@@ -23,7 +23,7 @@ from waybill.validate.profiles import (
     staged_tables,
     table_profile,
 )
-from waybill.validate.rereading import Reread, readers_of, reread
+from waybill.validate.rereading import IDENTITY, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
 from waybill.validate.suites import Suite, load_suite
@@ -138,11 +138,25 @@ def _rows(lake: Lake, batch: Judged, name: str) -> DataFrame:
 def _reread(spec: Migration, context: StageContext, batch: Judged, changes: DataFrame) -> Reread:
     if not spec.publish:
         return Reread()
-    told = changes.where("outcome = 'schema'").select("schema_id", "extra").distinct().collect()
-    schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in told}
+    lake = context.lake
+    outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
+    accepted, told = changes.where("outcome = 'ok'"), changes.where("outcome = 'schema'")
+    if any(
+        "encoded_again" in c.report["details"] for c in commits_in(lake, batch.outbox, "convert")
+    ):
+        # Messages that a target refused before are made from changes of earlier batches.
+        log = lake.read(batch.changes.table, batch.changes.upto)
+        older = log.join(outbox.select(*IDENTITY), list(IDENTITY), "left_semi")
+        older = older.where("outcome = 'ok'").join(accepted, list(IDENTITY), "left_anti")
+        ids = older.select("schema_id").distinct()
+        told = told.unionByName(
+            log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi").select(*log.columns)
+        )
+        accepted = accepted.unionByName(older.select(*log.columns))
+    pairs = told.select("schema_id", "extra").distinct().collect()
+    schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in pairs}
     readers = readers_of(spec.publish, schemas.values())
-    outbox = _rows(context.lake, batch, "outbox").where("outcome = 'ok'")
-    return reread(outbox, changes.where("outcome = 'ok'"), schemas, readers)
+    return reread(outbox, accepted, schemas, readers)
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:
