@@ -291,7 +291,7 @@ def decode_and_merge(topic: Topic, scratch: Path) -> dict[str, float]:
 
 def sql_merge(topic: Topic, scratch: Path) -> dict[str, float]:
     """The same by hand: from_json, the newest row of each key, one MERGE into an Iceberg table."""
-    from waybill.lake.session import start_session
+    from waybill.lake.session import lake_session, start_session
     from waybill.spec import Migration
 
     spec = Migration.model_validate(
@@ -302,7 +302,7 @@ def sql_merge(topic: Topic, scratch: Path) -> dict[str, float]:
             "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
         }
     )
-    spark = start_session(spec, "bench")
+    spark = lake_session(start_session(spec, "bench"), spec)
     frame = spark.read.parquet(str(topic.parquet)).cache()
     frame.count()
     turns = iter(range(REPEATS))
