@@ -26,6 +26,7 @@ from waybill.envelopes.dms.notation import (
 )
 from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -84,13 +85,12 @@ _Metadata: type[Any] = msgspec.defstruct(
 )
 _TAKEN = {"operation", "record-type", "schema-name", "table-name", *_CARRIED}
 _NULL = Raw(b"null")
-_MAX_TABLES = 10_000
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
 
 
-class DmsDecoder:
+class DmsDecoder(FastByTable["_Table"]):
     """Reads DMS's records.
 
     Args:
@@ -101,40 +101,22 @@ class DmsDecoder:
     def __init__(self, settings: DmsReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
-        self._hints: dict[tuple[bytes, bytes], _Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: _Table | None = None
+        super().__init__()
         told = {name: getattr(settings, name) for name in DmsReadSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only or self._hinted(value)
-        if table is not None:
-            try:
-                change = table.read(message, value)
-                if change is not None:
-                    return [change]
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return [self._slow(message, value)]
-
-    def _hinted(self, value: bytes) -> _Table | None:
-        """The table that a record is probably about, by names that stand in it."""
+    def _hint(self, value: bytes) -> tuple[bytes, bytes]:
+        """Schema and table, as they stand in a record."""
         names = []
         for name in (b'"schema-name":"', b'"table-name":"'):
             at = value.rfind(name) + len(name)
             names.append(value[at : value.find(b'"', at)])
-        return self._hints.get((names[0], names[1]))
+        return names[0], names[1]
 
-    def _slow(self, message: Message, value: bytes) -> Change:
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        return [self._single(message, value)]
+
+    def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             top = _decode_names(value)
@@ -216,14 +198,10 @@ class DmsDecoder:
         """Take the fast way for the next records of this table."""
         schema = None if told.schema_name is UNSET else told.schema_name
         hint = _json(schema or "")[1:-1], _json(told.table_name)[1:-1]
-        known = self._hints.get(hint)
+        known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
-        if len(self._hints) >= _MAX_TABLES:
-            self._hints.clear()
-        table = _Table(schema, told.table_name, reader, self.settings.before_field)
-        self._hints[hint] = table
-        self._only = table if len(self._hints) == 1 else None
+        self._remember(hint, _Table(schema, told.table_name, reader, self.settings.before_field))
 
 
 class _Table:
@@ -265,7 +243,7 @@ class _Table:
         )
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
 
-    def read(self, message: Message, value: bytes) -> Change | None:
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a record of this table; None if it needs a closer look."""
         told = self.decode(value)
         if not self.same(told, value):
@@ -286,7 +264,7 @@ class _Table:
             elif operation != "update":
                 return None
         row = (operation, before, after, _extra(metadata))
-        return _change(message, reader.schema, metadata, row, whole)
+        return [_change(message, reader.schema, metadata, row, whole)]
 
 
 def _extra(told: Any, others: dict[str, Any] | None = None) -> bytes:

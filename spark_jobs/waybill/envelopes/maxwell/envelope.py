@@ -34,6 +34,7 @@ from waybill.envelopes.maxwell.settings import (
     style_of,
 )
 from waybill.envelopes.notation.json_rows import Readers, Row, row_of
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -47,10 +48,9 @@ _json = msgspec.json.Encoder().encode
 _decode_row = msgspec.json.Decoder(RowMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_type = msgspec.json.Decoder(str).decode
-_MAX_TABLES = 10_000
 
 
-class MaxwellDecoder:
+class MaxwellDecoder(FastByTable["MaxwellTable"]):
     """Reads Maxwell's messages.
 
     Args:
@@ -68,38 +68,20 @@ class MaxwellDecoder:
         if settings.doubled_quotes:
             self.binlog_style = self.style._replace(enum=one_quote)
         self._readers = Readers(rules, self.style)
-        self._hints: dict[tuple[bytes, bytes], MaxwellTable] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: MaxwellTable | None = None
+        super().__init__()
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only or self._hinted(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-                if changes is not None:
-                    return changes
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return [self._slow(message, value)]
-
-    def _hinted(self, value: bytes) -> MaxwellTable | None:
-        """The table that a message is probably about, by names that stand in it."""
+    def _hint(self, value: bytes) -> tuple[bytes, bytes]:
+        """Database and table, as they stand in a message."""
         names = []
         for name in (b'"database":"', b'"table":"'):
             at = value.find(name) + len(name)
             names.append(value[at : value.find(b'"', at)])
-        return self._hints.get((names[0], names[1]))
+        return names[0], names[1]
 
-    def _slow(self, message: Message, value: bytes) -> Change:
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        return [self._single(message, value)]
+
+    def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             top = _decode_names(value)
@@ -193,19 +175,15 @@ class MaxwellDecoder:
         """Take the fast way for the next messages of this table."""
         if self.settings.missing_nulls or (columns is None and key is not None):
             return
-        if len(self._hints) >= _MAX_TABLES:
-            self._hints.clear()
         hint = _json(name[0] or "")[1:-1], _json(name[2])[1:-1]
         pair = (
             self._readers.reader(reader.schema, self.binlog_style, reader.inferred),
             self._readers.reader(reader.schema, self.style, reader.inferred),
         )
-        known = self._hints.get(hint)
+        known = self._tables.get(hint)
         if known is not None and known.readers == pair and known.key == columns:
             return
-        table = MaxwellTable(name[0] or "", name[2], columns, pair, self.positions)
-        self._hints[hint] = table
-        self._only = table if len(self._hints) == 1 else None
+        self._remember(hint, MaxwellTable(name[0] or "", name[2], columns, pair, self.positions))
 
 
 def _key_of(message: Message) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.ogg.encoder import OggEncoder
@@ -27,7 +28,7 @@ from waybill.envelopes.ogg.notation import (
 )
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
-from waybill.records import Change, intern_schema, skipped
+from waybill.records import Change, intern_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,6 @@ _carried_of = function(
 _KEY = list[str] | None | UnsetType
 _ORIGIN: Any = Literal[tuple(ROWS)]
 _NULL = Raw(b"null")
-_MAX_TABLES = 10_000
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -78,7 +78,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class OggDecoder:
+class OggDecoder(FastByTable["_Table"]):
     """Reads GoldenGate's JSON.
 
     Args:
@@ -89,33 +89,16 @@ class OggDecoder:
     def __init__(self, settings: OggReadSettings, rules: TableRules) -> None:
         self.clock = Clock(zone_named(settings.timezone))
         self._readers = Readers(rules, STYLE, sparse=True)
-        self._hints: dict[bytes, _Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: _Table | None = None
+        super().__init__()
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
+    def _hint(self, value: bytes) -> bytes:
+        at = value.find(b'"table":"') + 9
+        return value[at : value.find(b'"', at)]
 
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only
-        if table is None:
-            at = value.find(b'"table":"') + 9
-            table = self._hints.get(value[at : value.find(b'"', at)])
-        if table is not None:
-            try:
-                change = table.read(message, value)
-                if change is not None:
-                    return [change]
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return [self._slow(message, value)]
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        return [self._single(message, value)]
 
-    def _slow(self, message: Message, value: bytes) -> Change:
+    def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             told = _decode(value)
@@ -153,13 +136,9 @@ class OggDecoder:
     def _learn(self, told: _Message, reader: RowReader) -> None:
         """Take the fast way for the next messages of this table."""
         hint = _json(told.table)[1:-1]
-        known = self._hints.get(hint)
+        known = self._tables.get(hint)
         if known is None or known.reader is not reader or known.key != told.primary_keys:
-            if len(self._hints) >= _MAX_TABLES:
-                self._hints.clear()
-            table = _Table(told.table, told.primary_keys, reader, self.clock)
-            self._hints[hint] = table
-            self._only = table if len(self._hints) == 1 else None
+            self._remember(hint, _Table(told.table, told.primary_keys, reader, self.clock))
 
 
 class _Table:
@@ -187,7 +166,7 @@ class _Table:
         )
         self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
 
-    def read(self, message: Message, value: bytes) -> Change | None:
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look."""
         told = self.decode(value)
         key = None if told.primary_keys is UNSET else told.primary_keys
@@ -208,7 +187,7 @@ class _Table:
             return None
         extra = b'{"ogg":%b}' % _json(_carried_of(told))
         row = (operation, old, new, extra)
-        return _change(message, self.clock, reader.schema, told, row)
+        return [_change(message, self.clock, reader.schema, told, row)]
 
 
 def _compact(raw: Raw) -> Raw:

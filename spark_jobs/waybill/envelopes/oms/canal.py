@@ -24,6 +24,7 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.envelopes.canal.flat_message import EVENTS, ROWS, FlatMessage, Millis, event_of
 from waybill.envelopes.generated import overlay
 from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
 
 _DATABASE, _TABLE = b'"database":"', b'"table":"'
 _NULL = Raw(b"null")
-_MAX_TABLES, _MAX_FORMS = 10_000, 50
+_MAX_FORMS = 50
 _ROW_TYPE: Any = Literal[tuple(ROWS)]
 
 _json = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(FlatMessage).decode
 
 
-class OmsCanalDecoder:
+class OmsCanalDecoder(FastByTable["_Table"]):
     """Reads messages of the Canal format.
 
     Args:
@@ -57,39 +58,15 @@ class OmsCanalDecoder:
     """
 
     def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
-        self._tables = TypedTables(settings, rules, style_of(settings.version))
-        self._hints: dict[tuple[bytes, bytes], _Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: _Table | None = None
+        self._typed = TypedTables(settings, rules, style_of(settings.version))
+        super().__init__()
 
-    def decode(self, message: Message) -> list[Change]:
-        """The changes of one message, one per row.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only or self._hinted(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-                if changes is not None:
-                    return changes
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return self._slow(message, value)
-
-    def _hinted(self, value: bytes) -> _Table | None:
-        """The table that a message is probably about.
-
-        A quote inside a string is escaped, so what is found are names, if maybe those of columns.
-        """
+    def _hint(self, value: bytes) -> tuple[bytes, bytes]:
+        """A quote inside a string is escaped, so these are names, if maybe those of columns."""
         at = value.find(_DATABASE) + len(_DATABASE)
         database = value[at : value.find(b'"', at)]
         at = value.rfind(_TABLE) + len(_TABLE)
-        return self._hints.get((database, value[at : value.find(b'"', at)]))
+        return database, value[at : value.find(b'"', at)]
 
     def _slow(self, message: Message, value: bytes) -> list[Change]:
         check_json(value)
@@ -133,7 +110,7 @@ class OmsCanalDecoder:
             if not now:
                 raise Refusal("shape", "a row without columns")
             name = flat.database or None, None, flat.table or ""
-            found = self._tables.find(name, types, (now, was), tuple(key))
+            found = self._typed.find(name, types, (now, was), tuple(key))
             table = self._learn(flat, found)
             image = found.reader.image(now)
             before = None if old == _NULL else found.reader.image(was)
@@ -144,12 +121,10 @@ class OmsCanalDecoder:
     def _learn(self, flat: FlatMessage, found: TypedTable) -> _Table:
         """The table of these messages, which the next ones are read by first."""
         hint = _json(flat.database or "")[1:-1], _json(flat.table or "")[1:-1]
-        table = self._hints.get(hint)
+        table = self._tables.get(hint)
         if table is None or table.found is not found or table.database != flat.database:
-            if len(self._hints) >= _MAX_TABLES:
-                self._hints.clear()
-            table = self._hints[hint] = _Table(flat, found)
-            self._only = table if len(self._hints) == 1 else None
+            table = _Table(flat, found)
+            self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
         table.forms.add(_form(flat))

@@ -20,6 +20,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.datahub import operations
 from waybill.envelopes.notation.json_rows import SameMessage
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.dataworks_encoder import OmsDataworksEncoder, OmsDataworksWriteSettings
@@ -40,7 +41,7 @@ from waybill.envelopes.oms.settings import ZonedReadSettings
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
-from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, skipped
+from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ EVENTS = {**operations.EVENTS, "HEARTBEAT": "heartbeat"}
 
 _ROW_OP: Any = Literal[tuple(ROWS)]
 _DATABASE, _TABLE = b'"dbName":"', b'"table":"'
-_MAX_TABLES, _MAX_FORMS = 10_000, 50
+_MAX_FORMS = 50
 
 
 _json = msgspec.json.Encoder().encode
@@ -64,7 +65,7 @@ _decode = msgspec.json.Decoder(WireMessage).decode
 _decode_schema = msgspec.json.Decoder(SchemaWire | None).decode
 
 
-class OmsDataworksDecoder:
+class OmsDataworksDecoder(FastByTable["_Table"]):
     """Reads messages of the DataWorks format.
 
     Args:
@@ -74,42 +75,21 @@ class OmsDataworksDecoder:
 
     def __init__(self, settings: ZonedReadSettings, rules: TableRules) -> None:
         style = dataworks_style(settings.version, zone_named(settings.timezone))
-        self._tables = TypedTables(settings, rules, style)
-        self._hints: dict[tuple[bytes, bytes], _Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: _Table | None = None
+        self._typed = TypedTables(settings, rules, style)
+        super().__init__()
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only or self._hinted(value)
-        if table is not None:
-            try:
-                change = table.read(message, value)
-                if change is not None:
-                    return [change]
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return [self._slow(message, value)]
-
-    def _hinted(self, value: bytes) -> _Table | None:
-        """The table that a message is probably about.
-
-        A quote inside a string is escaped, so what is found are names.
-        """
+    def _hint(self, value: bytes) -> tuple[bytes, bytes]:
+        """A quote inside a string is escaped, so what is found are names."""
         names = []
         for name in (_DATABASE, _TABLE):
             at = value.find(name) + len(name)
             names.append(value[at : value.find(b'"', at)])
-        return self._hints.get((names[0], names[1]))
+        return names[0], names[1]
 
-    def _slow(self, message: Message, value: bytes) -> Change:
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        return [self._single(message, value)]
+
+    def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             told = _decode(value)
@@ -134,7 +114,7 @@ class OmsDataworksDecoder:
         types = {column.name: column.type for column in schema.column or ()}
         name = database_in(source), source.schema or None, source.table
         rows = (after or {}, before or {})
-        found = self._tables.find(name, types, rows, tuple(schema.pk or ()))
+        found = self._typed.find(name, types, rows, tuple(schema.pk or ()))
         table = self._learn(told, source, found)
         reader = found.reader
         old, new = (None if row is None else reader.image(row) for row in (before, after))
@@ -143,12 +123,10 @@ class OmsDataworksDecoder:
     def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _Table:
         """The table of these messages, which the next ones are read by first."""
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
-        table = self._hints.get(hint)
+        table = self._tables.get(hint)
         if table is None or table.found is not found or table.source != source:
-            if len(self._hints) >= _MAX_TABLES:
-                self._hints.clear()
-            table = self._hints[hint] = _Table(source, found)
-            self._only = table if len(self._hints) == 1 else None
+            table = _Table(source, found)
+            self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
         table.forms.add(_form(told))
@@ -209,7 +187,7 @@ class _Table:
         )
         return msgspec.json.Decoder(made).decode
 
-    def read(self, message: Message, value: bytes) -> Change | None:
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look.
 
         Raises:
@@ -231,7 +209,7 @@ class _Table:
         if reader.empty in (before, after):
             return None
         check_images(payload.op, before, after)
-        return self.change(message, payload, extend, before, after)
+        return [self.change(message, payload, extend, before, after)]
 
     def change(
         self, message: Message, payload: Any, extend: Raw, before: Any, after: Any

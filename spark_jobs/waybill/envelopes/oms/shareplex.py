@@ -22,6 +22,7 @@ from pydantic import Field
 
 from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
@@ -31,7 +32,7 @@ from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
-from waybill.records import Change, skipped
+from waybill.records import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,6 @@ _ORDER = ("posttime", "op", "size", "time", "idx", "seq", "table", "rowid", "tra
 _SCN = re.compile(r"[0-9]{1,1000}")
 _IDX = re.compile(r"([0-9]{1,18})(?:/[0-9]{1,18})?")
 _NULL = Raw(b"null")
-_MAX_TABLES = 10_000
 _ORIGIN: Any = Literal[tuple(OPERATIONS)]
 
 _Meta: type[Any] = msgspec.defstruct(
@@ -98,7 +98,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
-class OmsShareplexDecoder:
+class OmsShareplexDecoder(FastByTable["_Table"]):
     """Reads messages of the SharePlex format.
 
     Args:
@@ -111,34 +111,17 @@ class OmsShareplexDecoder:
         self.lobs = settings.lobs == "unchanged"
         self.times = Micros(utc_from_wall(zone_named(settings.timezone)), "meta.time")
         self._readers = Readers(rules, style_of(settings.version), sparse=True)
-        self._hints: dict[bytes, _Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: _Table | None = None
+        super().__init__()
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
+    def _hint(self, value: bytes) -> bytes:
+        """A quote inside a string is escaped, so this is a name, if maybe that of a column."""
+        at = value.find(b'"table":"', max(value.find(b'"meta":{'), 0)) + 9
+        return value[at : value.find(b'"', at)]
 
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._only
-        if table is None:
-            # A quote inside a string is escaped, so this is a name, if maybe that of a column.
-            at = value.find(b'"table":"', max(value.find(b'"meta":{'), 0)) + 9
-            table = self._hints.get(value[at : value.find(b'"', at)])
-        if table is not None:
-            try:
-                change = table.read(message, value)
-                if change is not None:
-                    return [change]
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return [self._slow(message, value)]
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        return [self._single(message, value)]
 
-    def _slow(self, message: Message, value: bytes) -> Change:
+    def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
             told = _decode(value)
@@ -171,12 +154,10 @@ class OmsShareplexDecoder:
     def _learn(self, name: str, reader: RowReader) -> _Table:
         """The table of these messages, which the next ones are read by first."""
         hint = _json(name)[1:-1]
-        table = self._hints.get(hint)
+        table = self._tables.get(hint)
         if table is None or table.reader is not reader:
-            if len(self._hints) >= _MAX_TABLES:
-                self._hints.clear()
-            table = self._hints[hint] = _Table(name, reader, self)
-            self._only = table if len(self._hints) == 1 else None
+            table = _Table(name, reader, self)
+            self._remember(hint, table)
         return table
 
 
@@ -212,7 +193,7 @@ class _Table:
         )
         return msgspec.json.Decoder(made).decode
 
-    def read(self, message: Message, value: bytes) -> Change | None:
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look.
 
         Raises:
@@ -231,7 +212,7 @@ class _Table:
             before = reader.read(told.key)
         elif image == reader.empty:
             return None
-        return self.change(message, meta, operation, image, before)
+        return [self.change(message, meta, operation, image, before)]
 
     def change(
         self, message: Message, meta: Any, operation: str, image: Any, before: Any

@@ -1,0 +1,79 @@
+"""Reading most messages the fast way, by the table that they are probably about.
+
+A decoder learns tables from messages that it read closely. The next message is read by the table
+that names in its bytes point to, without looking whether they really are its names: that table
+gives None, or raises, for everything that is not exactly as it knows it, and then the message is
+read closely.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.errors import Refusal
+from waybill.records import Change, skipped
+
+if TYPE_CHECKING:
+    from waybill.records import Message
+
+_MAX_TABLES = 10_000
+
+
+class KnownTable(Protocol):
+    """A table whose messages can be read the fast way."""
+
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The changes of a message of this table; None if it needs a closer look."""
+
+
+Table = TypeVar("Table", bound=KnownTable)
+
+
+class FastByTable(ABC, Generic[Table]):
+    """A decoder that has a fast way for the messages of each table."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Hashable, Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: Table | None = None
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of one message.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+        value = message.value
+        if value is None:
+            return [skipped(message, "no value")]
+        table = self._only or self._tables.get(self._hint(value))
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+                if changes is not None:
+                    return changes
+            except (*JSON_ERRORS, Refusal):
+                pass  # read closely, which says what is wrong
+        return self._slow(message, value)
+
+    @abstractmethod
+    def _hint(self, value: bytes) -> Hashable:
+        """The names of a table that stand in a message, as bytes of JSON."""
+
+    @abstractmethod
+    def _slow(self, message: Message, value: bytes) -> list[Change]:
+        """The changes of a message of which nothing is taken for known.
+
+        Raises:
+            Refusal: the message cannot be taken.
+        """
+
+    def _remember(self, hint: Hashable, table: Table) -> None:
+        """Read the next messages with these names by a table."""
+        if len(self._tables) >= _MAX_TABLES:
+            self._tables.clear()
+        self._tables[hint] = table
+        self._only = table if len(self._tables) == 1 else None
