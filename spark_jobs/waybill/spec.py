@@ -37,6 +37,24 @@ class FilesSource(_Model):
     """Topic of the messages; the folder's name where nothing is said."""
 
 
+class KafkaSource(_Model):
+    """Messages in topics of a Kafka broker, or of what speaks its protocol."""
+
+    connection: str = "kafka_default"
+    """Name of the connection: broker, login, TLS."""
+    topics: list[str] = Field(default_factory=list)
+    """Names of topics."""
+    pattern: str | None = None
+    """Regular expression that whole names of topics match; looked up anew for every batch."""
+
+    @model_validator(mode="after")
+    def _named(self) -> KafkaSource:
+        if bool(self.topics) == (self.pattern is not None):
+            message = "say which topics: topics: [name, …], or pattern: a regular expression"
+            raise ValueError(message)
+        return self
+
+
 class SchemasFile(_Model):
     """Where schemas that are not in the messages come from."""
 
@@ -47,14 +65,18 @@ class Source(_Model):
     """Where the messages come from and how to read them."""
 
     files: FilesSource | None = None
+    kafka: KafkaSource | None = None
     envelope: str
     schemas: SchemasFile | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
-        if self.files is None:
-            message = "say where the messages are: files: {path: …, layout: lines}"
+        if (self.files is None) == (self.kafka is None):
+            message = (
+                "say where the messages are, one of files: {path: …, layout: lines} and "
+                "kafka: {topics: […]}"
+            )
             raise ValueError(message)
         return self
 
@@ -100,19 +122,28 @@ class FilesTarget(_Model):
     layout: Literal["lines", "parquet"] = "lines"
 
 
+class KafkaTarget(_Model):
+    """Published messages in a topic of a Kafka broker."""
+
+    connection: str = "kafka_default"
+    """Name of the connection: broker, login, TLS."""
+    topic: str
+
+
 class Target(_Model):
     """One published topic."""
 
     envelope: str
     files: FilesTarget | None = None
+    kafka: KafkaTarget | None = None
     name: str | None = None
     """Name of the target in reports; the envelope's name where nothing is said."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:
-        if self.files is None:
-            message = "say where to publish: files: {path: …}"
+        if (self.files is None) == (self.kafka is None):
+            message = "say where to publish, one of files: {path: …} and kafka: {topic: …}"
             raise ValueError(message)
         return self
 
@@ -204,6 +235,12 @@ class Migration(_Model):
             message = f"two targets are called {sorted(twice)[0]!r}; give each a name:"
             raise ValueError(message)
         return self
+
+    @property
+    def connections(self) -> list[str]:
+        """Names of the connections that the stages need."""
+        ends = [self.source.kafka, *(target.kafka for target in self.publish)]
+        return sorted({end.connection for end in ends if end is not None})
 
     @property
     def rules(self) -> TableRules:

@@ -142,7 +142,8 @@ def test_two_targets_of_one_name_are_told(write):
 
 def test_a_missing_part_names_the_nearest_line(write):
     assert problems(write("name: shop\nsource:\n  envelope: canal\n")) == [
-        "2: source - say where the messages are: files: {path: …, layout: lines}"
+        "2: source - say where the messages are, one of files: {path: …, layout: lines} and "
+        "kafka: {topics: […]}"
     ]
     assert problems(write("description: x\n")) == ["1: name is missing", "1: source is missing"]
 
