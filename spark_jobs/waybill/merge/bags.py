@@ -12,15 +12,15 @@ a TRUNCATE or a new column with a default counts the log of the table anew.
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.lake.names import literal, quoted
+from waybill.lake.names import literal
 from waybill.merge import columns as own
 from waybill.merge.increment import PLACE
 from waybill.merge.typed import typed, value_name
+from waybill.merge.writing import merge_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -202,19 +202,7 @@ class BagMerge:
         if empty:
             self.branch.append(source.select(*(v.alias(n) for n, v in values.items())))
             return
-        view = f"merge_{secrets.token_hex(8)}"
-        named = [value.alias(f"c{i}") for i, value in enumerate(values.values())]
-        source.select("there", *named).createOrReplaceTempView(view)
-        names = ", ".join(quoted(name) for name in values)
-        told = ", ".join(f"s.c{i}" for i in range(len(values)))
-        try:
-            self.branch.sql(
-                f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{own.KEY} = s.c0 "
-                "WHEN MATCHED AND NOT s.there THEN DELETE "
-                f"WHEN NOT MATCHED AND s.there THEN INSERT ({names}) VALUES ({told})"
-            )
-        finally:
-            self.spark.catalog.dropTempView(view)
+        merge_rows(self.branch, source, values, "there", "NOT s.there THEN DELETE", "s.there")
 
 
 def _steps(first: str, last: str, there: str) -> str:

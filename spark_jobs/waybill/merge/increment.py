@@ -298,17 +298,8 @@ class Increment:
                 frame = frame.join(F.broadcast(self._replayed), list(PLACE), "left_anti")
         else:
             frame = self.accepted()
-        found = frame.where(F.col("outcome") == "ok").where(
-            F.col("operation").isin(*ROW_OPERATIONS)
-        )
-        return found.where(F.expr(QUALIFIED) == qualified).select(
-            F.expr(self._order).alias("order"),
-            "order_key",
-            "operation",
-            F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
-            "before",
-            *PLACE,
-        )
+        found = frame.where("outcome = 'ok'")
+        return self._rows_of(found).where(F.col("qualified") == qualified)
 
     def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
         return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(
@@ -316,6 +307,7 @@ class Increment:
             "key",
             "old_key",
             F.expr(self._order).alias("order"),
+            "order_key",
             "operation",
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
             "before",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from waybill.merge.ledger import REFUSED
 from waybill.merge.moves import Resolver
 from waybill.merge.texts import Stored, json_text
 from waybill.merge.typed import typed, value_name
+from waybill.merge.writing import merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,21 +306,11 @@ class TableMerge:
         }
         if self.branch.base is None:
             return self.branch.append(source.select(*(v.alias(n) for n, v in targets.items())))
-        view = f"merge_{secrets.token_hex(8)}"
-        named = [value.alias(f"c{i}") for i, value in enumerate(targets.values())]
-        source.select("forced", *named).createOrReplaceTempView(view)
-        columns = [quoted(name) for name in targets]
-        assignments = ", ".join(f"t.{name} = s.c{i}" for i, name in enumerate(columns))
-        try:
-            summary = self.branch.sql(
-                f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{own.KEY} = s.c0 "
-                f"WHEN MATCHED AND (s.c1 > t.{own.ORDER} OR s.forced) "
-                f"THEN UPDATE SET {assignments} "
-                f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
-                f"VALUES ({', '.join(f's.c{i}' for i in range(len(columns)))})"
-            )
-        finally:
-            self.spark.catalog.dropTempView(view)
+        assignments = ", ".join(f"t.{quoted(name)} = s.c{i}" for i, name in enumerate(targets))
+        newer = f"(s.c1 > t.{own.ORDER} OR s.forced)"
+        summary = merge_rows(
+            self.branch, source, targets, "forced", f"{newer} THEN UPDATE SET {assignments}"
+        )
         return sum(
             int(summary.get(f"spark.merge-into.num-target-rows-{effect}", 0))
             for effect in ("inserted", "updated")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.errors import SourceError
+from waybill.sources.parquet import rows_per_batch
 from waybill.sources.streams import DigestReader, line_lists, unpacked
-from waybill.sources.tasks import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,12 +135,7 @@ def _parquet_rows(path: str) -> Iterator[list[bytes]]:
     with fs.open(name, "rb") as file:
         parquet = _parquet(file, path)
         names = parquet.schema_arrow.names
-        footer = parquet.metadata
-        size = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
-        rows = max(
-            1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * max(1, footer.num_rows) // max(1, size))
-        )
-        for batch in parquet.iter_batches(rows):
+        for batch in parquet.iter_batches(rows_per_batch(parquet)):
             columns = [_plain(column) for column in batch.columns]
             found = zip(*columns, strict=True)
             yield [_encode(dict(zip(names, row, strict=True))) for row in found]

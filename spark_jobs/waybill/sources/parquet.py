@@ -53,7 +53,7 @@ def read(
                     f"layout parquet reads the columns {', '.join(COLUMNS)}"
                 )
                 raise SourceError(message)
-            for batch in parquet.iter_batches(_rows_per_batch(parquet), columns=present):
+            for batch in parquet.iter_batches(rows_per_batch(parquet), columns=present):
                 first, counts.rows = counts.rows, counts.rows + batch.num_rows
                 yield _archived(task, batch, first, batch_id)
         except (pa.ArrowException, OSError) as error:
@@ -63,7 +63,8 @@ def read(
             raise SourceError(message) from error
 
 
-def _rows_per_batch(parquet: pq.ParquetFile) -> int:
+def rows_per_batch(parquet: pq.ParquetFile) -> int:
+    """How many rows of a file fit into one batch, by their average size."""
     footer = parquet.metadata
     size = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
     average = max(1, size // max(1, footer.num_rows))
