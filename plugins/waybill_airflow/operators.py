@@ -1,7 +1,12 @@
-"""One stage of a migration as an Airflow task: a Spark submission that returns its report."""
+"""One stage of a migration as an Airflow task that returns the stage's report.
+
+The stage runs in a Spark of its own, submitted for it, or in a driver that stays (`waybill driver`)
+where Airflow has a connection to one.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -20,13 +25,20 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from waybill.connections import variable_of
+from waybill.errors import ConfigurationError, DriverError
 from waybill.report import STAGES
+from waybill.spec_file import load_migration
 from waybill_airflow import library, outcome, places, submission
+from waybill_airflow.drivers import find_driver, fits
 from waybill_airflow.links import GateReportLink
 from waybill_airflow.params import BATCH_PATTERN
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from waybill.spec import Migration
+    from waybill_airflow.drivers import Driver
 
 SCRIPTS = {
     "snapshot": "snapshot_topics.py",
@@ -40,7 +52,7 @@ SCRIPTS = {
 
 
 class StageOperator(SparkSubmitOperator):
-    """Submits one stage of one batch and returns its report.
+    """Has one stage of one batch run and returns its report.
 
     A stage commits once and knows its batch, so a task can be tried or cleared at any time: what is
     done is not done again. What Spark needs is made up when the task runs, on the worker; settings
@@ -109,27 +121,63 @@ class StageOperator(SparkSubmitOperator):
             )
             raise AirflowFailException(message)
         self.submitted_batch = self.batch
+        try:
+            spec = load_migration(self.migration)
+            connections = submission.connections(spec)
+        except ConfigurationError as error:
+            raise AirflowFailException(str(error)) from None
+        driver = find_driver()
+        if driver is not None and not fits(spec):
+            self.log.info("%s has Spark settings of its own and is submitted alone", spec.name)
+        elif driver is not None:
+            return self._asked(driver, connections)
+        os.environ.update({variable_of(name): text for name, text in connections.items()})
+        return self._submitted(context, spec)
+
+    def _asked(self, driver: Driver, connections: dict[str, str]) -> dict[str, Any]:
+        """Have the driver run the stage."""
+        order = {
+            "stage": self.stage,
+            "migration": self.migration,
+            "batch": self.batch,
+            "mode": self.mode,
+            "connections": connections,
+        }
+        try:
+            result = driver.run(order, self._tell)
+        except DriverError as error:
+            if error.transient:
+                raise outcome.StageInterrupted(str(error)) from None
+            raise AirflowFailException(str(error)) from None
+        if "error" in result:
+            raise outcome.failure_of(result, self.stage, None)
+        return outcome.report_of(result, self.stage)
+
+    def _tell(self, line: str, level: str) -> None:
+        self.log.log(logging.getLevelNamesMapping().get(level, logging.INFO), line)
+
+    def _submitted(self, context: Context, spec: Migration) -> dict[str, Any]:
+        """Start a Spark for the stage."""
         with tempfile.TemporaryDirectory(prefix="waybill-") as folder:
             result = Path(folder) / "result.json"
-            self._prepare(Path(folder), result)
+            self._prepare(Path(folder), result, spec)
             try:
                 super().execute(context)
             except AirflowException as error:
                 if isinstance(error, AirflowFailException):
                     raise
                 # The hook's own message repeats the command line and the log.
-                raise outcome.failure_of(result, self.stage, self._exit_code()) from None
-            return outcome.report_of(result, self.stage)
+                read = outcome.read(result)
+                raise outcome.failure_of(read, self.stage, self._exit_code()) from None
+            return outcome.report_of(outcome.read(result), self.stage)
 
-    def _prepare(self, folder: Path, result: Path) -> None:
+    def _prepare(self, folder: Path, result: Path, spec: Migration) -> None:
         """Make up what depends on the worker: settings, the library, the place of the result."""
         self.application_args = [*(self.application_args or []), "--result", str(result)]
         self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
         try:
-            ours, theirs = submission.settings(self.migration, self._master())
-        except Exception as error:
-            if getattr(error, "transient", True):
-                raise
+            ours, theirs = submission.settings(spec, self._master())
+        except ConfigurationError as error:
             raise AirflowFailException(str(error)) from None
         self.conf = {**ours, **(self.conf or {})}
         if theirs:

@@ -13,26 +13,26 @@ class StageInterrupted(Exception):
     """A stage that did not come to its end for a passing reason; the task is tried again."""
 
 
-def report_of(result: Path, stage: str) -> dict[str, Any]:
+def report_of(result: dict[str, Any], stage: str) -> dict[str, Any]:
     """The report of a stage that ended well.
 
     Raises:
         AirflowFailException: the stage wrote no report, so what it did cannot be told.
     """
-    report = _read(result).get("report")
+    report = result.get("report")
     if not isinstance(report, dict):
         message = f"the {stage} stage ended without a report; look for the cause in the log above"
         raise AirflowFailException(message)
     return report
 
 
-def failure_of(result: Path, stage: str, code: int | None) -> Exception:
+def failure_of(result: dict[str, Any], stage: str, code: int | None) -> Exception:
     """The error to raise for a stage that failed.
 
     A permanent one (configuration, the gate, a source that changed) fails the task at once. One
     that may pass (another run was first), and a process that was killed, is tried again.
     """
-    error = _read(result).get("error")
+    error = result.get("error")
     if not isinstance(error, dict):
         ended = "" if code is None else f" with {_spoken(code)}"
         return StageInterrupted(f"the {stage} stage ended{ended} before it could say why")
@@ -44,7 +44,8 @@ def _spoken(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit status {code}"
 
 
-def _read(result: Path) -> dict[str, Any]:
+def read(result: Path) -> dict[str, Any]:
+    """What a stage left in its file; nothing where it could not."""
     try:
         data = json.loads(result.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -39,6 +39,11 @@ def spark_connection() -> str:
     return os.environ.get("WAYBILL_SPARK_CONN") or "spark_default"
 
 
+def driver_connection() -> str:
+    """The Airflow connection of the driver: WAYBILL_DRIVER_CONN, else `waybill_driver`."""
+    return os.environ.get("WAYBILL_DRIVER_CONN") or "waybill_driver"
+
+
 def base_path() -> str:
     """What every path of Airflow's web server starts with, e.g. `/airflow`; mostly empty."""
     from urllib.parse import urlsplit

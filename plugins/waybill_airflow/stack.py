@@ -1,4 +1,4 @@
-"""Airflow's own components on the loopback address, with SQLite, local Spark and a folder.
+"""Airflow's own components and a Spark driver on the loopback address, with SQLite and a folder.
 
 Not `airflow standalone`: that one listens on every address of the machine and leaves processes
 behind when it is asked to end.
@@ -43,6 +43,7 @@ class Stack:
         self.home = home.absolute()
         self.port = port
         self.password = secrets.token_urlsafe(9)
+        self._driver_token = secrets.token_urlsafe(32)
         self.client = Client(self.url)
         self._keeper: subprocess.Popen[str] | None = None
         self._events: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -68,12 +69,15 @@ class Stack:
         lock = self._own_folder()
         self._start_keeper(lock)
         os.close(lock)
+        self._driver_port = _free_port()
         passwords = self.home / "airflow" / "passwords.json"
         handle = os.open(passwords, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
             json.dump({USER: self.password}, file)
         self.environment = self._environment(passwords)
         self.run("db migrate", [*_AIRFLOW, "db", "migrate"])
+        driver = [*_WAYBILL, "driver", "--port", str(self._driver_port)]
+        self._order("driver", driver, {"WAYBILL_DRIVER_TOKEN": self._driver_token})
         self._order("dag-processor", [*_AIRFLOW, "dag-processor"])
         self._order("scheduler", [*_AIRFLOW, "scheduler", "--skip-serve-logs"])
         server = [*_AIRFLOW, "api-server", "--host", "127.0.0.1", "--port", str(self.port)]
@@ -211,11 +215,12 @@ class Stack:
             self._events.put(json.loads(line))
         self._events.put({"name": "keeper", "code": keeper.wait()})
 
-    def _order(self, name: str, argv: list[str]) -> None:
+    def _order(self, name: str, argv: list[str], more: dict[str, str] | None = None) -> None:
         if self._keeper is None:
             message = "Airflow has been stopped; start the demo again"
             raise StackError(message)
-        order = {"name": name, "argv": argv, "env": self.environment, "log": str(self.log(name))}
+        environment = {**self.environment, **(more or {})}
+        order = {"name": name, "argv": argv, "env": environment, "log": str(self.log(name))}
         pipe = _pipe(self._keeper.stdin)
         pipe.write(json.dumps(order) + "\n")
         pipe.flush()
@@ -243,6 +248,10 @@ class Stack:
         last = f" and said last: {said[0][:300]}" if said else ""
         return f"`{name}` ended with {code}{last}; all it said is in {self.log(name)}"
 
+    def _driver_connection(self) -> str:
+        where = {"conn_type": "http", "host": "127.0.0.1", "port": self._driver_port}
+        return json.dumps({**where, "password": self._driver_token})
+
     def _environment(self, passwords: Path) -> dict[str, str]:
         """The environment of every component, and so of every task."""
         beside = str(Path(sys.executable).parent)
@@ -265,6 +274,7 @@ class Stack:
             "WAYBILL_DEMO": str(self.home),
             "AIRFLOW_HOME": str(self.home / "airflow"),
             "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}',
+            "AIRFLOW_CONN_WAYBILL_DRIVER": self._driver_connection(),
             "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(CHECKOUT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -285,6 +295,13 @@ class Stack:
 
 
 _AIRFLOW = (sys.executable, "-m", "airflow")
+_WAYBILL = (sys.executable, "-m", "waybill.cli")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _pipe(pipe: Any) -> Any:

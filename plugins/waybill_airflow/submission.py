@@ -1,9 +1,18 @@
-"""The Spark settings of a submission."""
+"""What a submission needs: Spark settings, and the connections that the migration names."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from waybill.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration
 
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
@@ -14,20 +23,37 @@ _LOCAL = {
 """With a local master everything runs in one process, which nobody else has to reach."""
 
 
-def settings(migration: str, master: str) -> tuple[dict[str, str], dict[str, str]]:
+def settings(spec: Migration, master: str) -> tuple[dict[str, str], dict[str, str]]:
     """Settings of the product, and those of the migration's file, which go before them.
 
     The two are apart because the second may hold secrets and has no place on a command line.
 
     Raises:
-        ConfigurationError: the migration's file is wrong, or the jars are not there.
+        ConfigurationError: the jars are not there.
     """
     from waybill.lake.settings import spark_settings
-    from waybill.spec_file import load_migration
 
-    theirs = load_migration(migration).spark
+    theirs = spec.spark
     ours = {**(_LOCAL if master.startswith("local") else {}), **spark_settings()}
     return {key: value for key, value in ours.items() if key not in theirs}, dict(theirs)
+
+
+def connections(spec: Migration) -> dict[str, str]:
+    """The connections that a migration names, as JSON, from whatever backend Airflow has.
+
+    Raises:
+        ConfigurationError: Airflow has no such connection.
+    """
+    found = {}
+    for name in spec.connections:
+        try:
+            found[name] = BaseHook.get_connection(name).as_json()
+        except AirflowNotFoundException:
+            message = (
+                f"{spec.name} needs the connection {name}, which Airflow does not have: add it"
+            )
+            raise ConfigurationError(message) from None
+    return found
 
 
 def write_properties(folder: Path, properties: dict[str, str]) -> Path:

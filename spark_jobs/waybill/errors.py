@@ -30,6 +30,21 @@ class ConflictError(WaybillError):
     transient = True
 
 
+class DriverError(WaybillError):
+    """A driver did not take an order or broke off; the stage may be run again.
+
+    Attributes:
+        transient: whether asking again may help.
+    """
+
+    def __init__(self, message: str, transient: bool) -> None:
+        super().__init__(message, transient)
+        self.transient = transient
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class ReconciliationError(WaybillError):
     """Rows in and rows out of a stage do not add up; nothing was committed."""
 

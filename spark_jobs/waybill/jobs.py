@@ -46,6 +46,9 @@ STAGE_FUNCTIONS = {
 MODES = ("incremental", "full", "replay")
 """See `waybill.context.Options`."""
 
+UPKEEP = "upkeep"
+"""What is run like a stage and belongs to no batch."""
+
 BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a batch id may look like: it names branches, folders and files."""
 
@@ -305,23 +308,30 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
     )
     _log.setLevel(logging.INFO)
-    result: dict[str, Any]
+    options = Options(mode=given.mode, drop_held=given.drop_held)
     try:
-        if stage == "upkeep":
-            result, status = {"report": keep_lake(given.migration)}, 0
-        else:
-            options = Options(mode=given.mode, drop_held=given.drop_held)
-            report = run_stage(stage, given.migration, given.batch, options=options)
-            result, status = {"report": report.to_dict()}, 0
+        result = result_of(stage, given.migration, given.batch, options)
     except BaseException as error:
-        result = {"error": described(error)}
-        status = result["error"]["exit_code"]
-        _say(stage, error, result["error"]["message"])
-        if not isinstance(error, Exception):
-            _write(given.result, result)
-            raise
+        _write(given.result, {"error": described(error)})
+        raise
     _write(given.result, result)
-    return status
+    return int(result["error"]["exit_code"]) if "error" in result else 0
+
+
+def result_of(stage: str, spec: Specification, batch: str, options: Options) -> dict[str, Any]:
+    """Run a stage, or the upkeep, and say what came of it as plain data.
+
+    Returns:
+        `{"report": …}` or `{"error": …}`, see `main`; errors are logged.
+    """
+    try:
+        if stage == UPKEEP:
+            return {"report": keep_lake(spec)}
+        return {"report": run_stage(stage, spec, batch, options=options).to_dict()}
+    except Exception as error:  # noqa: BLE001 - told to whoever asked
+        told = described(error)
+        _say(stage, error, told["message"])
+        return {"error": told}
 
 
 def described(error: BaseException) -> dict[str, Any]:

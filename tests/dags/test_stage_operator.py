@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from waybill.errors import DriverError
+from waybill.report import StageReport
 from waybill_airflow import operators, submission
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.outcome import StageInterrupted
@@ -179,3 +182,86 @@ def test_the_button_is_there_after_the_gate_said_no(migrations, fake_stages):
         operator.execute({})
     (link,) = operator.operator_extra_links
     assert link.get_link(operator, ti_key=SimpleNamespace(dag_id="shop")).endswith("/shop/b-1")
+
+
+class TestWithADriver:
+    """Airflow has a connection to a driver: stages go there."""
+
+    @pytest.fixture
+    def orders(self, monkeypatch) -> list[dict]:
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_WAYBILL_DRIVER",
+            '{"conn_type": "http", "host": "driver", "port": 8191, "password": "t0ken"}',
+        )
+        asked = []
+
+        def ask(url, token, order, tell):
+            asked.append(order)
+            assert (url, token) == ("http://driver:8191", "t0ken")
+            tell("merge: said", "WARNING")
+            answer = self.answer
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        self.answer = {"report": StageReport("merge", "b-1", rows_out=5).to_dict()}
+        monkeypatch.setattr("waybill_airflow.drivers.ask", ask)
+        return asked
+
+    def test_the_stage_is_asked_for(self, orders, migrations, fake_stages, capsys):
+        file = migrations("shop")
+        assert stage(file).execute({})["rows_out"] == 5
+        (order,) = orders
+        expected = {"stage": "merge", "migration": str(file), "batch": "b-1", "mode": "full"}
+        assert order == {**expected, "connections": {}}
+        assert fake_stages() == []
+        assert "merge: said" in capsys.readouterr().out
+
+    def test_spark_settings_of_its_own_need_a_spark_of_its_own(
+        self, orders, migrations, fake_stages
+    ):
+        stage(migrations("shop", more="spark: {spark.sql.shuffle.partitions: '7'}\n")).execute({})
+        assert len(orders) == 1
+        stage(migrations("other", more="spark: {spark.driver.memory: 4g}\n")).execute({})
+        assert len(orders) == 1
+        assert len(fake_stages()) == 1
+
+    @pytest.mark.parametrize(
+        ("answer", "error"),
+        [
+            ({"error": ERROR}, AirflowFailException),
+            ({"error": {**ERROR, "transient": True}}, StageInterrupted),
+            (DriverError("gone", True), StageInterrupted),
+            (DriverError("wrong token", False), AirflowFailException),
+            ({}, AirflowFailException),
+        ],
+    )
+    def test_how_it_may_fail(self, orders, migrations, fake_stages, answer, error):
+        self.answer = answer
+        with pytest.raises(error):
+            stage(migrations("shop")).execute({})
+        assert fake_stages() == []
+
+
+KAFKA = """\
+name: topic
+source: {kafka: {topics: [shop]}, envelope: oms-default}
+publish: [{envelope: canal, kafka: {topic: out, connection: other}}]
+lake: {warehouse: lake}
+"""
+
+
+def test_connections_reach_the_stage_and_no_page_of_airflow(
+    migrations, fake_stages, monkeypatch, capsys
+):
+    file = migrations("topic", text=KAFKA)
+    with pytest.raises(AirflowFailException, match="topic needs the connection kafka_default"):
+        stage(file).execute({})
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", "kafka://ann:hunter2@h:9092")
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", '{"conn_type": "kafka", "extra": {"a": "hunter3"}}')
+    operator = stage(file)
+    operator.execute({})
+    assert json.loads(os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"])["password"] == "hunter2"
+    assert json.loads(os.environ["AIRFLOW_CONN_OTHER"])["conn_type"] == "kafka"
+    shown = [str(getattr(operator, name)) for name in operator.template_fields]
+    assert "hunter" not in str(shown) + str(capsys.readouterr())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from waybill.cli import file_commands, lake_commands
+from waybill.cli import file_commands, lake_commands, server_commands
 from waybill.cli.arguments import AsJson, Specification
 from waybill.cli.group import Commands
 
@@ -123,6 +123,7 @@ def formats(
 for command in (
     *(file_commands.convert, file_commands.detect, file_commands.show),
     *(lake_commands.table, lake_commands.changes, lake_commands.status, lake_commands.upkeep),
+    server_commands.driver,
 ):
     app.command()(command)
 app.add_typer(lake_commands.quarantine, name="quarantine")

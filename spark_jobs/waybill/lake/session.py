@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,10 +31,17 @@ _sessions: dict[tuple[Any, ...], SparkSession] = {}
 _supplied: set[str] = set()
 
 
-def start_session(spec: Migration | None = None, name: str = "waybill") -> SparkSession:
+def start_session(
+    spec: Migration | None = None, name: str = "waybill", settings: Mapping[str, str] | None = None
+) -> SparkSession:
     """A session with the settings of every job; the one that is running where there is one.
 
     Under spark-submit the submission's settings go before ours.
+
+    Args:
+        spec: a migration whose own settings (`spark:`) count too.
+        name: what Spark's pages call it.
+        settings: more settings, which go before all others.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -43,7 +51,7 @@ def start_session(spec: Migration | None = None, name: str = "waybill") -> Spark
     _prepare_environment()
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings = spark_settings(spec)
+        settings = {**spark_settings(spec), **(settings or {})}
         if settings.setdefault("spark.master", "local[*]").startswith("local"):
             settings.setdefault("spark.driver.host", "127.0.0.1")
             settings.setdefault("spark.driver.bindAddress", "127.0.0.1")

@@ -1,0 +1,33 @@
+"""Commands that stay until they are asked to end."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def driver(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8190,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master, e.g. spark://host:7077.", show_default="local[*]"),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    ] = None,
+) -> None:
+    """Keep one Spark running and take stages from Airflow, one after another.
+
+    A small batch then spends no time on starting Java. Airflow finds it by its connection
+    `waybill_driver` (type http: host, port, and the token as password); migrations that bring
+    Spark settings of their own are still submitted on their own. The token comes from the
+    environment variable WAYBILL_DRIVER_TOKEN.
+
+    [dim]Example:[/]  WAYBILL_DRIVER_TOKEN=… waybill driver --port 8190
+    """
+    from waybill.cli.driver import driver_command
+
+    driver_command(host, port, master, conf or [])

@@ -1,0 +1,1 @@
+"""A Spark driver that stays: it runs stages on demand, without a start of Java for each."""
