@@ -37,11 +37,15 @@ demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by
 setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks and fetch the jars, once
 	@scripts/preflight.sh java
 
+.PHONY: servers
+servers: $(VENV)/.ready jars/kafka/.ready ## Fetch the servers that some tests start, once
+	@scripts/preflight.sh java
+
 ##@ Prove it
 
 .PHONY: test
-test: setup ## Run every test: fast, Spark, Airflow, end to end
-	@scripts/test.sh fast spark airflow e2e
+test: setup servers ## Run every test: fast, Spark, Kafka, Airflow, end to end
+	@scripts/test.sh fast spark kafka airflow e2e
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
@@ -50,6 +54,10 @@ test-fast: setup ## Run the tests that need neither Spark nor Airflow
 .PHONY: test-spark
 test-spark: setup ## Run the tests that need Spark
 	@scripts/test.sh spark
+
+.PHONY: test-kafka
+test-kafka: setup servers ## Run the tests that need a Kafka broker
+	@scripts/test.sh kafka
 
 .PHONY: test-airflow
 test-airflow: setup ## Run the tests of the DAGs and the plugin
@@ -77,11 +85,12 @@ format: $(VENV)/.ready ## Format the code and mend what ruff can mend
 	@$(PY) -m ruff format .
 
 .PHONY: lock
-lock: $(VENV)/bin/uv ## Resolve the dependencies again: both lock files and jars.lock
+lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	$(UV) pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.txt
 	$(UV) pip compile $(COMPILE) $(UPGRADE) --group dev --group bench -c requirements.txt -o requirements-dev.txt
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	$(PY) scripts/jars.py lock
+	$(PY) scripts/jars.py lock stack/kafka.lock jars/kafka
 
 .PHONY: clean
 clean: ## Remove everything that make made
@@ -111,6 +120,11 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.synced
 jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
 	@$(PY) scripts/jars.py fetch
+	@touch $@
+
+jars/kafka/.ready: stack/kafka.lock scripts/jars.py | $(VENV)/.ready
+	@scripts/preflight.sh java
+	@$(PY) scripts/jars.py fetch stack/kafka.lock jars/kafka
 	@touch $@
 
 jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py

@@ -1,11 +1,15 @@
-"""Fetch the jars of `jars.lock` into `jars/` and check their SHA-256 sums.
+"""Fetch the jars of a lock file into a folder and check their SHA-256 sums.
 
-    jars.py fetch    fetch what is missing, check everything, remove what the list does not name
-    jars.py lock     fetch anew and write the sums found into `jars.lock`
+    jars.py fetch [LOCK FOLDER]    fetch what is missing, check all, remove what is not listed
+    jars.py lock [LOCK FOLDER]     fetch anew and write the sums found into the lock file
 
-The look-up is done by the Ivy that PySpark ships, into a cache that lives only as long as this run;
-afterwards Spark jobs name files with `spark.jars` and look nothing up. Each jar stands alone:
-Iceberg's runtime is shaded, and what the SQLite driver needs (slf4j) is part of Spark.
+LOCK is `jars.lock` and FOLDER `jars` where nothing is said. The look-up is done by the Ivy that
+PySpark ships, once for all jars, into a cache that lives only as long as this run; afterwards jobs
+and servers name files and look nothing up.
+
+The jars of a lock file are fetched as listed, without what they depend on. A line `from
+group:artifact:version` names what the list was made from: `lock` then resolves these with all they
+need, and writes the list anew.
 """
 
 from __future__ import annotations
@@ -18,14 +22,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 PROJECT = Path(__file__).resolve().parent.parent
 LOCK = PROJECT / "jars.lock"
 FOLDER = PROJECT / "jars"
 ENTRY = re.compile(
-    r"(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
+    r"(?P<origin>from\s+)?(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)"
+    r"(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
 )
 
 
@@ -52,19 +59,26 @@ class Jar:
         return f"{self.group}:{self.artifact}:{self.version} sha256:{self.sum}"
 
 
-def read_lock(text: str) -> list[Jar]:
+def read_lock(text: str, lock: str = LOCK.name) -> list[Jar]:
     """The jars that a lock file names; blank lines and `#` comments do not count."""
-    jars = []
+    return _entries(text, lock)[1]
+
+
+def _entries(text: str, lock: str) -> tuple[list[Jar], list[Jar]]:
+    """What the list was made from, and the list."""
+    origins: list[Jar] = []
+    jars: list[Jar] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         match = ENTRY.fullmatch(line.strip())
         if match is None:
             form = "group:artifact:version sha256:SUM"
-            message = f"jars.lock line {number} does not have the form '{form}': {line.strip()!r}."
+            message = f"{lock} line {number} does not have the form '{form}': {line.strip()!r}."
             raise JarError(message)
-        jars.append(Jar(**match.groupdict()))
-    return jars
+        found = Jar(match["group"], match["artifact"], match["version"], match["sum"])
+        (origins if match["origin"] else jars).append(found)
+    return origins, jars
 
 
 def sha256(path: Path) -> str:
@@ -73,7 +87,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check(jar: Jar, folder: Path) -> None:
+def check(jar: Jar, folder: Path, lock: str = LOCK.name) -> None:
     """Compare a fetched jar with the lock; a jar that differs is deleted.
 
     Raises:
@@ -81,37 +95,68 @@ def check(jar: Jar, folder: Path) -> None:
     """
     path = folder / jar.name
     if jar.sum is None:
-        message = f"jars.lock has no sum for {jar.name}; run 'make lock'."
+        message = f"{lock} has no sum for {jar.name}; run 'make lock'."
         raise JarError(message)
     if sha256(path) != jar.sum:
         path.unlink()
-        message = f"{jar.name} was deleted, its sum is not that of jars.lock; run make again."
+        message = f"{jar.name} was deleted, its sum is not that of {lock}; run make again."
         raise JarError(message)
 
 
-def download(jar: Jar, folder: Path) -> None:
-    """Put one jar into the folder, complete or not at all."""
+def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> list[Jar]:
+    """Put jars into the folder, all of them complete or none.
+
+    Args:
+        jars: what to fetch.
+        folder: where to.
+        transitive: whether to fetch what they need to run as well.
+
+    Returns:
+        What was put there, sorted.
+    """
     scratch = Path(tempfile.mkdtemp(prefix=".ivy-", dir=folder))
     try:
+        (scratch / "ivy.xml").write_text(_ivy_module(jars, transitive), encoding="utf-8")
+        out = scratch / "out"
+        pattern = out / "[organisation]" / "[module]" / "[revision]" / "[module].jar"
         command = [
             java(),
             f"-Divy.default.ivy.user.dir={scratch / 'home'}",
             "-jar",
             str(ivy()),
             *("-cache", str(scratch / "cache")),
-            *("-dependency", jar.group, jar.artifact, jar.version),
-            *("-confs", "default", "-types", "jar", "-notransitive"),
-            *("-retrieve", str(scratch / "out" / "[artifact]-[revision].[ext]")),
+            *("-ivy", str(scratch / "ivy.xml")),
+            *("-confs", "default", "-types", "jar", "bundle"),
+            *("-retrieve", str(pattern)),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        fetched = scratch / "out" / jar.name
-        if done.returncode != 0 or not fetched.is_file():
+        places = sorted(path.relative_to(out) for path in out.glob("*/*/*/*.jar"))
+        found = [Jar(place.parts[0], place.parts[1], place.parts[2], None) for place in places]
+        missing = [jar.name for jar in jars if replace(jar, sum=None) not in found]
+        if done.returncode != 0 or missing:
             sys.stderr.write(done.stdout + done.stderr)
-            message = f"{jar.name} could not be fetched, for the reason above; run make again."
+            named = missing[0] if missing else jars[0].name
+            message = f"{named} could not be fetched, for the reason above; run make again."
             raise JarError(message)
-        fetched.replace(folder / jar.name)
+        for jar, place in zip(found, places, strict=True):
+            (out / place).replace(folder / jar.name)
+        return found
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
+    """A module for Ivy that depends on the jars."""
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
+        f'rev={quoteattr(jar.version)} conf="default" transitive="{str(transitive).lower()}"/>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="waybill" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
 
 
 def java() -> str:
@@ -132,41 +177,38 @@ def ivy() -> Path:
 
 def fetch(lock: Path = LOCK, folder: Path = FOLDER) -> None:
     """Make the folder hold exactly the jars of the lock, each with the sum it should have."""
-    jars = read_lock(lock.read_text(encoding="utf-8"))
-    folder.mkdir(exist_ok=True)
+    jars = read_lock(lock.read_text(encoding="utf-8"), lock.name)
+    folder.mkdir(parents=True, exist_ok=True)
     for stale in {path.name for path in folder.glob("*.jar")} - {jar.name for jar in jars}:
         (folder / stale).unlink()
+    missing = [jar for jar in jars if not (folder / jar.name).is_file()]
+    if missing:
+        sys.stdout.write(f"waybill: fetching {len(missing)} jars of {lock.name}\n")
+        sys.stdout.flush()
+        download(missing, folder)
     for jar in jars:
-        if not (folder / jar.name).is_file():
-            sys.stdout.write(f"waybill: fetching {jar.name}\n")
-            sys.stdout.flush()
-            download(jar, folder)
-        check(jar, folder)
+        check(jar, folder, lock.name)
 
 
 def relock(lock: Path = LOCK, folder: Path = FOLDER) -> None:
     """Fetch every jar anew and write its sum behind its name."""
-    lines = []
-    folder.mkdir(exist_ok=True)
-    for line in lock.read_text(encoding="utf-8").splitlines():
-        for jar in read_lock(line):
-            download(jar, folder)
-            locked = Jar(jar.group, jar.artifact, jar.version, sha256(folder / jar.name))
-            lines.append(locked.line())
-            break
-        else:
-            lines.append(line)
-    lock.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = lock.read_text(encoding="utf-8")
+    origins, listed = _entries(text, lock.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = download(origins or listed, folder, transitive=bool(origins))
+    locked = [replace(jar, sum=sha256(folder / jar.name)).line() for jar in found]
+    comments = [line for line in text.splitlines() if line.startswith(("#", "from "))]
+    lock.write_text("\n".join([*comments, *locked]) + "\n", encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
     """Run one of the two commands and return the exit status."""
     commands = {"fetch": fetch, "lock": relock}
-    if len(arguments) != 1 or arguments[0] not in commands:
-        sys.stderr.write("usage: jars.py fetch|lock\n")
+    if len(arguments) not in (1, 3) or arguments[0] not in commands:
+        sys.stderr.write("usage: jars.py fetch|lock [LOCK FOLDER]\n")
         return 2
     try:
-        commands[arguments[0]]()
+        commands[arguments[0]](*(Path(given).absolute() for given in arguments[1:]))
     except JarError as error:
         sys.stderr.write(f"waybill: {error}\n")
         return 1

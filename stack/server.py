@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 LOOPBACK = "127.0.0.1"
 
@@ -138,7 +139,7 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -234,10 +234,15 @@ def engines(root: Path) -> list[str]:
         *_offences(
             root,
             lambda module: (
-                not module.inside("waybill.sources.kafka", "waybill.publish.kafka", SCHEMA_REGISTRY)
+                not module.inside(
+                    "waybill.kafka",
+                    "waybill.sources.kafka",
+                    "waybill.publish.kafka",
+                    SCHEMA_REGISTRY,
+                )
             ),
             lambda _, found: found.of(*kafka),
-            "only waybill.sources.kafka and waybill.publish.kafka know Kafka",
+            "only waybill.kafka, waybill.sources.kafka and waybill.publish.kafka know Kafka",
         ),
         *_offences(
             root,

@@ -15,7 +15,7 @@ import pytest
 from tests import structure
 
 PROJECT = Path(__file__).resolve().parent.parent
-PHASES = {"unit", "contract", "golden", "property", "spark", "dags", "e2e"}
+PHASES = {"unit", "contract", "golden", "property", "spark", "kafka", "dags", "e2e"}
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -99,10 +99,11 @@ def test_every_locked_package_and_jar_has_a_sum():
     for lock in ("requirements.txt", "requirements-dev.txt"):
         for entry in re.split(r"\n(?=[a-zA-Z0-9])", read(lock)):
             assert "--hash=sha256:" in entry, entry
-    jars = [line for line in read("jars.lock").splitlines() if line and not line.startswith("#")]
-    assert jars
-    for line in jars:
-        assert re.search(r" sha256:[0-9a-f]{64}$", line), line
+    for lock in ("jars.lock", "stack/kafka.lock"):
+        lines = [line for line in read(lock).splitlines() if not line.startswith(("#", "from "))]
+        assert lines
+        for line in lines:
+            assert re.search(r" sha256:[0-9a-f]{64}$", line), line
 
 
 def test_iceberg_is_built_for_this_spark():

@@ -114,3 +114,55 @@ def test_a_jar_without_a_sum_is_refused(tmp_path):
 def test_a_broken_line_of_the_list_is_named():
     with pytest.raises(jars.JarError, match="line 2"):
         jars.read_lock("# jars\norg.acme thing 1.0\n")
+
+
+def test_what_a_list_was_made_from_is_not_fetched_itself():
+    text = "from org.acme:thing:1.0\norg.acme:thing:1.0\norg.acme:need:2.0\n"
+    assert [jar.name for jar in jars.read_lock(text)] == ["thing-1.0.jar", "need-2.0.jar"]
+
+
+def test_missing_jars_are_fetched_in_one_go(tmp_path, monkeypatch):
+    """One look-up for all: a Java process a jar would take minutes for a server's."""
+    lock = tmp_path / "jars.lock"
+    sums = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("a", "b", "c")}
+    lines = [f"org.acme:{name}:1.0 sha256:{found}\n" for name, found in sums.items()]
+    lock.write_text("".join(lines), encoding="utf-8")
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    (folder / "b-1.0.jar").write_bytes(b"b")
+    asked = []
+
+    def ivy(command, **_):
+        module = Path(command[command.index("-ivy") + 1]).read_text(encoding="utf-8")
+        asked.append(module)
+        pattern = command[command.index("-retrieve") + 1]
+        for name in ("a", "c"):
+            words = {"organisation": "org.acme", "module": name, "revision": "1.0"}
+            place = pattern
+            for word, value in words.items():
+                place = place.replace(f"[{word}]", value)
+            Path(place).parent.mkdir(parents=True)
+            Path(place).write_bytes(name.encode())
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(jars.subprocess, "run", ivy)
+    jars.fetch(lock, folder)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "a-1.0.jar",
+        "b-1.0.jar",
+        "c-1.0.jar",
+    ]
+    assert len(asked) == 1
+    assert 'name="b"' not in asked[0]
+    assert asked[0].count('transitive="false"') == 2
+
+
+def test_a_jar_that_does_not_come_is_named(tmp_path, monkeypatch, capsys):
+    lock = tmp_path / "jars.lock"
+    lock.write_text(f"org.acme:thing:1.0 sha256:{'0' * 64}\n", encoding="utf-8")
+    done = subprocess.CompletedProcess([], 0, "why", "")
+    monkeypatch.setattr(jars.subprocess, "run", lambda *_, **__: done)
+    with pytest.raises(jars.JarError, match=r"thing-1\.0\.jar could not be fetched"):
+        jars.fetch(lock, tmp_path / "jars")
+    assert "why" in capsys.readouterr().err
+    assert list((tmp_path / "jars").iterdir()) == []

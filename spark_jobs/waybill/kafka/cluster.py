@@ -1,0 +1,169 @@
+"""Questions to a cluster, each answered, or refused in one sentence, within its time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+
+from waybill.kafka.failures import failure, permanent
+
+if TYPE_CHECKING:
+    from waybill.errors import WaybillError
+
+T = TypeVar("T")
+
+DOUBT = 1.5
+"""Seconds that a telling error may be that of one broker, while another one answers."""
+
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of a topic where the brokers know none."""
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster describes it.
+
+    Attributes:
+        name: of the topic.
+        id: changes when a topic is deleted and made again; empty where the brokers know none.
+        partitions: numbers of its partitions, sorted.
+    """
+
+    name: str
+    id: str
+    partitions: list[int]
+
+
+class Cluster:
+    """A cluster of Kafka, asked as an administrator does.
+
+    Args:
+        properties: of the client.
+        patience: seconds to wait for an answer.
+
+    Raises:
+        ConfigurationError: a property is wrong.
+    """
+
+    def __init__(self, properties: Mapping[str, str], patience: float = 10.0) -> None:
+        self.servers = properties.get("bootstrap.servers", "")
+        self._patience = patience
+        self._heard: list[KafkaError] = []
+        try:
+            told: Any = {"error_cb": self._heard.append}
+            self._admin = AdminClient({**properties, **told})
+        except KafkaException as error:
+            raise self.failure(error.args[0], "the connection") from error
+
+    @property
+    def admin(self) -> AdminClient:
+        """The client, for what this class has no word for; wait for it with `answer`."""
+        return self._admin
+
+    def reach(self, topics: Iterable[str] = ()) -> None:
+        """See that a server answers, and that topics are there; errors as `answer`."""
+        asked = self._admin.describe_cluster(request_timeout=self._patience)
+        self.answer(asked, "the cluster")
+        self.describe(topics)
+
+    def topic_names(self) -> list[str]:
+        """Every topic that the user may see, sorted; errors as `answer`."""
+        self.reach()
+        try:
+            return sorted(self._admin.list_topics(timeout=self._patience).topics)
+        except KafkaException as error:
+            raise self.failure(error.args[0], "the list of topics") from error
+
+    def describe(self, topics: Iterable[str]) -> list[Topic]:
+        """The topics, in the order given; errors as `answer`."""
+        names = list(dict.fromkeys(topics))
+        if not names:
+            return []
+        wanted = TopicCollection(names)
+        asked = self._admin.describe_topics(wanted, request_timeout=self._patience)
+        found = []
+        for name in names:
+            about: TopicDescription = self.answer(asked[name], f"the topic {name}")
+            known = str(about.topic_id)
+            partitions = sorted(p.id for p in about.partitions)
+            found.append(Topic(name, "" if known == NO_ID else known, partitions))
+        return found
+
+    def offsets(
+        self,
+        partitions: Iterable[tuple[str, int]],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[tuple[str, int], int]:
+        """An offset of each partition of topics.
+
+        Args:
+            partitions: topic and number.
+            which: earliest, latest or by timestamp; -1 is the answer to a time after the last
+                message.
+            isolation: with READ_COMMITTED the latest is the last stable offset: what follows is
+                part of a transaction that is open.
+
+        Raises:
+            ConfigurationError: see `answer`.
+            UnreachableError: see `answer`.
+        """
+        wanted = {TopicPartition(topic, number): which for topic, number in partitions}
+        if not wanted:
+            return {}
+        asked = self._admin.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=self._patience
+        )
+        return {
+            (where.topic, where.partition): self.answer(
+                future, f"offsets of the topic {where.topic}"
+            ).offset
+            for where, future in asked.items()
+        }
+
+    def answer(self, future: Future[T], about: str) -> T:
+        """Wait for what was asked.
+
+        Args:
+            future: what the client gave for it.
+            about: what it is about, for an error.
+
+        Raises:
+            ConfigurationError: it is not there, or the user may not know or log in.
+            UnreachableError: no server answers in time.
+        """
+        limit = time.monotonic() + self._patience + 1
+        told: float | None = None
+        while True:
+            try:
+                return future.result(0.05)
+            except KafkaException as error:
+                self._admin.poll(0)
+                raise self.failure(error.args[0], about) from error
+            except NotYet:
+                self._admin.poll(0)
+            now = time.monotonic()
+            if told is None and any(permanent(error) for error in self._heard):
+                told = now
+            if now > limit or (told is not None and now > told + DOUBT):
+                raise self.failure(KafkaError(KafkaError._TIMED_OUT), about)
+
+    def failure(self, error: KafkaError, about: str) -> WaybillError:
+        """An error of ours for one of Kafka's, with what was heard meanwhile."""
+        vague = error.code() in (
+            KafkaError._TIMED_OUT,
+            KafkaError._TRANSPORT,
+            KafkaError._ALL_BROKERS_DOWN,
+        )
+        return failure(error, f"{about} at {self.servers}", self._heard if vague else ())

@@ -1,0 +1,93 @@
+"""Errors of Kafka as ours: what happened, in one sentence, and whether it may pass by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError
+
+from waybill.errors import ConfigurationError, WaybillError
+
+_LOGIN = "mend login, password, sasl.mechanism and security.protocol of the connection"
+_TLS = "mend security.protocol and the ssl.* properties of the connection"
+_TOPIC = "make the topic, or mend its name in the migration"
+_RIGHT = "give the user of the connection the right, or take another connection"
+_SERVERS = (
+    "see that the brokers run, or mend bootstrap.servers and security.protocol of the connection"
+)
+
+PERMANENT = {
+    KafkaError._AUTHENTICATION: _LOGIN,
+    KafkaError.SASL_AUTHENTICATION_FAILED: _LOGIN,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: _LOGIN,
+    KafkaError.ILLEGAL_SASL_STATE: _LOGIN,
+    KafkaError._SSL: _TLS,
+    KafkaError.SECURITY_DISABLED: _TLS,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: _TOPIC,
+    KafkaError._UNKNOWN_TOPIC: _TOPIC,
+    KafkaError._UNKNOWN_PARTITION: _TOPIC,
+    KafkaError.TOPIC_EXCEPTION: _TOPIC,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _RIGHT,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: _RIGHT,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: _RIGHT,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _RIGHT,
+    KafkaError._INVALID_ARG: "mend this property of the connection",
+    KafkaError._UNSUPPORTED_FEATURE: "take a broker that has it",
+    KafkaError.UNSUPPORTED_VERSION: "take a newer broker",
+    KafkaError.POLICY_VIOLATION: "ask who runs the brokers",
+    KafkaError.INVALID_CONFIG: "mend the settings",
+    KafkaError.INVALID_REPLICATION_FACTOR: "mend the settings",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "mend the settings",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the connection and of the brokers",
+    KafkaError.RECORD_LIST_TOO_LARGE: "raise the size that the brokers allow",
+}
+"""What does not heal by waiting, and what does help."""
+
+
+class UnreachableError(WaybillError):
+    """A server could not be reached, or did not answer in time; it may later."""
+
+    transient = True
+
+
+_VAGUE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+_NOISE = re.compile(r" \(after \d+ms in state [^)]*\)")
+
+
+def permanent(error: KafkaError) -> bool:
+    """Whether waiting does not help."""
+    return error.code() in PERMANENT or _handshake(error)
+
+
+def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> WaybillError:
+    """An error of ours for one of Kafka's.
+
+    Args:
+        error: what a call ended with.
+        about: what was wanted from whom, e.g. `the topic shop at host:9092`.
+        heard: what the client told meanwhile, oldest first; it names the cause where the call's
+            own error is vague.
+    """
+    told = [*heard, error]
+    cause = next((e for e in told if permanent(e)), None)
+    if cause is None:
+        plain = [e for e in told if e.code() not in (*_VAGUE[::2], KafkaError._NOOP)]
+        cause = plain[0] if error.code() in _VAGUE and plain else error
+    text = f"{about}: {sentence(cause)}"
+    if _handshake(cause):
+        return ConfigurationError(f"{text}: {_TLS}")
+    if cause.code() in PERMANENT:
+        return ConfigurationError(f"{text}: {PERMANENT[cause.code()]}")
+    return UnreachableError(f"{text}: {_SERVERS}")
+
+
+def sentence(error: KafkaError) -> str:
+    """What an error says, without what only the client's authors want to know."""
+    text = _NOISE.sub("", error.str() or error.name())
+    return " ".join(text.split()).rstrip(".: ")
+
+
+def _handshake(error: KafkaError) -> bool:
+    """Whether client and listener do not agree about TLS, which is told as a lost connection."""
+    return error.code() == KafkaError._TRANSPORT and "SSL handshake failed" in error.str()
