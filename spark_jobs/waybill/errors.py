@@ -24,6 +24,12 @@ class SourceError(WaybillError):
     """The source is not what the archive says it was (changed, shrunk, gone)."""
 
 
+class UnreachableError(WaybillError):
+    """A server could not be reached, or did not answer in time; it may later."""
+
+    transient = True
+
+
 class ConflictError(WaybillError):
     """Another run moved the table first; this one leaves nothing behind and may run again."""
 

@@ -17,10 +17,9 @@ from confluent_kafka.admin import (
 
 from tests.kafka.conftest import PASSWORD
 from waybill.connections import Connection
-from waybill.errors import ConfigurationError, WaybillError
+from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 from waybill.kafka.client import properties, reach
 from waybill.kafka.cluster import Cluster
-from waybill.kafka.failures import UnreachableError
 
 if TYPE_CHECKING:
     from stack.kafka import Broker

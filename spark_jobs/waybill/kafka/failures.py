@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError
 
-from waybill.errors import ConfigurationError, WaybillError
+from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 
 _LOGIN = "mend login, password, sasl.mechanism and security.protocol of the connection"
 _TLS = "mend security.protocol and the ssl.* properties of the connection"
@@ -43,13 +43,6 @@ PERMANENT = {
     KafkaError.RECORD_LIST_TOO_LARGE: "raise the size that the brokers allow",
 }
 """What does not heal by waiting, and what does help."""
-
-
-class UnreachableError(WaybillError):
-    """A server could not be reached, or did not answer in time; it may later."""
-
-    transient = True
-
 
 _VAGUE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
 _NOISE = re.compile(r" \(after \d+ms in state [^)]*\)")
