@@ -28,8 +28,8 @@ from waybill.errors import ConfigurationError, WaybillError
 from waybill.report import StageReport, Waybill
 from waybill_airflow import places
 from waybill_airflow.demo_view import Run, View
+from waybill_airflow.local_airflow import USER, LocalAirflow, LocalAirflowError
 from waybill_airflow.migration_files import read_migrations
-from waybill_airflow.stack import USER, Stack, StackError
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -50,37 +50,47 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--once", action="store_true", help="end when the runs have ended")
     once = parser.parse_args(arguments).once
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _stop)
-    stack: Stack | None = None
+    stop_on_signals()
+    airflow: LocalAirflow | None = None
     try:
         home = Path(os.environ.get("WAYBILL_DEMO") or places.CHECKOUT / ".waybill" / "demo")
-        stack = Stack(home, _port())
-        os.environ["WAYBILL_DEMO"] = str(stack.home)
-        return _show(stack, View(console), once)
+        airflow = LocalAirflow(home, port_of())
+        os.environ["WAYBILL_DEMO"] = str(airflow.home)
+        return _show(airflow, View(console), once)
     except WaybillError as error:
         console.print(f"waybill: {error}", style="red", markup=False, soft_wrap=True)
         return error.exit_code
     except Stopped:
         return 130
     finally:
-        if stack is not None:
-            _end(stack, console)
+        if airflow is not None:
+            _end(airflow, console)
+
+
+def stop_on_signals() -> None:
+    """Make every way of asking this process to end raise `Stopped`."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _stop)
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
     raise Stopped
 
 
-def _end(stack: Stack, console: Console) -> None:
+def _end(airflow: LocalAirflow, console: Console) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
-    if stack.running:
+    if airflow.running:
         console.print("\nEnding Airflow …", style="dim")
-        stack.stop()
+        airflow.stop()
 
 
-def _port() -> int:
+def port_of() -> int:
+    """The port of the web pages, from the environment.
+
+    Raises:
+        ConfigurationError: it is no port number.
+    """
     text = os.environ.get("WAYBILL_PORT") or "8080"
     if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
         message = f"WAYBILL_PORT is {text!r}: set it to a port number, e.g. 8081"
@@ -88,28 +98,28 @@ def _port() -> int:
     return int(text)
 
 
-def _show(stack: Stack, view: View, once: bool) -> int:
+def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
     migrations = _migrations()
-    view.says(f"State in {stack.home}, logs in its folder logs")
+    view.says(f"State in {airflow.home}, logs in its folder logs")
     with view.waiting("Making Airflow's database"):
-        stack.start()
+        airflow.start()
     with view.waiting("Starting Airflow"):
-        stack.wait_for({spec.name for _, spec in migrations}, PATIENCE)
-    view.where(stack.url, USER, stack.password)
-    runs = [_trigger(stack, spec, file) for file, spec in migrations]
+        airflow.wait_for({spec.name for _, spec in migrations}, PATIENCE)
+    view.where(airflow.url, USER, airflow.password)
+    runs = [_trigger(airflow, spec, file) for file, spec in migrations]
     with view.following(runs):
-        _follow(stack, runs, view)
-    accounts = [_account(stack, run, view) for run in runs]
+        _follow(airflow, runs, view)
+    accounts = [_account(airflow, run, view) for run in runs]
     good = all(accounts)
-    good = good and _samples(stack, runs, view)
+    good = good and _samples(airflow, runs, view)
     view.verdict(good)
     if once:
         return 0 if good else 1
-    view.where(stack.url, USER, stack.password)
+    view.where(airflow.url, USER, airflow.password)
     view.says("Airflow stays up. Ctrl-C ends it.")
     try:
         while True:
-            stack.check()
+            airflow.check()
             time.sleep(0.5)
     except Stopped:
         return 0 if good else 1
@@ -132,47 +142,47 @@ def _migrations() -> list[tuple[Path, Migration]]:
     return shown
 
 
-def _trigger(stack: Stack, spec: Migration, file: Path) -> Run:
-    stack.client.patch("dags", spec.name, body={"is_paused": False})
-    answer = stack.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
+def _trigger(airflow: LocalAirflow, spec: Migration, file: Path) -> Run:
+    airflow.client.patch("dags", spec.name, body={"is_paused": False})
+    answer = airflow.client.post("dags", spec.name, "dagRuns", body={"logical_date": None})
     return Run(spec, file, answer["dag_run_id"])
 
 
-def _follow(stack: Stack, runs: list[Run], view: View) -> None:
+def _follow(airflow: LocalAirflow, runs: list[Run], view: View) -> None:
     """Look at the runs until all have ended."""
     limit = time.monotonic() + LONGEST
     while not all(run.ended for run in runs):
         if time.monotonic() > limit:
             message = f"the runs have not ended after {LONGEST / 60:.0f} minutes"
-            raise StackError(message)
-        stack.check()
+            raise LocalAirflowError(message)
+        airflow.check()
         for run in runs:
             if run.ended:
                 continue
             place = ("dags", run.dag_id, "dagRuns", run.run_id)
-            state = stack.client.get(*place)["state"]
-            for task in stack.client.get(*place, "taskInstances")["task_instances"]:
+            state = airflow.client.get(*place)["state"]
+            for task in airflow.client.get(*place, "taskInstances")["task_instances"]:
                 run.take(task)
                 if task["state"] == "success" and run.reports.get(task["task_id"]) is None:
-                    run.reports[task["task_id"]] = _report(stack, run, task["task_id"])
+                    run.reports[task["task_id"]] = _report(airflow, run, task["task_id"])
             run.state = state
         view.update(runs)
         time.sleep(0.4)
 
 
-def _report(stack: Stack, run: Run, stage: str) -> StageReport:
+def _report(airflow: LocalAirflow, run: Run, stage: str) -> StageReport:
     place = ("dags", run.dag_id, "dagRuns", run.run_id, "taskInstances", stage)
-    entry = stack.client.get(*place, "xcomEntries", "return_value")
+    entry = airflow.client.get(*place, "xcomEntries", "return_value")
     return StageReport.from_dict(entry["value"])
 
 
-def _account(stack: Stack, run: Run, view: View) -> bool:
+def _account(airflow: LocalAirflow, run: Run, view: View) -> bool:
     """Print the waybill of a run; whether the run is as it should be."""
     reports = [report for report in run.reports.values() if report is not None]
     batch = reports[0].batch if reports else run.run_id
     view.waybill(Waybill(run.dag_id, batch, reports))
     if run.state != "success":
-        view.failure(run, stack.home / "airflow" / "logs")
+        view.failure(run, airflow.home / "airflow" / "logs")
         return False
     moved = run.reports.get("snapshot")
     if moved is None or moved.rows_out == 0:
@@ -187,7 +197,7 @@ def _account(stack: Stack, run: Run, view: View) -> bool:
     return True
 
 
-def _samples(stack: Stack, runs: list[Run], view: View) -> bool:
+def _samples(airflow: LocalAirflow, runs: list[Run], view: View) -> bool:
     """Print a few messages of every target and a few rows of a merged table; whether they exist."""
     for run in runs:
         for target in run.spec.publish:
@@ -196,13 +206,13 @@ def _samples(stack: Stack, runs: list[Run], view: View) -> bool:
     with_tables = [run for run in runs if run.spec.tables]
     for run in with_tables[:1]:
         table = next(iter(run.spec.tables))
-        output = stack.home / "out" / "rows.jsonl"
+        output = airflow.home / "out" / "rows.jsonl"
         command = [sys.executable, "-m", "waybill.cli", "table", str(run.file), table]
         try:
             with view.waiting("Reading a merged table"):
-                stack.run("table", [*command, "--output", str(output)])
-        except StackError as error:
-            stack.check()
+                airflow.run("table", [*command, "--output", str(output)])
+        except LocalAirflowError as error:
+            airflow.check()
             view.complaint(run, str(error))
             return False
         view.rows(run.dag_id, table, output)

@@ -122,10 +122,10 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowFailException(message)
         self.submitted_batch = self.batch
         try:
-            spec = load_migration(self.migration)
-            connections = submission.connections(spec)
+            spec = load_migration(self.migration).for_stage(self.stage)
         except ConfigurationError as error:
             raise AirflowFailException(str(error)) from None
+        connections = submission.connections(spec)
         driver = find_driver()
         if driver is not None and not fits(spec):
             self.log.info("%s has Spark settings of its own and is submitted alone", spec.name)

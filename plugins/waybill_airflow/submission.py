@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
-
-from waybill.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -41,18 +40,12 @@ def settings(spec: Migration, master: str) -> tuple[dict[str, str], dict[str, st
 def connections(spec: Migration) -> dict[str, str]:
     """The connections that a migration names, as JSON, from whatever backend Airflow has.
 
-    Raises:
-        ConfigurationError: Airflow has no such connection.
+    One that Airflow does not have is left out: some have a substitute, and the stage knows which.
     """
     found = {}
     for name in spec.connections:
-        try:
+        with suppress(AirflowNotFoundException):
             found[name] = BaseHook.get_connection(name).as_json()
-        except AirflowNotFoundException:
-            message = (
-                f"{spec.name} needs the connection {name}, which Airflow does not have: add it"
-            )
-            raise ConfigurationError(message) from None
     return found
 
 

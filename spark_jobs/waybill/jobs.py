@@ -84,7 +84,7 @@ def run_stage(
     if not BATCH.fullmatch(batch):
         message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
         raise ConfigurationError(message)
-    migration = loaded(spec)
+    migration = loaded(spec).for_stage(stage)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
         context = StageContext(
@@ -278,7 +278,7 @@ def keep_lake(spec: Specification) -> dict[str, Any]:
     """Keep the lake of a migration in shape (`waybill.upkeep`), and say what was done."""
     from waybill.upkeep import SNAPSHOTS, run_upkeep
 
-    migration = loaded(spec)
+    migration = loaded(spec).for_stage(UPKEEP)
     snapshots = SNAPSHOTS if migration.upkeep is None else migration.upkeep.snapshots
     with _session(None, migration) as session:
         lake = Lake.open(session, migration)

@@ -190,6 +190,16 @@ class Transactions(_Model):
     """How long a transaction may be open before the batch says so and stops."""
 
 
+class StageSettings(_Model):
+    """What one stage has of its own."""
+
+    spark: dict[str, str] = Field(default_factory=dict)
+    """Spark settings for this stage, before those of the migration."""
+
+
+StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep"]
+
+
 class Upkeep(_Model):
     """When and how the lake is kept in shape by a DAG of its own."""
 
@@ -226,6 +236,7 @@ class Migration(_Model):
     on_loss: Literal["report", "fail"] = "report"
     spark: dict[str, str] = Field(default_factory=dict)
     """Spark settings for every stage."""
+    stages: dict[StageName, StageSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _distinct_targets(self) -> Migration:
@@ -235,6 +246,11 @@ class Migration(_Model):
             message = f"two targets are called {sorted(twice)[0]!r}; give each a name:"
             raise ValueError(message)
         return self
+
+    def for_stage(self, stage: str) -> Migration:
+        """The migration as one stage sees it, with the stage's Spark settings among its own."""
+        own = {str(name): given.spark for name, given in self.stages.items()}.get(stage)
+        return self.model_copy(update={"spark": {**self.spark, **own}}) if own else self
 
     @property
     def connections(self) -> list[str]:

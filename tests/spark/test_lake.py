@@ -229,3 +229,13 @@ def test_another_reader_finds_the_tables_without_a_jvm(lake: Lake, table: str, t
     found = catalog.load_table("demo_log.things")
     assert found.current_snapshot().summary["waybill.batch"] == "b0"
     assert sorted(found.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2]
+
+
+def test_shuffles_follow_the_bytes_that_a_batch_brings(spark, lake, table, migration) -> None:
+    assert lake.cut_shuffles(table, None, None) == {"bytes": 0, "shuffle_partitions": 1}
+    land(lake, table, "b1", 0, 3)
+    found = lake.cut_shuffles(table, None, lake.head(table))
+    assert found["bytes"] > 0
+    assert lake.spark.conf.get("spark.sql.shuffle.partitions") == "1"
+    told = Lake.open(spark, migration(spark={"spark.sql.shuffle.partitions": "7"}))
+    assert told.cut_shuffles(table, None, lake.head(table))["shuffle_partitions"] == 7

@@ -316,3 +316,11 @@ def test_tables_of_their_own_file(tmp_path, wrap):
 def test_spec_file_knows_the_suites_that_come_with_the_product():
     folder = Path(__file__).parents[2] / "expectations/suites"
     assert {file.stem for file in folder.glob("*.json")} == set(spec_file.SUITES)
+
+
+def test_a_stage_may_have_spark_settings_of_its_own(write):
+    more = "spark: {a: '1', b: '2'}\nstages: {merge: {spark: {b: '3'}}}\n"
+    spec = load_migration(write(GOOD + more))
+    assert spec.for_stage("merge").spark == {"a": "1", "b": "3"}
+    assert spec.for_stage("convert").spark == {"a": "1", "b": "2"}
+    assert problems(write(GOOD + "stages: {merger: {}}\n")) != []

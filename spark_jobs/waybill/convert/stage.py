@@ -67,6 +67,7 @@ def _decode(context: StageContext, plan: ConvertPlan, changes: str, started: flo
     branch = lake.branch(changes, STAGE, context.batch)
     after = _upto(lake.last(changes, STAGE), "archive")
     upto = lake.head(archive)
+    report.details["sizes"] = lake.cut_shuffles(archive, after, upto)
     Decoding(context, plan.reading, branch).run(after, upto, report)
     report.cursor = {"archive": {"after": after, "upto": upto}}
     land(branch, report, "changes", started)
@@ -86,6 +87,7 @@ def _encode(
     branch = lake.branch(outbox, STAGE, context.batch)
     after = _upto(lake.last(outbox, STAGE), "changes")
     upto = lake.head(changes)
+    lake.cut_shuffles(changes, after, upto)
     accepted = 0
     for commit in lake.commits(changes):
         if commit.snapshot == after:

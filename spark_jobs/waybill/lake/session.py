@@ -111,6 +111,7 @@ def _new_session(
     session = spark.newSession()
     conf = session.conf
     if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
+        # For what looks at little; a stage says how much it brings (`Lake.cut_shuffles`).
         partitions = 2 * spark.sparkContext.defaultParallelism
         conf.set("spark.sql.shuffle.partitions", str(max(4, partitions)))
     for key, value in {**SESSION_SETTINGS, **own}.items():

@@ -12,6 +12,7 @@ from waybill.lake.commit import Branch, Commit
 from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
 from waybill.lake.session import lake_session
 from waybill.lake.settings import CATALOG
+from waybill.lake.sizing import shuffle_partitions
 from waybill.layout import log_namespace
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(16 << 20)}
 SMALLEST_SPLIT, LARGEST_SPLIT = 1 << 20, 64 << 20
 """Bytes of a file that one task reads, at least and at most."""
 
+SHUFFLE = "spark.sql.shuffle.partitions"
+
 
 class BranchInfo(NamedTuple):
     """A branch that is waiting: written, not visible."""
@@ -61,9 +64,10 @@ class Lake:
         migration: name of the migration.
     """
 
-    def __init__(self, spark: SparkSession, migration: str) -> None:
+    def __init__(self, spark: SparkSession, migration: str, pieces: int | None = None) -> None:
         self.spark = spark
         self.migration = migration
+        self._pieces = pieces
         self._catalog = Catalog(spark)
 
     @classmethod
@@ -73,7 +77,8 @@ class Lake:
         Raises:
             ConfigurationError: the catalog cannot be opened.
         """
-        return cls(lake_session(spark, spec), spec.name)
+        given = spec.spark.get(SHUFFLE) or spark.sparkContext.getConf().get(SHUFFLE)
+        return cls(lake_session(spark, spec), spec.name, None if given is None else int(given))
 
     # Names. A full name is `lake.<namespace>.<table>`, plain words that need no quotes.
 
@@ -259,6 +264,20 @@ class Lake:
         cores = self.spark.sparkContext.defaultParallelism
         split = max(SMALLEST_SPLIT, min(LARGEST_SPLIT, size // (2 * cores)))
         return {"split-size": str(split), "file-open-cost": str(split // 8)}
+
+    def cut_shuffles(self, table: str, after: int | None, upto: int | None) -> dict[str, int]:
+        """Let the session shuffle an increment into pieces of a good size.
+
+        A number that the migration or the submission gives stays.
+
+        Returns:
+            What was chosen, and the bytes that it was chosen for, for the report.
+        """
+        size = self._added(table, after, upto, "added-files-size", "total-files-size")
+        cores = self.spark.sparkContext.defaultParallelism
+        pieces = self._pieces or shuffle_partitions(size, cores)
+        self.spark.conf.set(SHUFFLE, str(pieces))
+        return {"bytes": size, "shuffle_partitions": pieces}
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
         """How many rows `increment` has, from the metadata alone.

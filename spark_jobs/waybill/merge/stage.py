@@ -84,6 +84,9 @@ class _Merge:
     def run(self) -> StageReport:
         """Survey, plan, tables, record."""
         started = time.monotonic()
+        changes, increment = self.lake.log("changes"), self.increment
+        sizes = self.lake.cut_shuffles(changes, increment.after, increment.upto)
+        self.report.details["sizes"] = sizes
         survey, open_ = self._survey()
         truncates = any(table.truncates for table in survey.tables.values())
         plan = make_plan(

@@ -60,9 +60,12 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     suites = [load_suite(name) for name in spec.quality.suites]
     batch_judged = judged(lake, batch)
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
+    changes = batch_judged.changes
+    sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
     result = judge(spec, context, batch_judged, staged, suites)
     places = keep(spec, result)
     report = _report(context, batch_judged, result, places)
+    report.details["sizes"] = sizes
     context.progress(
         "validate: %s, %d expectations, report at %s", result.outcome, len(result.checks), places[1]
     )

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,31 @@ _MADE = ("airflow", "lake", "out", "logs")
 _MARK = ".waybill-demo"
 
 
-class StackError(WaybillError):
+class LocalAirflowError(WaybillError):
     """Airflow could not be started or has stopped; the message says what to do."""
 
 
-class Stack:
-    """One Airflow with all its state in one folder, which it owns."""
+class LocalAirflow:
+    """One Airflow and one Spark driver with all their state in one folder, which it owns.
 
-    def __init__(self, home: Path, port: int) -> None:
+    Args:
+        home: the folder.
+        port: of the web pages.
+        environment: variables of every component and task, which go before ours.
+        driver: further options of `waybill driver`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        environment: Mapping[str, str] | None = None,
+        driver: Sequence[str] = (),
+    ) -> None:
         self.home = home.absolute()
         self.port = port
+        self._more = dict(environment or {})
+        self._driver = list(driver)
         self.password = secrets.token_urlsafe(9)
         self._driver_token = secrets.token_urlsafe(32)
         self.client = Client(self.url)
@@ -63,7 +79,7 @@ class Stack:
         """Begin with an empty folder and a migrated database, then start the components.
 
         Raises:
-            StackError: the port or the folder is in use, or the database cannot be made.
+            LocalAirflowError: the port or the folder is in use, or the database cannot be made.
         """
         self._check_port()
         lock = self._own_folder()
@@ -76,7 +92,7 @@ class Stack:
             json.dump({USER: self.password}, file)
         self.environment = self._environment(passwords)
         self.run("db migrate", [*_AIRFLOW, "db", "migrate"])
-        driver = [*_WAYBILL, "driver", "--port", str(self._driver_port)]
+        driver = [*_WAYBILL, "driver", "--port", str(self._driver_port), *self._driver]
         self._order("driver", driver, {"WAYBILL_DRIVER_TOKEN": self._driver_token})
         self._order("dag-processor", [*_AIRFLOW, "dag-processor"])
         self._order("scheduler", [*_AIRFLOW, "scheduler", "--skip-serve-logs"])
@@ -87,14 +103,14 @@ class Stack:
         """Run something to its end, under the keeper; its output goes to its log.
 
         Raises:
-            StackError: it failed.
+            LocalAirflowError: it failed.
         """
         self._order(name, argv)
         while name not in self._ended:
             self._take_events(timeout=0.2)
         code = self._ended.pop(name)
         if code != 0:
-            raise StackError(self._account(name, code))
+            raise LocalAirflowError(self._account(name, code))
 
     def log(self, name: str) -> Path:
         """The file that holds what a component or a command has written."""
@@ -104,17 +120,17 @@ class Stack:
         """Look whether every component still runs.
 
         Raises:
-            StackError: one has ended; names it and what it said last.
+            LocalAirflowError: one has ended; names it and what it said last.
         """
         self._take_events(timeout=0)
         for name, code in self._ended.items():
-            raise StackError(self._account(name, code))
+            raise LocalAirflowError(self._account(name, code))
 
     def wait_for(self, dag_ids: set[str], patience: float) -> None:
         """Wait until Airflow is healthy, the login works and the DAGs are there.
 
         Raises:
-            StackError: a component has ended, a DAG file is broken, or it takes too long.
+            LocalAirflowError: a component has ended, a DAG file is broken, or it takes too long.
         """
         limit = time.monotonic() + patience
         logged_in = False
@@ -131,10 +147,10 @@ class Stack:
                     return
             except RestError as error:
                 if error.status not in (0, 502, 503):
-                    raise StackError(str(error)) from error
+                    raise LocalAirflowError(str(error)) from error
             time.sleep(0.3)
         message = f"after {patience:.0f} s Airflow still lacks {missing}; see {self.home / 'logs'}"
-        raise StackError(message)
+        raise LocalAirflowError(message)
 
     def _missing(self, health: dict[str, Any], dag_ids: set[str]) -> str:
         for part in ("metadatabase", "scheduler", "dag_processor"):
@@ -143,7 +159,7 @@ class Stack:
         for error in self.client.get("importErrors")["import_errors"]:
             text = error["stack_trace"].strip().splitlines()[-1]
             message = f"Airflow cannot import {error['filename']}: {text}"
-            raise StackError(message)
+            raise LocalAirflowError(message)
         there = {dag["dag_id"] for dag in self.client.get("dags", limit="500")["dags"]}
         lacking = dag_ids - there
         return f"the DAG {min(lacking)}" if lacking else ""
@@ -170,7 +186,7 @@ class Stack:
                     f"port {self.port} is in use: stop what uses it, or choose another one with "
                     "`make demo WAYBILL_PORT=8081`"
                 )
-                raise StackError(message) from error
+                raise LocalAirflowError(message) from error
 
     def _own_folder(self) -> int:
         """Empty the folder of an earlier demo and lock it; nothing else is ever removed."""
@@ -179,7 +195,7 @@ class Stack:
                 f"{self.home} holds something that is not a demo's: name a new folder in "
                 "WAYBILL_DEMO"
             )
-            raise StackError(message)
+            raise LocalAirflowError(message)
         self.home.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.home / _MARK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -190,7 +206,7 @@ class Stack:
                 f"a demo is running in {self.home}: end it with Ctrl-C where it runs, or name "
                 "another folder in WAYBILL_DEMO"
             )
-            raise StackError(message) from error
+            raise LocalAirflowError(message) from error
         for name in _MADE:
             shutil.rmtree(self.home / name, ignore_errors=True)
         for name in ("airflow", "logs"):
@@ -218,7 +234,7 @@ class Stack:
     def _order(self, name: str, argv: list[str], more: dict[str, str] | None = None) -> None:
         if self._keeper is None:
             message = "Airflow has been stopped; start the demo again"
-            raise StackError(message)
+            raise LocalAirflowError(message)
         environment = {**self.environment, **(more or {})}
         order = {"name": name, "argv": argv, "env": environment, "log": str(self.log(name))}
         pipe = _pipe(self._keeper.stdin)
@@ -236,7 +252,7 @@ class Stack:
             pass
         if "keeper" in self._ended:
             message = "the process that keeps Airflow was killed; start the demo again"
-            raise StackError(message)
+            raise LocalAirflowError(message)
 
     def _account(self, name: str, code: int) -> str:
         """One sentence about something that has ended, with what it said last."""
@@ -291,6 +307,7 @@ class Stack:
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            **self._more,
         }
 
 
@@ -308,9 +325,9 @@ def _pipe(pipe: Any) -> Any:
     """A pipe of a process that was started with one.
 
     Raises:
-        StackError: it was not.
+        LocalAirflowError: it was not.
     """
     if pipe is None:
         message = "a process was started without a pipe"
-        raise StackError(message)
+        raise LocalAirflowError(message)
     return pipe

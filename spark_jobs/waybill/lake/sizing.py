@@ -1,0 +1,25 @@
+"""Into how many pieces Spark shuffles a batch, from the bytes that the batch brings."""
+
+from __future__ import annotations
+
+from math import ceil
+
+SHUFFLED = 8
+"""Bytes of rows in a shuffle for one byte of compressed files."""
+
+SMALLEST_PIECE, LARGEST_PIECE = 1 << 20, 64 << 20
+"""Bytes of a piece: smaller ones cost more to start than to do, larger ones fill memory."""
+
+MOST_PIECES = 20_000
+
+
+def shuffle_partitions(size: int, cores: int) -> int:
+    """How many pieces rows are shuffled into.
+
+    Args:
+        size: bytes of the files that hold the rows.
+        cores: how many tasks run at once.
+    """
+    shuffled = size * SHUFFLED
+    for_every_core = min(2 * cores, ceil(shuffled / SMALLEST_PIECE))
+    return max(1, min(MOST_PIECES, max(for_every_core, ceil(shuffled / LARGEST_PIECE))))
