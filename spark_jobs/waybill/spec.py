@@ -190,6 +190,16 @@ class Transactions(_Model):
     """How long a transaction may be open before the batch says so and stops."""
 
 
+class Halves(_Model):
+    """Updates of two messages, where the envelope writes them so."""
+
+    longest_wait: LengthOfTime = "24h"
+    """How long a before image may wait for its after image."""
+    then: Literal["stop", "refuse"] = "stop"
+    """What becomes of the batch that finds it still waiting: it says so and stops, or it puts the
+    half into quarantine."""
+
+
 class StageSettings(_Model):
     """What one stage has of its own."""
 
@@ -232,6 +242,7 @@ class Migration(_Model):
     order: Order = Field(default_factory=Order)
     tombstones: Tombstones = Field(default_factory=Tombstones)
     transactions: Transactions = Field(default_factory=Transactions)
+    halves: Halves = Field(default_factory=Halves)
     upkeep: Upkeep | None = None
     on_loss: Literal["report", "fail"] = "report"
     spark: dict[str, str] = Field(default_factory=dict)

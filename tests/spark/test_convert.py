@@ -9,7 +9,7 @@ import pytest
 
 from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
-from waybill.errors import ConfigurationError, LossError, WaybillError
+from waybill.errors import ConfigurationError, LossError, WaitingError, WaybillError
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
 
@@ -223,6 +223,26 @@ def test_halves_in_two_tasks_and_over_a_batch_boundary(line, tmp_path: Path, mon
     assert (third.rows_out, third.superseded, third.waiting) == (1, 1, 0)
     assert work.changes("outcome = 'waiting'") == []
     assert len({(r.partition, r.offset, r["index"]) for r in work.outbox()}) == 7
+
+
+def test_a_half_does_not_wait_for_ever(line) -> None:
+    patient = line()
+    patient.batch("b1", [half("before", "1", 7, v="old"), insert("2", 8)])
+    assert patient.batch("b2", [insert("3", 9)]).waiting == 1
+    strict = line(halves={"longest_wait": "0s"})
+    with pytest.raises(WaitingError, match=r"1 before images .* the first at \S+/0/0: "):
+        strict.batch("b3", [insert("4", 10)])
+    assert [r.key for r in strict.changes("outcome = 'waiting'")] == ['{"id":"1"}']
+    lenient = line(halves={"longest_wait": "0s", "then": "refuse"})
+    report = run_convert(lenient.spec, lenient.context("b3"))
+    assert (report.waiting, report.refused, report.rows_out) == (0, {"pair": 1}, 1)
+    (refused,) = lenient.changes("outcome = 'refused'")
+    assert json.loads(bytes(refused.raw))["half"] == "before"
+    assert "has not come within 0s" in refused.reason
+    late = lenient.batch("b4", [half("after", "1", 7, v="late")])
+    assert (late.rows_out, late.waiting) == (1, 0)
+    fresh = lenient.batch("b5", [half("before", "9", 70, v="new")])
+    assert fresh.waiting == 1, "what has just come may wait for the next batch"
 
 
 def test_halves_that_come_twice(line, monkeypatch) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.convert.halves import SPENT, columns_by_id, settle
+from waybill.convert.waiting import end_waiting
 from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
@@ -60,6 +61,8 @@ class Decoding:
             self._count_rows(report)
         if self.reading.envelope.pairs:
             self._settle_halves(report)
+        if report.waiting:
+            end_waiting(self.context, self.branch, report)
 
     def _decoded(self, messages: DataFrame, tally: Tally) -> DataFrame:
         reading, batch_id = self.reading, self.context.batch
