@@ -7,7 +7,8 @@ LOCK is `jars.lock` and FOLDER `jars` where nothing is said. The look-up is done
 PySpark ships, once for all jars, into a cache that lives only as long as this run; afterwards jobs
 and servers name files and look nothing up.
 
-The jars of a lock file are fetched as listed, without what they depend on. A line `from
+The jars of a lock file are fetched as listed, `group:artifact:version[:classifier] sha256:SUM` each,
+without what they depend on. A line `from
 group:artifact:version` names what the list was made from: `lock` then resolves these with all they
 need, and writes the list anew.
 """
@@ -32,7 +33,7 @@ LOCK = PROJECT / "jars.lock"
 FOLDER = PROJECT / "jars"
 ENTRY = re.compile(
     r"(?P<origin>from\s+)?(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)"
-    r"(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
+    r"(?::(?P<classifier>[\w.-]+))?(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
 )
 
 
@@ -48,15 +49,19 @@ class Jar:
     artifact: str
     version: str
     sum: str | None
+    classifier: str | None = None
+    """Which of several jars of one version it is."""
 
     @property
     def name(self) -> str:
         """The file's name inside the jar folder."""
-        return f"{self.artifact}-{self.version}.jar"
+        marked = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{marked}.jar"
 
     def line(self) -> str:
         """The line as it stands in the lock file."""
-        return f"{self.group}:{self.artifact}:{self.version} sha256:{self.sum}"
+        marked = f":{self.classifier}" if self.classifier else ""
+        return f"{self.group}:{self.artifact}:{self.version}{marked} sha256:{self.sum}"
 
 
 def read_lock(text: str, lock: str = LOCK.name) -> list[Jar]:
@@ -73,10 +78,11 @@ def _entries(text: str, lock: str) -> tuple[list[Jar], list[Jar]]:
             continue
         match = ENTRY.fullmatch(line.strip())
         if match is None:
-            form = "group:artifact:version sha256:SUM"
+            form = "group:artifact:version[:classifier] sha256:SUM"
             message = f"{lock} line {number} does not have the form '{form}': {line.strip()!r}."
             raise JarError(message)
-        found = Jar(match["group"], match["artifact"], match["version"], match["sum"])
+        named = (match["group"], match["artifact"], match["version"])
+        found = Jar(*named, match["sum"], match["classifier"])
         (origins if match["origin"] else jars).append(found)
     return origins, jars
 
@@ -118,7 +124,7 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
     try:
         (scratch / "ivy.xml").write_text(_ivy_module(jars, transitive), encoding="utf-8")
         out = scratch / "out"
-        pattern = out / "[organisation]" / "[module]" / "[revision]" / "[module].jar"
+        pattern = out / "[organisation]" / "[module]" / "[revision]" / "[module](-[classifier]).jar"
         command = [
             java(),
             f"-Divy.default.ivy.user.dir={scratch / 'home'}",
@@ -131,7 +137,7 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         places = sorted(path.relative_to(out) for path in out.glob("*/*/*/*.jar"))
-        found = [Jar(place.parts[0], place.parts[1], place.parts[2], None) for place in places]
+        found = [_found(place) for place in places]
         missing = [jar.name for jar in jars if replace(jar, sum=None) not in found]
         if done.returncode != 0 or missing:
             sys.stderr.write(done.stdout + done.stderr)
@@ -145,17 +151,35 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _found(place: Path) -> Jar:
+    """The jar that Ivy put at a place of its pattern."""
+    group, artifact, version, file = place.parts
+    classifier = file.removeprefix(artifact).removesuffix(".jar").removeprefix("-")
+    return Jar(group, artifact, version, None, classifier or None)
+
+
 def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
     """A module for Ivy that depends on the jars."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
-        f'rev={quoteattr(jar.version)} conf="default" transitive="{str(transitive).lower()}"/>'
+        f'rev={quoteattr(jar.version)} conf="default" transitive="{str(transitive).lower()}">'
+        f"{_artifact(jar)}</dependency>"
         for jar in jars
     )
     return (
-        '<ivy-module version="2.0"><info organisation="waybill" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="waybill" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+def _artifact(jar: Jar) -> str:
+    """What Ivy has to be told to take another jar than the usual one."""
+    if jar.classifier is None:
+        return ""
+    return (
+        f'<artifact name={quoteattr(jar.artifact)} type="jar" ext="jar" '
+        f"m:classifier={quoteattr(jar.classifier)}/>"
     )
 
 

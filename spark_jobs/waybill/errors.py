@@ -51,6 +51,12 @@ class DriverError(WaybillError):
         return str(self.args[0])
 
 
+class UnavailableError(WaybillError):
+    """A server cannot be reached, or failed every time it was asked; running again may help."""
+
+    transient = True
+
+
 class ReconciliationError(WaybillError):
     """Rows in and rows out of a stage do not add up; nothing was committed."""
 

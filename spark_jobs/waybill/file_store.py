@@ -1,7 +1,8 @@
 """Files in a folder, local or behind a URL: whole or not there, and never put twice by accident.
 
-What fsspec knows by its URL works; a local folder needs nothing. Files appear under their names
-only when they are whole, and `create` tells whether this caller was the one who put a file.
+Object storage works, and what fsspec knows by its URL; a local folder needs nothing. Files appear
+under their names only when they are whole, and `create` tells whether this caller was the one who
+put a file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from waybill.errors import ConfigurationError, ConflictError
+from waybill.object_store.places import is_object_url
 from waybill.storage import open_storage
 
 TEMPORARY = ".writing-"
@@ -124,7 +126,7 @@ class LocalStore:
 
 
 class UrlStore:
-    """A folder behind a URL that fsspec knows. An object appears whole by the store's own rule."""
+    """A folder behind a URL that fsspec knows. A file appears whole by that storage's own rule."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
@@ -180,8 +182,12 @@ def open_store(folder: str) -> Store:
     """The folder of a path or URL; it need not be there yet.
 
     Raises:
-        ConfigurationError: nothing installed knows the URL's scheme.
+        ConfigurationError: nothing installed knows the URL's scheme, or its connection is wrong.
     """
+    if is_object_url(folder):
+        from waybill.object_store.store import ObjectStore
+
+        return ObjectStore(folder)
     match = _SCHEME.match(folder)
     if match is None:
         return LocalStore(os.path.abspath(folder))  # noqa: PTH100 - it need not be there

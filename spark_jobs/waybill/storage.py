@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from waybill.errors import ConfigurationError
+from waybill.object_store.places import is_object_url
 
 
 def open_storage(path: str) -> tuple[Any, str]:
@@ -14,6 +15,10 @@ def open_storage(path: str) -> tuple[Any, str]:
         ConfigurationError: the scheme of the URL is not known, or needs a package that is not
             installed.
     """
+    if is_object_url(path):
+        from waybill.object_store.reading import open_objects
+
+        return open_objects(path)
     import fsspec
 
     try:
