@@ -38,14 +38,17 @@ setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks an
 	@scripts/preflight.sh java
 
 .PHONY: servers
-servers: $(VENV)/.ready jars/kafka/.ready ## Fetch the servers that some tests start, once
+servers: $(VENV)/.ready jars/kafka/.ready jars/s3proxy/.ready jars/postgres/.ready ## Fetch the servers that some tests start, once
 	@scripts/preflight.sh java
+
+.PHONY: setup-s3
+setup-s3: setup jars/s3/.ready ## Fetch what a lake in object storage needs beside setup, once
 
 ##@ Prove it
 
 .PHONY: test
-test: setup servers ## Run every test: fast, Spark, Kafka, Airflow, end to end
-	@scripts/test.sh fast spark kafka airflow e2e
+test: setup setup-s3 servers ## Run every test: fast, Spark, Kafka, S3, Airflow, end to end
+	@scripts/test.sh fast spark kafka s3 airflow e2e
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
@@ -58,6 +61,10 @@ test-spark: setup ## Run the tests that need Spark
 .PHONY: test-kafka
 test-kafka: setup servers ## Run the tests that need a Kafka broker
 	@scripts/test.sh kafka
+
+.PHONY: test-s3
+test-s3: setup-s3 servers ## Run the tests that need an S3 server and PostgreSQL
+	@scripts/test.sh s3
 
 .PHONY: test-airflow
 test-airflow: setup ## Run the tests of the DAGs and the plugin
@@ -90,7 +97,10 @@ lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	$(UV) pip compile $(COMPILE) $(UPGRADE) --group dev --group bench -c requirements.txt -o requirements-dev.txt
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	$(PY) scripts/jars.py lock
+	$(PY) scripts/jars.py lock jars-s3.lock jars/s3
 	$(PY) scripts/jars.py lock stack/kafka.lock jars/kafka
+	$(PY) scripts/jars.py lock stack/s3.lock jars/s3proxy
+	$(PY) scripts/jars.py lock stack/postgres.lock jars/postgres
 
 .PHONY: clean
 clean: ## Remove everything that make made
@@ -125,6 +135,18 @@ jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 jars/kafka/.ready: stack/kafka.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
 	@$(PY) scripts/jars.py fetch stack/kafka.lock jars/kafka
+	@touch $@
+
+jars/s3/.ready: jars-s3.lock scripts/jars.py | $(VENV)/.ready
+	@$(PY) scripts/jars.py fetch jars-s3.lock jars/s3
+	@touch $@
+
+jars/s3proxy/.ready: stack/s3.lock scripts/jars.py | $(VENV)/.ready
+	@$(PY) scripts/jars.py fetch stack/s3.lock jars/s3proxy
+	@touch $@
+
+jars/postgres/.ready: stack/postgres.lock scripts/jars.py | $(VENV)/.ready
+	@$(PY) scripts/jars.py fetch stack/postgres.lock jars/postgres
 	@touch $@
 
 jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py

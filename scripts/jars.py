@@ -167,7 +167,8 @@ def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
         for jar in jars
     )
     return (
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="waybill" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="waybill" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )

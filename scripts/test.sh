@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|spark|kafka|airflow|e2e ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|spark|kafka|s3|airflow|e2e ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -27,9 +27,10 @@ run_phase() {
             options="-n 2" ;;
         spark) paths="tests/spark" options= ;;
         kafka) paths="tests/kafka" options= ;;
+        s3) paths="tests/s3" options= ;;
         airflow) paths="tests/dags" options= ;;
         e2e) paths="tests/e2e" options= ;;
-        *) echo "test.sh: no phase '$1'; there are fast, spark, kafka, airflow and e2e" >&2; return 2 ;;
+        *) echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow and e2e" >&2; return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words
     paths=$(with_tests $paths)

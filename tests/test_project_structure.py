@@ -15,7 +15,7 @@ import pytest
 from tests import structure
 
 PROJECT = Path(__file__).resolve().parent.parent
-PHASES = {"unit", "contract", "golden", "property", "spark", "kafka", "dags", "e2e"}
+PHASES = {"unit", "contract", "golden", "property", "spark", "kafka", "s3", "dags", "e2e"}
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -99,7 +99,7 @@ def test_every_locked_package_and_jar_has_a_sum():
     for lock in ("requirements.txt", "requirements-dev.txt"):
         for entry in re.split(r"\n(?=[a-zA-Z0-9])", read(lock)):
             assert "--hash=sha256:" in entry, entry
-    for lock in ("jars.lock", "stack/kafka.lock"):
+    for lock in ("jars.lock", "jars-s3.lock", *map(str, (PROJECT / "stack").glob("*.lock"))):
         lines = [line for line in read(lock).splitlines() if not line.startswith(("#", "from "))]
         assert lines
         for line in lines:
@@ -108,7 +108,9 @@ def test_every_locked_package_and_jar_has_a_sum():
 
 def test_iceberg_is_built_for_this_spark():
     spark = ".".join(importlib.metadata.version("pyspark").split(".")[:2])
-    assert f"iceberg-spark-runtime-{spark}_" in read("jars.lock")
+    runtime = re.search(rf"iceberg-spark-runtime-{spark}_[\d.]+:(\S+)", read("jars.lock"))
+    assert runtime
+    assert f"iceberg-aws-bundle:{runtime[1]} " in read("jars-s3.lock")
 
 
 # What loading costs

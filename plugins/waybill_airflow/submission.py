@@ -33,7 +33,7 @@ def settings(spec: Migration, master: str) -> tuple[dict[str, str], dict[str, st
     from waybill.lake.settings import spark_settings
 
     theirs = spec.spark
-    ours = {**(_LOCAL if master.startswith("local") else {}), **spark_settings()}
+    ours = {**(_LOCAL if master.startswith("local") else {}), **spark_settings(spec)}
     return {key: value for key, value in ours.items() if key not in theirs}, dict(theirs)
 
 

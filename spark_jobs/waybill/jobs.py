@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.context import Options, StageContext
 from waybill.errors import ConfigurationError, WaybillError
 from waybill.lake import Lake
+from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
 from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec import Migration
@@ -263,12 +264,14 @@ def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSessi
     from pyspark import SparkContext
 
     if spark is not None:
-        yield spark
+        with plainly(spec):
+            yield spark
         return
     running = SparkContext._active_spark_context is not None
     session = start_session(spec, f"waybill {spec.name}")
     try:
-        yield session
+        with plainly(spec):
+            yield session
     finally:
         if not running:
             session.stop()

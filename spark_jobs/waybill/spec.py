@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from waybill.durations import seconds_of
+from waybill.object_store.places import is_object_url, place_of
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
@@ -31,7 +32,8 @@ class FilesSource(_Model):
     """Messages in files."""
 
     path: str
-    """Folder, file or glob; local or any URL that fsspec knows."""
+    """Folder, file or glob; on a disk, in object storage (`s3://`, `oss://`), or any
+    URL that fsspec knows."""
     layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
     topic: str | None = None
     """Topic of the messages; the folder's name where nothing is said."""
@@ -92,7 +94,8 @@ class Dump(_Model):
     """A dump of a whole table: Parquet, CSV (with a first line of names) or JSON Lines."""
 
     path: str
-    """File, folder or glob; local or any URL that fsspec knows."""
+    """File, folder or glob; on a disk, in object storage (`s3://`, `oss://`), or any
+    URL that fsspec knows."""
     as_of: int | list[int] | None = None
     """Sequence id of the source up to which it is complete, as the envelope tells it. Left out: the
     rows that the table starts from, older than every change. Given: what is older and not in the
@@ -158,7 +161,8 @@ class Lake(_Model):
 
     warehouse: str
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out."""
+    """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out.
+    `connection` names the connection that holds the catalog's login."""
 
 
 class Order(_Model):
@@ -267,7 +271,24 @@ class Migration(_Model):
     def connections(self) -> list[str]:
         """Names of the connections that the stages need."""
         ends = [self.source.kafka, *(target.kafka for target in self.publish)]
-        return sorted({end.connection for end in ends if end is not None})
+        names = {end.connection for end in ends if end is not None}
+        names |= {place_of(path).connection_name for path in self._paths if is_object_url(path)}
+        if self.lake.catalog.get("connection"):
+            names.add(str(self.lake.catalog["connection"]))
+        return sorted(names)
+
+    @property
+    def _paths(self) -> list[str]:
+        """Every place of files."""
+        files = [self.source.files, *(target.files for target in self.publish)]
+        schemas = self.source.schemas
+        return [
+            *(end.path for end in files if end is not None),
+            *([schemas.file] if schemas is not None and schemas.file else []),
+            *(dump.path for dump in self.full.values()),
+            *self.quality.suites,
+            self.lake.warehouse,
+        ]
 
     @property
     def rules(self) -> TableRules:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
 
 from waybill.errors import ConfigurationError, SourceError
 from waybill.lake import names
-from waybill.lake.settings import catalog_properties, jars, local_catalog_folder, spark_settings
+from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
+from waybill.lake.settings import jars, spark_settings
 from waybill.spec import Migration
 from waybill.task_errors import unwrapped
 
@@ -31,22 +34,106 @@ def test_the_embedded_catalog_lies_in_the_warehouse() -> None:
 
 def test_another_catalog_is_passed_on_as_it_is() -> None:
     given = {"type": "rest", "uri": "http://c", "header.X": True, "clients": 3}
-    properties = catalog_properties(migration(warehouse="s3://b/w", catalog=given))
+    properties = catalog_properties(migration(warehouse="/w", catalog=given))
     assert properties == {
         "type": "rest",
         "uri": "http://c",
         "header.X": "true",
         "clients": "3",
-        "warehouse": "s3://b/w",
+        "warehouse": "/w",
         "cache-enabled": "false",
     }
     assert local_catalog_folder(properties) is None
     own = catalog_properties(migration(warehouse="w", catalog={"catalog-impl": "org.x.Y"}))
     assert "type" not in own
-    postgres = {"type": "jdbc", "uri": "jdbc:postgresql://db/x"}
-    assert catalog_properties(migration(warehouse="s3://b", catalog=postgres))["uri"] == (
-        "jdbc:postgresql://db/x"
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch):
+    """Sets connections; none are there before."""
+    for name in list(os.environ):
+        if name.startswith(("AIRFLOW_CONN_", "AWS_")):
+            monkeypatch.delenv(name)
+
+    def connect(name: str, **fields) -> None:
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(fields))
+
+    return connect
+
+
+POSTGRES = {"type": "jdbc", "uri": "jdbc:postgresql://db/x", "connection": "pg"}
+
+
+def test_the_login_of_a_catalog_is_in_its_connection(connections) -> None:
+    connections("pg", login="me", password="p")
+    properties = catalog_properties(migration(warehouse="/w", catalog=POSTGRES))
+    assert properties["uri"] == "jdbc:postgresql://db/x"
+    assert (properties["jdbc.user"], properties["jdbc.password"]) == ("me", "p")
+    assert properties["jdbc.socketTimeout"] == "60"
+    assert "connection" not in properties
+    patient = {**POSTGRES, "jdbc.socketTimeout": 5}
+    properties = catalog_properties(migration(warehouse="/w", catalog=patient))
+    assert properties["jdbc.socketTimeout"] == "5"
+    rest = {"type": "rest", "uri": "u", "connection": "pg"}
+    assert catalog_properties(migration(warehouse="w", catalog=rest))["credential"] == "me:p"
+    connections("pg", password="p")
+    assert catalog_properties(migration(warehouse="w", catalog=rest))["token"] == "p"
+    with pytest.raises(ConfigurationError, match="glue takes no connection"):
+        catalog_properties(migration(warehouse="w", catalog={"type": "glue", "connection": "pg"}))
+    with pytest.raises(ConfigurationError, match="no connection other"):
+        catalog_properties(migration(warehouse="w", catalog={**POSTGRES, "connection": "other"}))
+
+
+def test_a_warehouse_in_object_storage_brings_its_key(connections) -> None:
+    connections("pg", login="me", password="p")
+    style = {"s3": {"addressing_style": "path"}}
+    extra = {"endpoint_url": "http://h:1/", "config_kwargs": style, "aws_session_token": "t"}
+    connections("store", login="k", password="s", extra=extra)
+    spec = migration(warehouse="s3://store@bucket/lake/", catalog=POSTGRES)
+    properties = catalog_properties(spec)
+    assert properties["warehouse"] == "s3://bucket/lake"
+    assert properties["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
+    told = {name: value for name, value in properties.items() if name.startswith(("s3.", "client"))}
+    assert told == {
+        "client.region": "us-east-1",
+        "s3.endpoint": "http://h:1",
+        "s3.path-style-access": "true",
+        "s3.access-key-id": "k",
+        "s3.secret-access-key": "s",
+        "s3.session-token": "t",
+        "s3.retry.num-retries": "8",
+        "s3.retry.min-wait-ms": "200",
+        "s3.retry.max-wait-ms": "5000",
+    }
+    assert spec.connections == ["pg", "store"]
+    more = migration(warehouse="s3://store@b/l", catalog={**POSTGRES, "s3.retry.num-retries": 1})
+    assert catalog_properties(more)["s3.retry.num-retries"] == "1"
+
+
+def test_without_a_connection_awss_own_variables_count(connections) -> None:
+    connections("pg", login="me", password="p")
+    properties = catalog_properties(migration(warehouse="s3://bucket/lake", catalog=POSTGRES))
+    names = [name for name in properties if name.startswith(("s3.", "client"))]
+    assert all(name.startswith("s3.retry") for name in names)
+    connections("aws_default", conn_type="aws")
+    assert catalog_properties(migration(warehouse="s3://bucket/lake", catalog=POSTGRES)) == (
+        properties
     )
+
+
+def test_oss_is_reached_by_the_buckets_host_name(connections) -> None:
+    connections("pg", login="me", password="p")
+    spec = migration(warehouse="oss://bucket/lake", catalog=POSTGRES)
+    with pytest.raises(ConfigurationError, match="needs the connection oss_default"):
+        catalog_properties(spec)
+    connections("oss_default", login="k", password="s")
+    with pytest.raises(ConfigurationError, match="names no endpoint_url"):
+        catalog_properties(spec)
+    connections("oss_default", login="k", password="s", extra={"endpoint_url": "https://oss.x"})
+    properties = catalog_properties(spec)
+    assert properties["warehouse"] == "s3://bucket/lake"
+    assert "s3.path-style-access" not in properties
+    assert properties["s3.chunked-encoding-enabled"] == "false"
 
 
 def test_a_cache_cannot_be_switched_on() -> None:
@@ -71,6 +158,25 @@ def test_missing_jars_are_said(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
     with pytest.raises(ConfigurationError, match="make setup"):
         jars()
+
+
+def test_object_storage_needs_one_more_jar(connections, monkeypatch, tmp_path: Path) -> None:
+    (tmp_path / "x.jar").touch()
+    monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
+    local, remote = migration(warehouse="/w"), migration(warehouse="s3://bucket/lake")
+    assert jars(local) == jars(None) == [str(tmp_path / "x.jar")]
+    with pytest.raises(ConfigurationError, match="`make setup-s3`"):
+        jars(remote)
+    (tmp_path / "s3").mkdir()
+    more = tmp_path / "s3" / "iceberg-aws-bundle-1.jar"
+    more.touch()
+    assert jars(local) == [str(tmp_path / "x.jar")]
+    assert jars(remote) == jars(None) == [str(tmp_path / "x.jar"), str(more)]
+    assert jars(migration(warehouse="/w", catalog={"type": "glue"})) == jars(remote)
+    own = migration(warehouse="oss://b/l", catalog={"io-impl": "org.x.OssFiles"})
+    assert jars(own) == jars(local)
+    more.rename(tmp_path / more.name)
+    assert str(tmp_path / more.name) in jars(remote)
 
 
 def test_names_and_literals_hold_anything() -> None:

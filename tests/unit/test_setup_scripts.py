@@ -116,6 +116,15 @@ def test_a_broken_line_of_the_list_is_named():
         jars.read_lock("# jars\norg.acme thing 1.0\n")
 
 
+def test_one_of_several_jars_of_a_version_is_named():
+    (jar,) = jars.read_lock("org.acme:thing:1.0:all-in-one\n")
+    assert (jar.name, jar.sum) == ("thing-1.0-all-in-one.jar", None)
+    locked = jars.Jar("org.acme", "thing", "1.0", "0" * 64, "all-in-one")
+    assert jars.read_lock(locked.line()) == [locked]
+    assert jars._found(Path("org.acme/thing/1.0/thing-all-in-one.jar")) == jar
+    assert jars._found(Path("org.acme/thing/1.0/thing.jar")).classifier is None
+
+
 def test_what_a_list_was_made_from_is_not_fetched_itself():
     text = "from org.acme:thing:1.0\norg.acme:thing:1.0\norg.acme:need:2.0\n"
     assert [jar.name for jar in jars.read_lock(text)] == ["thing-1.0.jar", "need-2.0.jar"]
@@ -138,7 +147,7 @@ def test_missing_jars_are_fetched_in_one_go(tmp_path, monkeypatch):
         pattern = command[command.index("-retrieve") + 1]
         for name in ("a", "c"):
             words = {"organisation": "org.acme", "module": name, "revision": "1.0"}
-            place = pattern
+            place = pattern.replace("(-[classifier])", "")
             for word, value in words.items():
                 place = place.replace(f"[{word}]", value)
             Path(place).parent.mkdir(parents=True)

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 def open_lake(spec: Migration) -> Iterator[Lake]:
     """The lake on a local session that ends with the block."""
     from waybill.lake import Lake
+    from waybill.lake.outages import plainly
     from waybill.lake.session import start_session
 
     spark = start_session(spec, f"waybill {spec.name}")
     try:
-        yield Lake.open(spark, spec)
+        with plainly(spec):
+            yield Lake.open(spark, spec)
     finally:
         spark.stop()
 

@@ -12,15 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from waybill.connections import variable_of
 from waybill.errors import ConfigurationError
+from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.jvm_stderr import filtered
-from waybill.lake.settings import (
-    CATALOG,
-    SESSION_SETTINGS,
-    catalog_properties,
-    local_catalog_folder,
-    spark_settings,
-)
+from waybill.lake.object_storage import check_reachable
+from waybill.lake.settings import CATALOG, SESSION_SETTINGS, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,9 +83,12 @@ def lake_session(spark: SparkSession, spec: Migration) -> SparkSession:
     migrations with different lakes run in one session, and the caller's is left as it is.
 
     Raises:
-        ConfigurationError: the session has no Iceberg on its class path.
+        ConfigurationError: the session has no Iceberg on its class path, or the migration's lake
+            cannot be opened.
+        UnavailableError: a server of the lake cannot be reached.
     """
     properties = catalog_properties(spec)
+    _supply_connections(spark, spec.connections)
     own = {key: value for key, value in spec.spark.items() if key.startswith("spark.sql.")}
     application = str(spark.sparkContext.applicationId)
     for known in [key for key in _sessions if key[0] != application]:
@@ -96,6 +96,7 @@ def lake_session(spark: SparkSession, spec: Migration) -> SparkSession:
     identity = (application, tuple(sorted(properties.items())), tuple(sorted(own.items())))
     session = _sessions.get(identity)
     if session is None:
+        check_reachable(spec)
         session = _new_session(spark, properties, own)
         _sessions[identity] = session
     return session
@@ -133,6 +134,20 @@ def _new_session(
             raise ConfigurationError(message) from error
         raise
     return session
+
+
+def _supply_connections(spark: SparkSession, names: list[str]) -> None:
+    """Let the tasks find the connections where this process found them.
+
+    They travel with the tasks and are no settings of Spark, so no page or log of Spark shows them.
+    """
+    environment = spark.sparkContext.environment
+    for name in names:
+        variable = variable_of(name)
+        if variable in os.environ:
+            environment[variable] = os.environ[variable]
+        else:
+            environment.pop(variable, None)
 
 
 def _supply_library(spark: SparkSession) -> None:

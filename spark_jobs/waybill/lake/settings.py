@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
+from waybill.lake.object_storage import AWS_JAR, JAVA_OPTIONS, needs_aws
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -26,13 +27,17 @@ SESSION_SETTINGS = {
 """What every query of a stage relies on; may be set on a session that runs already."""
 
 
-def jars() -> list[str]:
+def jars(spec: Migration | None = None) -> list[str]:
     """The jars that Spark needs beside its own.
 
-    They lie in the folder named by WAYBILL_JARS, or in `jars` of the checkout.
+    They lie in the folder named by WAYBILL_JARS, or in `jars` of the checkout; those for object
+    storage in its folder `s3`.
+
+    Args:
+        spec: the migration that they are for; without one, everything that is there.
 
     Raises:
-        ConfigurationError: there is no such folder, or nothing in it.
+        ConfigurationError: there is no such folder, nothing in it, or not what the migration needs.
     """
     folder = _jar_folder()
     found = sorted(str(path) for path in folder.glob("*.jar"))
@@ -41,7 +46,16 @@ def jars() -> list[str]:
             f"there are no jars in {folder}: run `make setup`, or name a folder in WAYBILL_JARS"
         )
         raise ConfigurationError(message)
-    return found
+    if spec is not None and not needs_aws(spec):
+        return found
+    more = sorted(str(path) for path in (folder / "s3").glob("*.jar"))
+    if spec is not None and not any(AWS_JAR in path for path in (*found, *more)):
+        message = (
+            f"there is no {AWS_JAR} in {folder / 's3'}, which a lake in object storage needs: run "
+            "`make setup-s3`"
+        )
+        raise ConfigurationError(message)
+    return [*found, *more]
 
 
 def _jar_folder() -> Path:
@@ -71,58 +85,16 @@ def spark_settings(spec: Migration | None = None) -> dict[str, str]:
     if quiet.is_file():
         options.append(f"-Dlog4j2.configurationFile={quiet.as_uri()}")
     settings = {
-        "spark.jars": ",".join(jars()),
+        "spark.jars": ",".join(jars(spec)),
         "spark.sql.extensions": EXTENSIONS,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "waybill-spark-warehouse"),
         "spark.driver.extraJavaOptions": " ".join(options),
         **SESSION_SETTINGS,
     }
+    if spec is None or needs_aws(spec):
+        for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+            settings[name] = f"{settings.get(name, '')} {JAVA_OPTIONS}".strip()
     if spec is not None:
         settings.update(spec.spark)
     return settings
-
-
-def catalog_properties(spec: Migration) -> dict[str, str]:
-    """The properties of the migration's catalog, as Spark takes them below the catalog's name.
-
-    Where the migration says nothing about the catalog it is a SQLite file in the warehouse folder.
-
-    Raises:
-        ConfigurationError: the embedded catalog cannot lie in a warehouse that is no local folder.
-    """
-    warehouse = spec.lake.warehouse.removeprefix("file://")
-    given: dict[str, Any] = dict(spec.lake.catalog)
-    if not any(name in given for name in ("type", "catalog-impl")):
-        given["type"] = "jdbc"
-    if given["type" if "type" in given else "catalog-impl"] == "jdbc":
-        if "uri" not in given:
-            if "://" in warehouse:
-                message = (
-                    f"the warehouse {warehouse} is no local folder, so the catalog cannot be a "
-                    "file in it: name one under lake.catalog, e.g. {type: jdbc, uri: …}"
-                )
-                raise ConfigurationError(message)
-            given["uri"] = f"jdbc:sqlite:{Path(warehouse).absolute()}/catalog.db"
-        given.setdefault("jdbc.schema-version", "V1")
-        if str(given["uri"]).startswith("jdbc:sqlite:") and "?" not in str(given["uri"]):
-            # Two runs may commit to the file at the same moment: wait for the lock, do not fail.
-            given["uri"] = f"{given['uri']}?busy_timeout=60000"
-            given.setdefault("clients", "1")
-    properties = {name: _text(value) for name, value in given.items()}
-    properties.setdefault("warehouse", warehouse)
-    # A cached table would hide what another run has committed.
-    properties["cache-enabled"] = "false"
-    return properties
-
-
-def local_catalog_folder(properties: dict[str, str]) -> Path | None:
-    """The folder that must exist before the embedded catalog can be opened, None for others."""
-    uri = properties.get("uri", "")
-    if not uri.startswith("jdbc:sqlite:"):
-        return None
-    return Path(uri.removeprefix("jdbc:sqlite:").split("?")[0]).parent
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,131 @@
+"""What Java says of servers that are away, of keys they do not take and of full disks, plainly."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import ConfigurationError, UnavailableError, WaybillError
+from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
+
+if TYPE_CHECKING:
+    from waybill.spec import Migration
+
+MISSING_JAR = (
+    f"this Spark has no {AWS_JAR}, which a lake in object storage needs: run `make setup-s3`, then "
+    "start Spark anew"
+)
+
+_FULL = re.compile(
+    r"No space left on device|File too large|database or disk is full", re.IGNORECASE
+)
+_NO_CLIENT = re.compile(r"(ClassNotFoundException|NoClassDefFoundError)\S*:? \S*software.amazon")
+_NO_BUCKET = re.compile(r"NoSuchBucket|specified bucket does not exist")
+_NO_KEY = re.compile(
+    r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|Unable to load credentials|"
+    r"S3Exception[^\n]*Status Code: 40[13]"
+)
+_S3_AWAY = re.compile(
+    r"S3Exception[^\n]*Status Code: 5\d\d|SlowDown|SdkClientException|ApiCallTimeoutException"
+)
+_SQL_LOGIN = re.compile(r"password authentication failed|no password was provided|SCRAM")
+_SQL_NO_DATABASE = re.compile(r'FATAL: (database|role) "[^"\n]*" does not exist')
+_SQL_AWAY = re.compile(
+    r"PSQLException[^\n]*(refused|connection attempt failed|terminating connection|I/O error|"
+    r"has been closed|starting up|shutting down|too many clients|crash of another)|"
+    r"SQL(Non)?TransientConnectionException|UnknownHostException|CommunicationsException"
+)
+_REST_LOGIN = re.compile(r"NotAuthorizedException|ForbiddenException")
+_REST_AWAY = re.compile(
+    r"ServiceUnavailableException|HttpHostConnectException|rest.RESTException|ServiceFailureException"
+)
+
+
+@contextmanager
+def plainly(spec: Migration) -> Iterator[None]:
+    """Raise what Java says of the lake's servers and disk as one sentence.
+
+    Raises:
+        ConfigurationError: a key or login is not taken, a bucket, database or jar is not there.
+        UnavailableError: a server cannot be reached or failed, or there is no space left.
+    """
+    try:
+        yield
+    except WaybillError:
+        raise
+    except Exception as error:
+        meant = explained(error, spec)
+        if meant is None:
+            raise
+        raise meant from error
+
+
+def explained(error: BaseException, spec: Migration) -> WaybillError | None:
+    """What an error means, None where that is not known."""
+    text = _everything(error)
+    if _FULL.search(text) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        message = f"there is no space left for the lake {spec.lake.warehouse}: make room, run again"
+        return UnavailableError(message)
+    return _of_files(text, spec) or _of_catalog(text, spec)
+
+
+def _of_files(text: str, spec: Migration) -> WaybillError | None:
+    place = warehouse_place(spec)
+    if needs_aws(spec) and _NO_CLIENT.search(text):
+        return ConfigurationError(MISSING_JAR)
+    if place is None:
+        return None
+    connection = place.connection_name
+    if _NO_BUCKET.search(text):
+        message = f"there is no bucket {place.bucket}: make it, or mend {place.url}"
+        return ConfigurationError(message)
+    if _NO_KEY.search(text):
+        message = (
+            f"the store of {place.url} does not take the key of the connection {connection}, or "
+            "forbids it what the lake needs: mend its login and password or its permissions"
+        )
+        return ConfigurationError(message)
+    if _S3_AWAY.search(text):
+        message = (
+            f"the store of {place.url} cannot be reached or keeps failing: run again when it does "
+            f"better, or mend the connection {connection}"
+        )
+        return UnavailableError(message)
+    return None
+
+
+def _of_catalog(text: str, spec: Migration) -> WaybillError | None:
+    catalog = spec.lake.catalog
+    uri = str(catalog.get("uri", "")).split("?")[0]
+    if not uri:
+        return None
+    if _SQL_LOGIN.search(text) or _REST_LOGIN.search(text):
+        connection = catalog.get("connection")
+        where = f"the connection {connection}" if connection else "a connection under lake.catalog"
+        message = f"the catalog at {uri} does not take the login: give it in {where}"
+        return ConfigurationError(message)
+    missing = _SQL_NO_DATABASE.search(text)
+    if missing:
+        message = f"the catalog at {uri} cannot be opened ({missing[0]}): make it, or mend the uri"
+        return ConfigurationError(message)
+    if _SQL_AWAY.search(text) or _REST_AWAY.search(text):
+        message = f"the catalog at {uri} cannot be reached: run again when it can, or mend its uri"
+        return UnavailableError(message)
+    return None
+
+
+def _everything(error: BaseException) -> str:
+    """The classes and messages of an error and of what caused it, in Java and here."""
+    told: list[str] = []
+    seen: BaseException | None = error
+    while seen is not None and len(told) < 100:
+        told.append(str(seen))
+        thrown: Any = getattr(seen, "java_exception", None) or getattr(seen, "_origin", None)
+        while thrown is not None and len(told) < 100:
+            told.append(str(thrown.toString()))
+            thrown = thrown.getCause()
+        seen = seen.__cause__ or seen.__context__
+    return "\n".join(told)
