@@ -7,10 +7,9 @@ LOCK is `jars.lock` and FOLDER `jars` where nothing is said. The look-up is done
 PySpark ships, once for all jars, into a cache that lives only as long as this run; afterwards jobs
 and servers name files and look nothing up.
 
-The jars of a lock file are fetched as listed, `group:artifact:version[:classifier] sha256:SUM` each,
-without what they depend on. A line `from
-group:artifact:version` names what the list was made from: `lock` then resolves these with all they
-need, and writes the list anew.
+The jars of a lock file are fetched as listed, without what they depend on, one a line:
+`group:artifact:version[:classifier] sha256:SUM`. A line `from group:artifact:version` names what
+the list was made from: `lock` then resolves these with all they need, and writes the list anew.
 """
 
 from __future__ import annotations

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
+from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from tests.s3.faulty import FaultyProxy
+from waybill.lake.session import start_session
 from waybill.object_store import store as store_module
+from waybill.spec import Migration
+from waybill.spec_file import load_migration
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,3 +91,68 @@ def through_proxy(connect: Callable[..., None], proxy: FaultyProxy) -> Iterator[
     yield proxy
     proxy.spoil()
     store_module._conditional.clear()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Spark notes everything that its pages show."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(event_log: Path) -> Iterator[SparkSession]:
+    """A session that was started before any connection was there."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": event_log.as_uri(),
+        "spark.eventLog.compress": "false",
+    }
+    session = start_session(name="tests", settings=settings)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def catalog(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The catalog of a lake, and the connection that it names."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE_CATALOG", json.dumps(postgres.connection()))
+    return {"type": "jdbc", "uri": postgres.uri, "connection": "lake_catalog"}
+
+
+@pytest.fixture
+def shop(
+    bucket: str, admin: Any, connect: Callable[..., None], catalog: dict[str, Any]
+) -> Migration:
+    """The sample shop with source, lake and targets in object storage."""
+    connect()
+    for path in sorted((PROJECT / "samples" / "shop").glob("*.jsonl")):
+        admin.upload_file(str(path), bucket, f"in/shop/{path.name}")
+    lake = {"warehouse": f"s3://{bucket}/lake", "catalog": catalog}
+    # One catalog serves all tests, so each migration has a name of its own.
+    return shop_at(f"s3://{bucket}", lake, f"shop_{bucket[-12:]}")
+
+
+def shop_at(root: str, lake: dict[str, Any], name: str = "shop") -> Migration:
+    """The sample shop with everything below one folder."""
+    data = load_migration(PROJECT / "migrations" / "shop.yaml").model_dump(exclude_unset=True)
+    targets = [
+        {"envelope": "canal", "files": {"path": f"{root}/out/canal"}},
+        {"envelope": "datahub-blob", "files": {"path": f"{root}/out/blob", "layout": "parquet"}},
+    ]
+    source = {**data["source"], "files": {"path": f"{root}/in/shop/*.jsonl", "topic": "shop"}}
+    return Migration.model_validate(
+        {**data, "name": name, "source": source, "publish": targets, "lake": lake}
+    )

@@ -38,6 +38,7 @@ _SQL_AWAY = re.compile(
     r"has been closed|starting up|shutting down|too many clients|crash of another)|"
     r"SQL(Non)?TransientConnectionException|UnknownHostException|CommunicationsException"
 )
+_SQL_NO_DRIVER = re.compile(r"No suitable driver found")
 _REST_LOGIN = re.compile(r"NotAuthorizedException|ForbiddenException")
 _REST_AWAY = re.compile(
     r"ServiceUnavailableException|HttpHostConnectException|rest.RESTException|ServiceFailureException"
@@ -106,6 +107,9 @@ def _of_catalog(text: str, spec: Migration) -> WaybillError | None:
         connection = catalog.get("connection")
         where = f"the connection {connection}" if connection else "a connection under lake.catalog"
         message = f"the catalog at {uri} does not take the login: give it in {where}"
+        return ConfigurationError(message)
+    if _SQL_NO_DRIVER.search(text):
+        message = f"this Spark has no driver for {uri}: put its jar beside those of `make setup`"
         return ConfigurationError(message)
     missing = _SQL_NO_DATABASE.search(text)
     if missing:
