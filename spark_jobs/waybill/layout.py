@@ -24,13 +24,15 @@ ARCHIVE = _columns(
         ("partition", pa.int32()),
         ("offset", pa.int64()),
         ("timestamp", TIMESTAMP),
+        ("timestamp_type", pa.string()),
         ("key", pa.binary()),
         ("value", pa.binary()),
         ("headers", HEADERS),
         ("batch", pa.string()),
     ]
 )
-"""One row per message, bytes untouched."""
+"""One row per message, bytes untouched. `timestamp_type` says who gave the timestamp: `create` the
+producer, `logappend` the broker; null where nobody tells."""
 
 CHANGES = _columns(
     [

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from waybill.durations import seconds_of
 from waybill.object_store.places import is_object_url, place_of
@@ -28,6 +37,53 @@ def _column_type(text: str) -> str:
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 
 
+def _length_of_time(text: str) -> str:
+    seconds_of(text)
+    return text
+
+
+LengthOfTime = Annotated[str, AfterValidator(_length_of_time)]
+
+
+def _moment(given: Any) -> datetime | None:
+    """A point in time, UTC where nothing else is said; None for an empty text."""
+    if given is None or given == "":
+        return None
+    try:
+        found = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        message = f"{given!r} is no time: write one such as 2026-11-01T00:00:00Z"
+        raise ValueError(message) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _start(given: Any) -> Any:
+    """Where a first read starts: a word, a time, or offsets by topic and partition."""
+    if given in ("earliest", "latest"):
+        return given
+    try:
+        if isinstance(given, dict):
+            offsets = {
+                str(topic): {int(partition): int(offset) for partition, offset in places.items()}
+                for topic, places in given.items()
+            }
+            if all(number >= 0 for places in offsets.values() for number in places.values()):
+                return offsets
+        elif found := _moment(given):
+            return found
+    except (AttributeError, TypeError, ValueError):
+        pass
+    message = (
+        "write earliest, latest, a time such as 2026-11-01T00:00:00Z, or offsets by topic and "
+        "partition such as {shop: {0: 1500}}"
+    )
+    raise ValueError(message)
+
+
+Moment = Annotated[datetime | None, BeforeValidator(_moment)]
+Start = Annotated[str | datetime | dict[str, dict[int, int]], BeforeValidator(_start)]
+
+
 class FilesSource(_Model):
     """Messages in files."""
 
@@ -48,6 +104,33 @@ class KafkaSource(_Model):
     """Names of topics."""
     pattern: str | None = None
     """Regular expression that whole names of topics match; looked up anew for every batch."""
+    start: Start = "earliest"
+    """Where a topic is read from that was not read before: `earliest`, `latest`, a time, or offsets
+    by topic and partition. What appears later, a partition or a topic that the pattern finds, is
+    read from its earliest message."""
+    end: Moment = None
+    """Messages from the first one on that is as new as this are left; by the message's timestamp,
+    in each partition for itself."""
+    on_data_loss: Literal["fail", "earliest"] = "fail"
+    """What to do when the brokers have deleted messages that were not read yet: `fail`, or go on
+    from the earliest there is, and say how many offsets are missing."""
+    group: str | None = Field(default=None, min_length=1)
+    """Consumer group that gets the offsets after each batch, for those who watch its lag. What is
+    read next is decided by the lake alone."""
+    messages_per_task: int = Field(default=250_000, ge=1)
+    """Offsets of a partition that one task reads at most."""
+    stall: LengthOfTime = "60s"
+    """How long a read waits for brokers that say nothing before the batch gives up."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _expression(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            message = f"{pattern!r} is no regular expression ({error})"
+            raise ValueError(message) from None
+        return pattern
 
     @model_validator(mode="after")
     def _named(self) -> KafkaSource:
@@ -169,14 +252,6 @@ class Order(_Model):
     """How doubtful order is settled."""
 
     ambiguous: Literal["fail", "source_time", "partition"] = "fail"
-
-
-def _length_of_time(text: str) -> str:
-    seconds_of(text)
-    return text
-
-
-LengthOfTime = Annotated[str, AfterValidator(_length_of_time)]
 
 
 class Tombstones(_Model):

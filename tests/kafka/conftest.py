@@ -10,10 +10,14 @@ import pytest
 
 from stack.kafka import Broker
 from tests.kafka.certificates import make_certificate
+from tests.spark.conftest import lake, migration, spark, tiny
 from waybill.connections import Connection
 from waybill.kafka.client import properties
 
+__all__ = ["lake", "migration", "spark", "tiny"]  # fixtures of the Spark tests, here too
+
 PASSWORD = "s3cret of ann"
+"""Of the user ann."""
 
 _numbers = itertools.count()
 

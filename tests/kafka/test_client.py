@@ -6,16 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation
 
 from tests.kafka.conftest import PASSWORD
+from tests.kafka.producing import allow
 from waybill.connections import Connection
 from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 from waybill.kafka.client import properties, reach
@@ -43,21 +37,6 @@ def refused(kind: type[WaybillError], given: dict[str, str], topics: tuple[str, 
     assert PASSWORD not in text
     assert given["bootstrap.servers"] in text
     return text
-
-
-def allow(broker: Broker, topic: str, operation: AclOperation) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.servers})
-    rule = AclBinding(
-        ResourceType.TOPIC,
-        topic,
-        ResourcePatternType.LITERAL,
-        "User:ann",
-        "*",
-        operation,
-        AclPermissionType.ALLOW,
-    )
-    for done in admin.create_acls([rule]).values():
-        done.result(10)
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"])
@@ -117,14 +96,16 @@ def test_a_topic_that_is_not_there(client: dict[str, str], topic: Callable[..., 
     assert "no.such" not in Cluster(client).topic_names(), "asking must not make it"
 
 
-def test_a_right_that_is_missing(broker: Broker, topic: Callable[..., str]) -> None:
+def test_a_right_that_is_missing(
+    broker: Broker, client: dict[str, str], topic: Callable[..., str]
+) -> None:
     there = topic()
     more = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
     given = connected(broker.address("SASL_PLAINTEXT"), "ann", PASSWORD, **more)
     assert "give the user of the connection the right" in refused(
         ConfigurationError, given, (there,)
     )
-    allow(broker, there, AclOperation.READ)
+    allow(client, there, AclOperation.READ)
     reach(given, [there])
 
 

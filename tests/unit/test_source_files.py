@@ -250,6 +250,7 @@ def test_kcat_lines(tmp_path: Path) -> None:
     assert rows[0]["value"] == text.encode()
     assert rows[0]["key"] == b""
     assert rows[0]["timestamp"].timestamp() == 1700000000.123
+    assert [r["timestamp_type"] for r in rows] == ["create", None, None, None]
     assert rows[0]["headers"] is None
     assert (rows[1]["value"], rows[1]["key"], rows[1]["timestamp"]) == (None, b"k", None)
     assert rows[1]["headers"] == [{"key": "h", "value": b"v"}, {"key": "h", "value": None}]

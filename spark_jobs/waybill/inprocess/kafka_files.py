@@ -95,11 +95,12 @@ class MessageFile:
     """
 
     def __init__(self, stream: IO[bytes], topic: str) -> None:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         from waybill.layout import ARCHIVE
 
-        self.schema = ARCHIVE.remove(ARCHIVE.get_field_index("batch"))
+        self.schema = pa.schema([ARCHIVE.field(name) for name in _COLUMNS])
         self.topic = topic
         self._writer = pq.ParquetWriter(stream, self.schema, compression="zstd")
         self._next: Counter[int] = Counter()

@@ -96,7 +96,7 @@ class TopicFile:
                     "it out, or name another --layout"
                 )
                 raise ConfigurationError(message) from error
-            topic, partition, offset, micros, key, value, headers = fields
+            topic, partition, offset, micros, key, value, headers, _kind = fields
             yield Message(
                 topic,
                 partition,

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Place = tuple[str, int]
+"""A partition: topic and number."""
+
 DOUBT = 1.5
 """Seconds that a telling error may be that of one broker, while another one answers."""
 
@@ -100,25 +103,32 @@ class Cluster:
             found.append(Topic(name, "" if known == NO_ID else known, partitions))
         return found
 
-    def offsets(
-        self,
-        partitions: Iterable[tuple[str, int]],
-        which: OffsetSpec,
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> dict[tuple[str, int], int]:
-        """An offset of each partition of topics.
+    def earliest(self, partitions: Iterable[Place]) -> dict[Place, int]:
+        """The first offset of each partition; errors as `answer`."""
+        return self.offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def latest(self, partitions: Iterable[Place], stable: bool = True) -> dict[Place, int]:
+        """The offset after the last message of each partition; errors as `answer`.
 
         Args:
             partitions: topic and number.
-            which: earliest, latest or by timestamp; -1 is the answer to a time after the last
-                message.
-            isolation: with READ_COMMITTED the latest is the last stable offset: what follows is
-                part of a transaction that is open.
-
-        Raises:
-            ConfigurationError: see `answer`.
-            UnreachableError: see `answer`.
+            stable: the last stable offset: what follows it is part of a transaction that is open.
         """
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self.offsets(partitions, latest, level)
+
+    def first_at(self, partitions: Iterable[Place], milliseconds: int) -> dict[Place, int]:
+        """The first offset as new as a time (since 1970), -1 where there is none; see `answer`."""
+        return self.offsets(partitions, OffsetSpec.for_timestamp(milliseconds))
+
+    def offsets(
+        self,
+        partitions: Iterable[Place],
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[Place, int]:
+        """An offset of each partition of topics; errors as `answer`."""
         wanted = {TopicPartition(topic, number): which for topic, number in partitions}
         if not wanted:
             return {}

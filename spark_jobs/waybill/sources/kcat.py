@@ -32,8 +32,11 @@ class _Line(msgspec.Struct, gc=False):
     payload: str | None
     key: str | None = None
     ts: int | None = None
+    tstype: str | None = None
     headers: list[str | None] | dict[str, list[str | None]] | None = None
 
+
+_KINDS = ("create", "logappend")
 
 _decode = msgspec.json.Decoder(_Line).decode
 
@@ -64,7 +67,9 @@ def read(
             if not rows:
                 continue
             counts.rows += len(rows)
-            topics, partitions, offsets, times, keys, values, headers = zip(*rows, strict=True)
+            topics, partitions, offsets, times, keys, values, headers, types = zip(
+                *rows, strict=True
+            )
             try:
                 yield archive_batch(
                     batch_id,
@@ -75,13 +80,14 @@ def read(
                     list(times),
                     list(keys),
                     list(headers),
+                    list(types),
                 )
             except (pa.ArrowInvalid, OverflowError) as error:
                 raise SourceError(_complaint(task, number, error)) from error
 
 
 def fields_of_line(text: bytes) -> tuple[Any, ...]:
-    """Topic, partition, offset, time in microseconds, key, value and headers of a line.
+    """Topic, partition, offset, time in microseconds, key, value, headers and kind of time.
 
     Raises:
         ValueError: it is no line of kcat; TypeError and OverflowError mean the same.
@@ -104,6 +110,7 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
         raw(line.key),
         raw(line.payload),
         None if line.headers is None else [{"key": k, "value": raw(v)} for k, v in _pairs(line)],
+        line.tstype if line.tstype in _KINDS else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Layout `parquet`: Kafka's columns topic, partition, offset, timestamp, key, value, headers.
+"""Layout `parquet`: Kafka's columns, as listed in `COLUMNS`.
 
 Only `value` has to be there. Without `topic` it is the source's, without `partition` the number of
 the file, without `offset` the number of the row.
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".pq")
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+)
 
 
 def read(
@@ -91,6 +100,7 @@ def _archived(task: FileTask, batch: pa.RecordBatch, first: int, batch_id: str) 
         _timestamps(batch),
         column("key", pa.binary()),
         _headers(batch),
+        column("timestamp_type", pa.string()),
     )
 
 

@@ -55,6 +55,7 @@ def archive_batch(
     timestamps: Any = None,
     keys: Any = None,
     headers: Any = None,
+    timestamp_types: Any = None,
 ) -> pa.RecordBatch:
     """Rows of the archive; what is one value stands for every row."""
     import pyarrow as pa
@@ -74,6 +75,7 @@ def archive_batch(
             column(partition, pa.int32()),
             column(offsets, pa.int64()),
             column(timestamps, TIMESTAMP),
+            column(timestamp_types, pa.string()),
             column(keys, pa.binary()),
             values,
             column(headers, HEADERS),

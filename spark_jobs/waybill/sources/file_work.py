@@ -1,0 +1,127 @@
+"""The files of a source that one batch brings, read in Spark tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from waybill.layout import ARCHIVE
+from waybill.sources.cursor import FileState, read_cursor, write_cursor
+from waybill.sources.files import Plan, grouped, plan, read_tasks
+from waybill.tally import Tally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from waybill.context import StageContext
+    from waybill.lake import Branch, Commit
+    from waybill.report import StageReport
+    from waybill.sources.tasks import FileCounts, FileTask
+    from waybill.spec import FilesSource
+
+EMPTY_LINES = "empty line"
+SHOWN_FILES = 100
+"""How many files a report names."""
+
+
+class FileWork:
+    """What is new in the files of a source, see `waybill.sources.snapshot.Work`.
+
+    Args:
+        source: where the files are.
+        context: the stage.
+        commits: what was committed so far, newest first.
+
+    Raises:
+        SourceError: a file that was read before has changed or is gone.
+    """
+
+    kind = "files"
+
+    def __init__(
+        self, source: FilesSource, context: StageContext, commits: Iterable[Commit]
+    ) -> None:
+        self._source = source
+        self._context = context
+        self._afresh = context.options.mode == "full"
+        self._cursor = read_cursor(commit.cursor for commit in commits)
+        if context.options.mode == "replay":
+            known = self._cursor
+            self._plan = Plan(known.base or "", [], len(known.files), {}, known.next_number)
+        else:
+            self._plan = plan(source, self._cursor, self._afresh)
+        self._states: dict[str, FileState] = dict(self._plan.touched)
+
+    @property
+    def announced(self) -> str:
+        """What is about to be read."""
+        work = self._plan
+        size = sum(task.size for task in work.tasks) / 1e6
+        text = f"{len(work.tasks)} new files with {size:.1f} MB, {work.known} known ones"
+        return text if work.tasks else f"no new files, {work.known} known ones"
+
+    def bring(self, branch: Branch, report: StageReport) -> None:
+        """Put the messages on the branch and their counts into the report.
+
+        Raises:
+            SourceError: a file cannot be read.
+        """
+        tasks = self._plan.tasks
+        if tasks:
+            tally = Tally(self._context.spark.sparkContext)
+            written = branch.append(self._messages(tasks, tally))
+            counts = {task.name: tally.counts[task.name] for task in tasks}
+            report.rows_in = sum(rows + empty for rows, empty, _ in counts.values())
+            report.rows_out = written
+            empty = sum(empty for _, empty, _ in counts.values())
+            report.skipped = {EMPTY_LINES: empty} if empty else {}
+            for task in tasks:
+                rows, _empty, digest = counts[task.name]
+                state = FileState(task.number, task.size, task.token, digest, rows)
+                self._states[task.name] = state
+        self._describe(report)
+
+    def cursor(self) -> dict[str, Any]:
+        """What has been read after this batch."""
+        work = self._plan
+        return write_cursor(self._cursor, work.base, self._states, work.next_number, self._afresh)
+
+    def landed(self) -> list[str]:
+        """Nothing is left to do once the batch is visible."""
+        return []
+
+    def _messages(self, tasks: list[FileTask], tally: Tally) -> DataFrame:
+        groups, layout, batch = grouped(tasks), self._source.layout, self._context.batch
+
+        def tell(task: FileTask, counts: FileCounts) -> None:
+            tally.add({task.name: (counts.rows, counts.empty, counts.digest)})
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            for numbers in batches:
+                numbered: list[Any] = numbers.column(0).to_pylist()
+                for number in numbered:
+                    yield from read_tasks(groups[number], layout, batch, tell)
+
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        schema = from_arrow_schema(ARCHIVE)
+        frame = self._context.spark.range(0, len(groups), 1, len(groups))
+        return frame.mapInArrow(read, schema)
+
+    def _describe(self, report: StageReport) -> None:
+        work = self._plan
+        files: list[dict[str, Any]] = [
+            {"file": task.name, "number": task.number, "rows": self._states[task.name].rows}
+            for task in work.tasks[:SHOWN_FILES]
+        ]
+        report.details = {
+            "new_files": len(work.tasks),
+            "known_files": work.known,
+            "bytes": sum(task.size for task in work.tasks),
+            "files": files,
+        }
+        if work.left_out:
+            left = work.left_out
+            told = f"{len(left)} files of other layouts were left out, e.g. {left[0]}"
+            report.warnings.append(told)

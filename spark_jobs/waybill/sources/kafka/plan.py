@@ -1,0 +1,266 @@
+"""What one batch reads of its topics: exact ranges, asked for and settled before Spark starts.
+
+The end of a range is the last stable offset: whatever stands before it is decided, committed or
+aborted. Offsets between the two that no message has (markers of transactions, aborted and
+compacted messages) are gaps, not losses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import SourceError
+from waybill.sources.kafka.positions import NOTHING, Positions, Range
+
+if TYPE_CHECKING:
+    from waybill.kafka.cluster import Cluster, Place, Topic
+    from waybill.spec import KafkaSource
+
+INTERNAL = "__"
+"""What names of topics begin with that belong to the brokers; no pattern finds them."""
+
+
+class Loss(NamedTuple):
+    """Offsets that were not read and that the brokers do not have any more."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class Plan(NamedTuple):
+    """What one batch reads.
+
+    Attributes:
+        ids: the id of each topic.
+        ranges: one per partition, sorted; empty ones are partitions with nothing new.
+        losses: what is missing before the ranges.
+        held: offsets after the ranges that belong to transactions which are open, by partition.
+    """
+
+    ids: dict[str, str]
+    ranges: list[Range]
+    losses: list[Loss]
+    held: dict[Place, int]
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets there are to read."""
+        return sum(span.offsets for span in self.ranges)
+
+
+class Bounds(NamedTuple):
+    """What the brokers have of each partition.
+
+    Attributes:
+        earliest: the first offset.
+        stable: the last stable offset.
+        latest: the end, open transactions included.
+    """
+
+    earliest: dict[Place, int]
+    stable: dict[Place, int]
+    latest: dict[Place, int]
+
+
+def plan(
+    source: KafkaSource, cluster: Cluster, before: Positions = NOTHING, afresh: bool = False
+) -> Plan:
+    """Settle what a batch reads.
+
+    Args:
+        source: the topics.
+        cluster: where they are.
+        before: what was read before.
+        afresh: read from the beginning again.
+
+    Raises:
+        SourceError: a topic is not what was read before: its messages were deleted, it ends too
+            early, it is gone or it was made again.
+        ConfigurationError: a topic is not there, or may not be read.
+        UnreachableError: the brokers do not answer.
+    """
+    known = NOTHING if afresh else before
+    first = not known.next
+    topics = _topics(source, cluster, known)
+    _check_ids(topics, known)
+    places = [(topic.name, number) for topic in topics for number in topic.partitions]
+    _check_partitions(set(places), topics, known)
+    bounds = bounds_of(cluster, places)
+    starts = _first_offsets(source, cluster, places, bounds, known, first, afresh)
+    ends = _ends(source, cluster, places, bounds)
+    ranges, losses = [], []
+    for place in places:
+        start = known.next.get(place)
+        if start is None:
+            start = starts[place]
+        else:
+            _check_end(place, start, bounds.latest[place])
+            if start < bounds.earliest[place]:
+                losses.append(Loss(*place, start, bounds.earliest[place]))
+                start = bounds.earliest[place]
+        ranges.append(Range(*place, start, max(start, ends[place])))
+    if losses and source.on_data_loss == "fail":
+        raise SourceError(_lost(losses))
+    # With an end of our own what follows is not ours, held or not.
+    held = {} if source.end else {p: bounds.latest[p] - bounds.stable[p] for p in places}
+    ids = {topic.name: topic.id for topic in topics}
+    return Plan(ids, ranges, losses, {place: count for place, count in held.items() if count})
+
+
+def bounds_of(cluster: Cluster, places: Iterable[Place]) -> Bounds:
+    """What the brokers have now; errors as `plan`."""
+    asked = list(places)
+    # In this order the three never contradict each other while messages come in.
+    earliest = cluster.earliest(asked)
+    stable = cluster.latest(asked)
+    latest = cluster.latest(asked, stable=False)
+    return Bounds(earliest, {p: max(stable[p], earliest[p]) for p in asked}, latest)
+
+
+def check_unchanged(cluster: Cluster, planned: Plan) -> None:
+    """See that no topic was made again while it was read.
+
+    Raises:
+        SourceError: one was.
+    """
+    _check_ids(cluster.describe(planned.ids), Positions(planned.ids, {}, 0))
+
+
+def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Topic]:
+    if source.pattern is None:
+        return cluster.describe(source.topics)
+    expression = re.compile(source.pattern)
+    names = [
+        name
+        for name in cluster.topic_names()
+        if not name.startswith(INTERNAL) and expression.fullmatch(name)
+    ]
+    gone = sorted(n for n in known.ids if expression.fullmatch(n) and n not in names)
+    if gone and source.on_data_loss == "fail":
+        message = (
+            f"the topic {gone[0]}, read before, is no longer at {cluster.servers}, and what came "
+            "after the last batch is lost with it: mend the pattern, or go on without it with "
+            "on_data_loss: earliest"
+        )
+        raise SourceError(message)
+    if not names:
+        message = (
+            f"no topic at {cluster.servers} is called as the pattern {source.pattern!r} says: mend "
+            "it, make the topic, or give the user of the connection the right to see it"
+        )
+        raise SourceError(message)
+    return cluster.describe(names)
+
+
+def _check_ids(topics: list[Topic], known: Positions) -> None:
+    for topic in topics:
+        before = known.ids.get(topic.name, "")
+        if before and topic.id and topic.id != before:
+            # Its offsets start anew, so that topic, partition and offset name two messages: going
+            # on is nothing that a setting may decide.
+            message = (
+                f"the topic {topic.name} was deleted and made again since it was read: run with "
+                "mode full to read it from its beginning where the envelope has sequence ids, else "
+                "give the migration a new name"
+            )
+            raise SourceError(message)
+
+
+def _check_partitions(there: set[Place], topics: list[Topic], known: Positions) -> None:
+    names = {topic.name for topic in topics}
+    gone = sorted(place for place in known.next if place[0] in names and place not in there)
+    if gone:
+        message = (
+            f"partition {gone[0][1]} of the topic {gone[0][0]}, read before, is no longer there: "
+            "the topic was made again; run with mode full to read it from its beginning"
+        )
+        raise SourceError(message)
+
+
+def _check_end(place: Place, start: int, latest: int) -> None:
+    if latest < start:
+        message = (
+            f"partition {place[1]} of the topic {place[0]} ends at offset {latest} and was read up "
+            f"to {start}: the brokers lost messages, or the topic was made again; run with mode "
+            "full to read what there is from its beginning"
+        )
+        raise SourceError(message)
+
+
+def _first_offsets(
+    source: KafkaSource,
+    cluster: Cluster,
+    places: list[Place],
+    bounds: Bounds,
+    known: Positions,
+    first: bool,
+    afresh: bool,
+) -> dict[Place, int]:
+    """Where partitions are read from that were not read before."""
+    fresh = [place for place in places if place not in known.next]
+    starts = {place: bounds.earliest[place] for place in fresh}
+    # What the pattern finds later, and partitions that are added, hold nothing but what is new.
+    named = [p for p in fresh if p[0] not in known.ids and (first or source.pattern is None)]
+    start = source.start
+    if isinstance(start, dict):
+        starts.update(_given(start, named, bounds))
+    elif isinstance(start, datetime):
+        starts.update(_at(cluster, start, named, bounds))
+    elif start == "latest" and not afresh:
+        starts.update({place: bounds.stable[place] for place in named})
+    return starts
+
+
+def _given(
+    offsets: dict[str, dict[int, int]], places: list[Place], bounds: Bounds
+) -> dict[Place, int]:
+    given = {(topic, number): at for topic, some in offsets.items() for number, at in some.items()}
+    for (topic, number), offset in given.items():
+        if (topic, number) not in places:
+            if any(place[0] == topic for place in places):
+                message = f"start names partition {number} of the topic {topic}, which has none"
+                raise SourceError(f"{message}: mend it")
+            continue
+        low, high = bounds.earliest[topic, number], bounds.stable[topic, number]
+        if not low <= offset <= high:
+            message = (
+                f"start names offset {offset} of partition {number} of the topic {topic}, which "
+                f"has {low} to {high}: mend it"
+            )
+            raise SourceError(message)
+    return {place: offset for place, offset in given.items() if place in places}
+
+
+def _at(
+    cluster: Cluster, moment: datetime, places: list[Place], bounds: Bounds
+) -> dict[Place, int]:
+    """The first offset that is as new as a time; the end where there is none."""
+    found = cluster.first_at(places, int(moment.timestamp() * 1000))
+    return {
+        place: bounds.stable[place]
+        if offset < 0
+        else min(max(offset, bounds.earliest[place]), bounds.stable[place])
+        for place, offset in found.items()
+    }
+
+
+def _ends(
+    source: KafkaSource, cluster: Cluster, places: list[Place], bounds: Bounds
+) -> dict[Place, int]:
+    return bounds.stable if source.end is None else _at(cluster, source.end, places, bounds)
+
+
+def _lost(losses: list[Loss]) -> str:
+    worst = max(losses, key=lambda loss: loss.end - loss.start)
+    more = f", and {len(losses) - 1} more partitions miss some" if len(losses) > 1 else ""
+    return (
+        f"partition {worst.partition} of the topic {worst.topic} begins at offset {worst.end}, and "
+        f"was read up to {worst.start}: the brokers have deleted {worst.end - worst.start} offsets "
+        f"that were not read{more}; keep messages for longer, and go on from what there is with "
+        "on_data_loss: earliest"
+    )

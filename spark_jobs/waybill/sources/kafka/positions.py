@@ -1,0 +1,89 @@
+"""Up to where each partition has been read, kept in the archive's commits.
+
+Each commit names the partitions whose position it moved, with the range that it brought. Now and
+then one names all, so that neither the metadata grows with every batch by the number of all
+partitions nor the whole history has to be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+ENOUGH = 64
+"""Partitions named by commits since the last one that named all, before one names all again."""
+
+
+class Range(NamedTuple):
+    """Offsets of a partition, from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets it has; there may be fewer messages."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition} from offset {self.start} to {self.end}"
+
+
+class Positions(NamedTuple):
+    """What the archive has of each topic.
+
+    Attributes:
+        ids: the id of each topic, empty where the brokers know none.
+        next: by topic and partition the first offset that was not read.
+        loose: partitions named by commits since the last one that named all.
+    """
+
+    ids: dict[str, str]
+    next: dict[tuple[str, int], int]
+    loose: int
+
+
+NOTHING = Positions({}, {}, 0)
+
+
+def read_positions(newest_first: Iterable[dict[str, Any]]) -> Positions:
+    """What the cursors of the archive's commits add up to."""
+    ids: dict[str, str] = {}
+    following: dict[tuple[str, int], int] = {}
+    loose = 0
+    for cursor in newest_first:
+        for topic, told in cursor["topics"].items():
+            ids.setdefault(topic, told["id"])
+            for partition, (_start, end) in told["ranges"].items():
+                following.setdefault((topic, int(partition)), end)
+        if cursor["complete"]:
+            break
+        loose += sum(len(told["ranges"]) for told in cursor["topics"].values())
+    return Positions(ids, following, loose)
+
+
+def write_positions(
+    before: Positions, ids: dict[str, str], ranges: Iterable[Range], afresh: bool
+) -> dict[str, Any]:
+    """The cursor of a commit.
+
+    Args:
+        before: what the archive had.
+        ids: of the topics that were planned.
+        ranges: what the batch read; empty ones say that a partition is known.
+        afresh: the batch read the topics from their beginning; what it did not find is forgotten.
+    """
+    moved = [r for r in ranges if afresh or before.next.get((r.topic, r.partition)) != r.end]
+    complete = afresh or before.loose + len(moved) > max(ENOUGH, len(before.next) // 4)
+    named = {(r.topic, r.partition): [r.start, r.end] for r in moved}
+    known = dict(ids)
+    if complete and not afresh:
+        known = {**before.ids, **ids}
+        named = {**{place: [end, end] for place, end in before.next.items()}, **named}
+    topics: dict[str, Any] = {}
+    for (topic, partition), span in sorted(named.items()):
+        told = topics.setdefault(topic, {"id": known[topic], "ranges": {}})
+        told["ranges"][str(partition)] = span
+    return {"source": "kafka", "complete": complete, "topics": topics}

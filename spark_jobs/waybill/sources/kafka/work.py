@@ -1,0 +1,185 @@
+"""The ranges of topics that one batch brings, read in Spark tasks.
+
+The tasks are `mapInArrow` over a frame of numbers and not a data source of Spark: the counts that a
+data source's reader tells (`Tally`) do not reach the driver, and its options, which would have to
+hold the password, are shown by Spark. Both read at the same speed. What the tasks need, the
+password too, travels in their pickled function and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from waybill.durations import seconds_of
+from waybill.errors import ReconciliationError
+from waybill.kafka.client import named_properties
+from waybill.kafka.cluster import Cluster
+from waybill.layout import ARCHIVE
+from waybill.sources.kafka.groups import commit_offsets
+from waybill.sources.kafka.pieces import dealt, piece_size
+from waybill.sources.kafka.plan import Plan, check_unchanged, plan
+from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
+from waybill.sources.kafka.reader import Read, Reading, read_ranges
+from waybill.tally import Tally
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from waybill.context import StageContext
+    from waybill.lake import Branch, Commit
+    from waybill.report import StageReport
+    from waybill.sources.kafka.positions import Positions
+    from waybill.spec import KafkaSource
+
+SHOWN = 100
+"""How many partitions a report names."""
+
+
+class KafkaWork:
+    """What is new in the topics of a source, see `waybill.sources.snapshot.Work`.
+
+    Args:
+        source: the topics.
+        context: the stage.
+        commits: what was committed so far, newest first.
+
+    Raises:
+        SourceError: a topic is not what was read before.
+        ConfigurationError: the connection or a topic is not there, or may not be used.
+        UnreachableError: the brokers do not answer.
+    """
+
+    def __init__(
+        self, source: KafkaSource, context: StageContext, commits: Iterable[Commit]
+    ) -> None:
+        self._source = source
+        self._context = context
+        self._afresh = context.options.mode == "full"
+        self._plan = Plan({}, [], [], {})
+        self._before: Positions = NOTHING
+        self._bytes_each = 0.0
+        history = iter(commits)
+        last = next(history, None)
+        if last is not None:
+            self._before = read_positions(commit.cursor for commit in chain([last], history))
+            self._bytes_each = last.report["details"].get("bytes_each", 0.0)
+        if context.options.mode != "replay":
+            self._properties = named_properties(source.connection)
+            self._cluster = Cluster(self._properties)
+            self._cluster.reach()
+            self._plan = plan(source, self._cluster, self._before, self._afresh)
+
+    @property
+    def announced(self) -> str:
+        """What is about to be read."""
+        spans = [span for span in self._plan.ranges if span.offsets]
+        known = f"{len(self._plan.ranges)} partitions of {len(self._plan.ids)} topics"
+        return f"{self._plan.offsets} new offsets in {len(spans)} of {known}"
+
+    def bring(self, branch: Branch, report: StageReport) -> None:
+        """Put the messages on the branch and their counts into the report.
+
+        Raises:
+            SourceError: messages were deleted meanwhile, or a topic was made again.
+            UnreachableError: the brokers went away and did not come back.
+            ReconciliationError: a range was not told about.
+        """
+        read: dict[Range, Read] = {}
+        if self._plan.offsets:
+            size = piece_size(
+                self._plan.offsets,
+                self._context.spark.sparkContext.defaultParallelism,
+                self._source.messages_per_task,
+                self._bytes_each,
+            )
+            tasks = dealt(self._plan.ranges, size)
+            tally = Tally(self._context.spark.sparkContext)
+            report.rows_out = branch.append(self._messages(tasks, tally))
+            read = _told(tasks, tally)
+            report.rows_in = sum(told.rows for told in read.values())
+            check_unchanged(self._cluster, self._plan)
+        self._describe(report, read)
+        self._warn(report, read)
+
+    def cursor(self) -> dict[str, Any]:
+        """What has been read after this batch."""
+        done = self._plan
+        afresh = self._afresh and bool(done.ids)
+        return write_positions(self._before, done.ids, done.ranges, afresh)
+
+    def landed(self) -> list[str]:
+        """Tell the consumer group, if there is one, what has been read."""
+        if self._source.group is None or not self._plan.ranges:
+            return []
+        return commit_offsets(self._properties, self._source.group, self._plan.ranges)
+
+    def _messages(self, tasks: list[list[Range]], tally: Tally) -> DataFrame:
+        reading = Reading(
+            self._properties,
+            self._context.batch,
+            float(seconds_of(self._source.stall)),
+            self._source.on_data_loss == "earliest",
+        )
+
+        def tell(span: Range, told: Read) -> None:
+            tally.add({str(span): tuple(told)})
+
+        def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            for numbers in batches:
+                numbered: list[Any] = numbers.column(0).to_pylist()
+                for number in numbered:
+                    yield from read_ranges(tasks[number], reading, tell)
+
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        frame = self._context.spark.range(0, len(tasks), 1, len(tasks))
+        return frame.mapInArrow(read, from_arrow_schema(ARCHIVE))
+
+    def _describe(self, report: StageReport, read: dict[Range, Read]) -> None:
+        rows: dict[tuple[str, int], int] = {}
+        for span, told in read.items():
+            rows[span[:2]] = rows.get(span[:2], 0) + told.rows
+        size = sum(told.bytes for told in read.values())
+        spans = [span for span in self._plan.ranges if span.offsets]
+        report.details = {
+            "topics": len(self._plan.ids),
+            "partitions": len(self._plan.ranges),
+            "offsets": self._plan.offsets,
+            "bytes": size,
+            "bytes_each": round(size / report.rows_in, 1) if report.rows_in else self._bytes_each,
+            "ranges": [{**span._asdict(), "rows": rows.get(span[:2], 0)} for span in spans[:SHOWN]],
+        }
+        lost = sum(loss.end - loss.start for loss in self._plan.losses)
+        lost += sum(told.lost for told in read.values())
+        if lost:
+            report.details["lost_offsets"] = lost
+        if self._plan.held:
+            report.details["held_offsets"] = sum(self._plan.held.values())
+
+    def _warn(self, report: StageReport, read: dict[Range, Read]) -> None:
+        missing = [(loss, loss.end - loss.start) for loss in self._plan.losses]
+        missing += [(span, told.lost) for span, told in read.items() if told.lost]  # type: ignore[misc]
+        for loss, count in missing[:SHOWN]:
+            report.warnings.append(
+                f"{count} offsets of partition {loss.partition} of the topic {loss.topic} from "
+                f"offset {loss.start} on are missing: the brokers deleted them before they were "
+                "read"
+            )
+        for (topic, partition), count in list(self._plan.held.items())[:SHOWN]:
+            report.warnings.append(
+                f"the last {count} offsets of partition {partition} of the topic {topic} wait for "
+                "a transaction that is open, and come with a later batch"
+            )
+
+
+def _told(tasks: list[list[Range]], tally: Tally) -> dict[Range, Read]:
+    """What the tasks told of every piece."""
+    counts = tally.counts
+    silent = [span for task in tasks for span in task if str(span) not in counts]
+    if silent:
+        message = f"{silent[0]} was planned and not read to its end; nothing was committed"
+        raise ReconciliationError(message)
+    return {span: Read(*counts[str(span)]) for task in tasks for span in task}
