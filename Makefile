@@ -33,6 +33,10 @@ help: ## List the targets
 demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by itself
 	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
 
+.PHONY: stack
+stack: setup setup-s3 servers ## Run the whole stack: Airflow, Kafka, S3, PostgreSQL, a Spark cluster
+	@$(PY) -m stack $(if $(ONCE),--once)
+
 .PHONY: setup
 setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks and fetch the jars, once
 	@scripts/preflight.sh java

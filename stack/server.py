@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import Self
 
 LOOPBACK = "127.0.0.1"
+
+_PR_SET_PDEATHSIG = 1
 
 
 class ServerError(Exception):
@@ -31,6 +35,12 @@ def listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def _end_with_parent() -> None:
+    """Ask the Linux kernel to end this process with its parent, also where that one is killed."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Server:
@@ -102,6 +112,7 @@ class Server:
                 start_new_session=True,
                 user=self._user,
                 group=self._user,
+                preexec_fn=_end_with_parent,
             )
         limit = time.monotonic() + self._patience
         while not self._ready():

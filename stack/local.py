@@ -1,0 +1,173 @@
+"""Every server of the stack together, wired as docker-compose.yaml wires them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+
+from stack.kafka import Broker
+from stack.postgres import PostgresServer
+from stack.s3 import S3Server
+from stack.server import LOOPBACK, ServerError
+from stack.spark import Cluster
+from waybill_airflow.local_airflow import LocalAirflow
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+CONFIG = CHECKOUT / "stack" / "config"
+SAMPLES = CHECKOUT / "samples" / "shop"
+MIGRATIONS = CHECKOUT / "stack" / "migrations"
+
+AIRFLOW_DATABASE = "airflow"
+"""Database of Airflow, beside that of the lake's catalog."""
+
+PATIENCE = 240.0
+"""Seconds that Airflow may take to come up."""
+
+
+class LocalStack:
+    """Kafka, S3, PostgreSQL, Spark and Airflow on the loopback address.
+
+    Args:
+        folder: state and logs.
+        port: of Airflow's web pages.
+        tell: is told what is being started.
+        migrations: folder of the migrations; the stack's own where left out.
+        samples: folder of the messages to send; None to send none.
+        environment: variables of Airflow's components beside ours.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        tell: Callable[[str], object],
+        migrations: Path = MIGRATIONS,
+        samples: Path | None = SAMPLES,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder.absolute()
+        self._tell = tell
+        self._samples = samples
+        self.broker = Broker(self.folder / "kafka")
+        self.s3 = S3Server(self.folder / "s3")
+        self.postgres = PostgresServer()
+        self.cluster = Cluster(self.folder / "spark", workers=2, cores=1, memory="1g")
+        self.environment = {
+            **read_settings(CONFIG / "airflow.env"),
+            **self._connections(),
+            "WAYBILL_CATALOG": self.postgres.uri,
+            "WAYBILL_MIGRATIONS": str(migrations),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(),
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_ASYNC": self._database(),
+            **(environment or {}),
+        }
+        driver = ["--master", self.cluster.master]
+        driver += ["--conf", "spark.executor.memory=768m"]
+        self.airflow = LocalAirflow(self.folder / "airflow", port, self.environment, driver)
+        self._running = ExitStack()
+
+    def __enter__(self) -> LocalStack:
+        try:
+            self._start()
+        except BaseException:
+            self._running.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tell("Ending the stack …")
+        self._running.close()
+
+    def run(self, dag: str, patience: float, conf: Mapping[str, Any] | None = None) -> str:
+        """Trigger a DAG and wait for its end.
+
+        Args:
+            dag: its id.
+            patience: seconds to wait.
+            conf: parameters of the run.
+
+        Returns:
+            The state that the run ended in.
+
+        Raises:
+            ServerError: it has not ended in time.
+        """
+        client = self.airflow.client
+        client.patch("dags", dag, body={"is_paused": False})
+        body = {"logical_date": None, "conf": dict(conf or {})}
+        run = client.post("dags", dag, "dagRuns", body=body)["dag_run_id"]
+        limit = time.monotonic() + patience
+        while time.monotonic() < limit:
+            self.airflow.check()
+            state: str = client.get("dags", dag, "dagRuns", run)["state"]
+            if state in ("success", "failed"):
+                return state
+            time.sleep(0.5)
+        message = f"the run {run} of {dag} has not ended within {patience:.0f} s"
+        raise ServerError(message)
+
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._running.callback(self.postgres.remove)
+        for server in (self.postgres, self.broker, self.s3, self.cluster):
+            self._tell(f"Starting {getattr(server, 'name', 'the Spark cluster')} …")
+            self._running.enter_context(server)
+        self._make_database()
+        self._prepare()
+        self._tell("Starting Airflow …")
+        self._running.callback(self.airflow.stop)
+        self.airflow.start()
+        self.airflow.wait_for({"shop_stream"}, PATIENCE)
+
+    def _prepare(self) -> None:
+        """Topics, bucket and messages, by the same script that the containers run."""
+        samples = [] if self._samples is None else ["--samples", str(self._samples)]
+        paths = (str(CHECKOUT), str(CHECKOUT / "spark_jobs"))
+        done = subprocess.run(
+            [sys.executable, "-m", "stack.prepare", *samples],
+            env={**os.environ, **self.environment, "PYTHONPATH": os.pathsep.join(paths)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ServerError(done.stderr.strip() or "the servers could not be prepared")
+
+    def _make_database(self) -> None:
+        with psycopg.connect(self._login("postgresql", self.postgres.database)) as connection:
+            connection.autocommit = True
+            connection.execute(f"CREATE DATABASE {AIRFLOW_DATABASE}")
+
+    def _database(self) -> str:
+        return self._login("postgresql+psycopg", AIRFLOW_DATABASE)
+
+    def _login(self, scheme: str, database: str) -> str:
+        who = f"{self.postgres.user}:{quote(self.postgres.password, safe='')}"
+        return f"{scheme}://{who}@{LOOPBACK}:{self.postgres.port}/{database}"
+
+    def _connections(self) -> dict[str, str]:
+        kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": self.broker.servers}}
+        found = {
+            "KAFKA_DEFAULT": kafka,
+            "AWS_DEFAULT": self.s3.connection(region_name="us-east-1"),
+            "LAKE_CATALOG": self.postgres.connection(),
+            "SPARK_DEFAULT": {"conn_type": "spark", "host": self.cluster.master},
+        }
+        return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in found.items()}
+
+
+def read_settings(file: Path) -> dict[str, str]:
+    """The variables of an environment file as docker compose reads it: NAME=VALUE, # comments."""
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {name: value for name, _, value in pairs}
