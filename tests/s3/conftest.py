@@ -129,20 +129,11 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
 def catalog(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The catalog of a lake, and the connection that it names."""
     monkeypatch.setenv("AIRFLOW_CONN_LAKE_CATALOG", json.dumps(postgres.connection()))
+    return catalog_of(postgres)
+
+
+def catalog_of(postgres: PostgresServer) -> dict[str, Any]:
     return {"type": "jdbc", "uri": postgres.uri, "connection": "lake_catalog"}
-
-
-@pytest.fixture
-def shop(
-    bucket: str, admin: Any, connect: Callable[..., None], catalog: dict[str, Any]
-) -> Migration:
-    """The sample shop with source, lake and targets in object storage."""
-    connect()
-    for path in sorted((PROJECT / "samples" / "shop").glob("*.jsonl")):
-        admin.upload_file(str(path), bucket, f"in/shop/{path.name}")
-    lake = {"warehouse": f"s3://{bucket}/lake", "catalog": catalog}
-    # One catalog serves all tests, so each migration has a name of its own.
-    return shop_at(f"s3://{bucket}", lake, f"shop_{bucket[-12:]}")
 
 
 def shop_at(root: str, lake: dict[str, Any], name: str = "shop") -> Migration:
@@ -156,3 +147,53 @@ def shop_at(root: str, lake: dict[str, Any], name: str = "shop") -> Migration:
     return Migration.model_validate(
         {**data, "name": name, "source": source, "publish": targets, "lake": lake}
     )
+
+
+def canal(kind: str, *rows: dict[str, Any]) -> bytes:
+    types = {name: "bigint" if name == "id" else "varchar(20)" for name in rows[0]}
+    return json.dumps(
+        {
+            "database": "shop",
+            "table": "orders",
+            "type": kind,
+            "isDdl": False,
+            "sql": "",
+            "es": 1700000000000,
+            "ts": 1700000000123,
+            "id": 1,
+            "pkNames": ["id"],
+            "mysqlType": types,
+            "data": list(rows),
+            "old": None,
+            "sqlType": {name: -5 if name == "id" else 12 for name in rows[0]},
+        }
+    ).encode()
+
+
+FIRST = [
+    canal("INSERT", *({"id": str(n), "title": f"t{n}"} for n in (10, 9, 100))),
+    canal("DELETE", {"id": "100", "title": "t100"}),
+]
+ROWS = [{"id": "9", "title": "t9"}, {"id": "10", "title": "t10"}]
+"""What `FIRST` leaves."""
+
+
+@pytest.fixture
+def small(bucket: str, admin: Any, connect: Callable[..., None], catalog: dict[str, Any]) -> Any:
+    """Makes a migration of two messages in the test's bucket; takes fields of its lake."""
+    admin.put_object(Bucket=bucket, Key="in/a.jsonl", Body=b"\n".join(FIRST))
+
+    def make(**lake: Any) -> Migration:
+        more = lake.pop("catalog", {})
+        if "AIRFLOW_CONN_AWS_DEFAULT" not in os.environ:
+            connect()
+        data = {
+            # One catalog serves all tests, so each migration has a name of its own.
+            "name": f"small_{bucket[-12:]}",
+            "source": {"files": {"path": f"s3://{bucket}/in", "topic": "t"}, "envelope": "canal"},
+            "publish": [{"envelope": "canal", "files": {"path": f"s3://{bucket}/out"}}],
+            "lake": {"warehouse": f"s3://{bucket}/lake", "catalog": {**catalog, **more}, **lake},
+        }
+        return Migration.model_validate(data)
+
+    return make

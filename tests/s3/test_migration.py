@@ -2,18 +2,77 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import logging
 import shutil
-from pathlib import Path
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from tests.s3.conftest import PROJECT, shop_at
+from tests.s3.conftest import FIRST, PROJECT, ROWS, canal, catalog_of, shop_at
+from waybill.errors import ConflictError, SourceError
 from waybill.file_store import open_store
-from waybill.jobs import read_table, run_migration
+from waybill.jobs import read_table, run_migration, run_stage
+from waybill.lake import Lake
+from waybill.lake.commit import Branch
+from waybill.spec import Migration
+
+if TYPE_CHECKING:
+    from waybill.report import Waybill
 
 TABLES = ("shop.customers", "shop.orders")
+
+
+class Done(NamedTuple):
+    """The sample shop, moved."""
+
+    local: Migration
+    spec: Migration
+    here: Waybill
+    there: Waybill
+    bucket: str
+    log: str
+
+
+class Kept(logging.Handler):
+    """Everything that is logged, by whoever."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.getMessage()} {record.exc_text or ''}")
+
+
+@pytest.fixture(scope="module")
+def done(spark, server, postgres, admin, tmp_path_factory):
+    folder, bucket = tmp_path_factory.mktemp("shop"), "shop-bucket"
+    admin.create_bucket(Bucket=bucket)
+    for path in sorted((PROJECT / "samples" / "shop").glob("*.jsonl")):
+        admin.upload_file(str(path), bucket, f"in/shop/{path.name}")
+    shutil.copytree(PROJECT / "samples" / "shop", folder / "in" / "shop")
+    local = shop_at(str(folder), {"warehouse": str(folder / "lake")})
+    lake = {"warehouse": f"s3://store@{bucket}/lake", "catalog": catalog_of(postgres)}
+    spec = shop_at(f"s3://store@{bucket}", lake)
+    kept = Kept()
+    logging.getLogger().addHandler(kept)
+    level = logging.getLogger("waybill").level
+    logging.getLogger("waybill").setLevel(logging.DEBUG)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW_CONN_STORE", json.dumps(server.connection()))
+        patch.setenv("AIRFLOW_CONN_LAKE_CATALOG", json.dumps(postgres.connection()))
+        here = run_migration(local, batch="b1", spark=spark)
+        there = run_migration(spec, batch="b1", spark=spark)
+        logging.getLogger().removeHandler(kept)
+        logging.getLogger("waybill").setLevel(level)
+        yield Done(local, spec, here, there, bucket, "\n".join(kept.lines))
 
 
 def published(spec, batch: str) -> dict[str, list]:
@@ -35,20 +94,158 @@ def published(spec, batch: str) -> dict[str, list]:
     return found
 
 
-def tables(spec, spark) -> dict[str, list]:
-    return {table: list(read_table(spec, table, spark=spark)) for table in TABLES}
-
-
 def counts(waybill) -> list:
     return [(r.stage, r.rows_in, r.rows_out, r.refused, r.skipped) for r in waybill.stages]
 
 
-def test_it_is_what_a_local_disk_gives(spark, shop, tmp_path: Path) -> None:
-    shutil.copytree(PROJECT / "samples" / "shop", tmp_path / "in" / "shop")
-    local = shop_at(str(tmp_path), {"warehouse": str(tmp_path / "lake")})
-    here = run_migration(local, batch="b1", spark=spark)
-    there = run_migration(shop, batch="b1", spark=spark)
-    assert counts(there) == counts(here)
-    assert tables(shop, spark) == tables(local, spark)
-    assert published(shop, "b1") == published(local, "b1")
-    assert all(published(shop, "b1").values())
+def objects(admin, bucket: str) -> dict[str, str]:
+    pages = admin.get_paginator("list_objects_v2").paginate(Bucket=bucket)
+    return {item["Key"]: item["ETag"] for page in pages for item in page.get("Contents", [])}
+
+
+def unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+
+
+def test_it_is_what_a_local_disk_gives(spark, done) -> None:
+    assert counts(done.there) == counts(done.here)
+    for table in TABLES:
+        rows = list(read_table(done.spec, table, spark=spark))
+        assert rows == list(read_table(done.local, table, spark=spark))
+        assert rows
+    messages = published(done.spec, "b1")
+    assert messages == published(done.local, "b1")
+    assert all(messages.values())
+
+
+def test_a_batch_that_was_done_is_not_done_again(spark, done, admin) -> None:
+    before = objects(admin, done.bucket)
+    again = run_migration(done.spec, batch="b1", spark=spark)
+    assert all(report.repeated for report in again.stages)
+    assert counts(again) == counts(done.there)
+    # The gate's page is written with the times of its last look.
+    reports = [key for key in before if "/reports/" in key]
+    after = objects(admin, done.bucket)
+    assert {k: v for k, v in after.items() if k not in reports} == {
+        k: v for k, v in before.items() if k not in reports
+    }
+
+
+def test_others_read_the_lake_without_waybill(spark, done, server, postgres) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    login = f"{postgres.user}:{postgres.password}@127.0.0.1:{postgres.port}"
+    catalog = SqlCatalog(
+        "lake",
+        **{
+            "uri": f"postgresql+psycopg://{login}/{postgres.database}",
+            "warehouse": f"s3://{done.bucket}/lake",
+            "s3.endpoint": server.endpoint,
+            "s3.access-key-id": server.key_id,
+            "s3.secret-access-key": server.secret,
+            "s3.region": "us-east-1",
+        },
+    )
+    for table in TABLES:
+        name = table.replace(".", "_")
+        found = catalog.load_table(("shop", name)).scan().to_arrow().to_pylist()
+        images = {row["_waybill_image"] for row in found if not row["_waybill_deleted"]}
+        ours = Lake.open(spark, done.spec).read(f"lake.shop.{name}")
+        live = ours.where("NOT _waybill_deleted").select("_waybill_image").collect()
+        assert images == {row[0] for row in live}
+        assert images
+    catalog.engine.dispose()
+
+
+def test_secrets_are_nowhere(spark, done, server, postgres, admin, event_log, capfd) -> None:
+    """Neither in what is logged or noted by Spark for its pages, nor in what is kept."""
+    lake = Lake.open(spark, done.spec)
+    frame = lake.read("lake.shop.shop_orders")
+    frame.explain(extended=True)
+    frame.collect()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    noted = "\n".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in event_log.rglob("*")
+        if path.is_file()
+    )
+    assert "SparkListenerSQLExecutionStart" in noted
+    assert "s3.secret-access-key" in noted, "the setting is noted, so that it must be blackened"
+    told = capfd.readouterr()
+    kept = "\n".join(
+        unpacked(admin.get_object(Bucket=done.bucket, Key=key)["Body"].read()).decode("latin-1")
+        for key in objects(admin, done.bucket)
+        if not key.startswith("in/")
+    )
+    assert "waybill.cursor" in kept
+    described = json.dumps([report.to_dict() for report in done.there.stages])
+    places = {
+        "Spark's notes": noted,
+        "the log": done.log,
+        "the output": told.out + told.err,
+        "the objects": kept,
+        "the reports": described + repr(done.spec) + repr(done.there),
+    }
+    assert "snapshot" in done.log
+    for secret in (server.secret, postgres.password):
+        assert [place for place, text in places.items() if secret in text] == []
+
+
+def test_of_two_runs_at_once_one_loses_cleanly(spark, small, admin, bucket, monkeypatch) -> None:
+    spec = small()
+    run_stage("snapshot", spec, "b0", spark)
+    admin.put_object(
+        Bucket=bucket, Key="in/b.jsonl", Body=canal("INSERT", {"id": "1", "title": "n"})
+    )
+    both, move = threading.Barrier(2), Branch.fast_forward
+
+    def together(branch):
+        both.wait(timeout=120)
+        return move(branch)
+
+    monkeypatch.setattr(Branch, "fast_forward", together)
+
+    def run(batch):
+        try:
+            return run_stage("snapshot", spec, batch, spark)
+        except ConflictError as error:
+            return error
+
+    with ThreadPoolExecutor(2) as pool:
+        results = dict(zip(("b1", "b2"), pool.map(run, ("b1", "b2")), strict=True))
+    monkeypatch.undo()
+    lost = [batch for batch, result in results.items() if isinstance(result, ConflictError)]
+    assert len(lost) == 1
+    assert "run the batch again" in str(results[lost[0]])
+
+
+def test_an_object_that_changed_after_it_was_read_is_an_error(spark, small, admin, bucket) -> None:
+    spec = small()
+    run_stage("snapshot", spec, "b1", spark)
+    changed = b"\n".join([*FIRST[:1], FIRST[1].replace(b"t100", b"t101")])
+    admin.put_object(Bucket=bucket, Key="in/a.jsonl", Body=changed)
+    with pytest.raises(SourceError, match=r"s3://bucket-\w+/in/a.jsonl has changed since it was"):
+        run_stage("snapshot", spec, "b2", spark)
+    admin.put_object(Bucket=bucket, Key="in/a.jsonl", Body=b"\n".join(FIRST))
+    assert run_stage("snapshot", spec, "b2", spark).rows_in == 0
+    admin.delete_object(Bucket=bucket, Key="in/a.jsonl")
+    admin.put_object(Bucket=bucket, Key="in/b.jsonl", Body=b"")
+    with pytest.raises(SourceError, match="no longer among the files"):
+        run_stage("snapshot", spec, "b3", spark)
+
+
+def test_full_loads_and_packed_files_come_from_object_storage(
+    spark, small, admin, bucket, tmp_path
+) -> None:
+    dump = tmp_path / "orders.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, 9], pa.int64()), "title": ["old", "older"]}), dump)
+    admin.upload_file(str(dump), bucket, "dump/orders.parquet")
+    more = canal("INSERT", {"id": "11", "title": "packed"})
+    admin.put_object(Bucket=bucket, Key="in/b.jsonl.gz", Body=gzip.compress(more))
+    spec = small()
+    full = {"shop.orders": {"path": f"s3://{bucket}/dump/*.parquet"}}
+    tables = {"shop.orders": {"key": ["id"]}}
+    spec = Migration.model_validate({**spec.model_dump(), "full": full, "tables": tables})
+    run_migration(spec, until="merge", spark=spark)
+    rows = list(read_table(spec, spark=spark))
+    assert rows == [{"id": "1", "title": "old"}, *ROWS, {"id": "11", "title": "packed"}]

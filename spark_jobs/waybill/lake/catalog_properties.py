@@ -17,6 +17,8 @@ POSTGRES = {
     "jdbc.connectTimeout": "10",
     "jdbc.socketTimeout": "60",
     "jdbc.tcpKeepAlive": "true",
+    # A connection of the pool that the server has ended is made anew, not given up.
+    "retryable_status_codes": "57P01,57P02,57P03",
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from waybill.object_store.places import Access, Place
 
 Result = TypeVar("Result")
-
-ATTEMPTS = 6
-"""How often a request is sent before it counts as failed."""
 
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 
@@ -48,12 +46,8 @@ TAKEN = {"PreconditionFailed", "412", "ConditionalRequestConflict"}
 
 
 @lru_cache(maxsize=32)
-def client_of(access: Access, attempts: int = ATTEMPTS) -> Any:
+def client_of(access: Access) -> Any:
     """A client, made once per process; threads may share it.
-
-    Args:
-        access: where to and who asks.
-        attempts: how often a request is sent.
 
     Raises:
         ConfigurationError: the endpoint is no URL.
@@ -65,7 +59,7 @@ def client_of(access: Access, attempts: int = ATTEMPTS) -> Any:
     config = Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": attempts},
+        retries={"mode": "standard", "total_max_attempts": access.attempts},
         s3={"addressing_style": access.style},
         max_pool_connections=16,
         tcp_keepalive=True,
@@ -197,7 +191,7 @@ def check_bucket(place: Place, access: Access) -> None:
         ConfigurationError: no such bucket, or nobody that it knows asks.
         UnavailableError: the server cannot be reached.
     """
-    client = client_of(access, attempts=2)
+    client = client_of(replace(access, attempts=min(access.attempts, 2)))
     with told(place, access):
         client.list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)
 

@@ -19,6 +19,9 @@ DEFAULT_CONNECTIONS = {"s3": "aws_default", "oss": "oss_default"}
 STYLES = ("auto", "path", "virtual")
 """How requests name the bucket: as the server's kind wants it, in the path, in the host's name."""
 
+ATTEMPTS = 6
+"""How often a request is sent where the connection does not say."""
+
 _OTHER_IDENTITIES = ("role_arn", "profile_name", "assume_role_method", "session_kwargs")
 
 
@@ -66,6 +69,7 @@ class Access:
         key_id: id of the key, empty where the usual sources of AWS tell it.
         secret: the key.
         token: of a session.
+        attempts: how often a request is sent before it counts as failed.
         conditional: whether the server puts an object only if there is none; None to find out.
     """
 
@@ -76,6 +80,7 @@ class Access:
     key_id: str = field(default="", repr=False)
     secret: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    attempts: int = ATTEMPTS
     conditional: bool | None = None
 
 
@@ -166,6 +171,7 @@ def _access(connection: Connection, place: Place) -> Access:
         connection.login,
         connection.password,
         str(extra.get("aws_session_token") or ""),
+        _attempts(name, _mapping(extra, "config_kwargs", "retries")),
         _yes_or_no(name, extra.get("conditional_puts")),
     )
 
@@ -175,6 +181,14 @@ def _mapping(data: dict[str, Any], *names: str) -> dict[str, Any]:
         found = data.get(name)
         data = found if isinstance(found, dict) else {}
     return data
+
+
+def _attempts(name: str, retries: dict[str, Any]) -> int:
+    given = retries.get("total_max_attempts", retries.get("max_attempts", ATTEMPTS))
+    if not str(given).isdecimal() or int(given) < 1:
+        message = f"the number of attempts in retries of the connection {name} is no number above 0"
+        raise ConfigurationError(message)
+    return int(given)
 
 
 def _yes_or_no(name: str, value: Any) -> bool | None:
