@@ -118,8 +118,8 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
-    def key_fields(self) -> tuple[str, ...]:
-        """Image fields (`f0` …) of the key columns.
+    def key_places(self) -> tuple[int, ...]:
+        """Positions of the key columns among the columns, in key order.
 
         Raises:
             Refusal: a key column is not among the columns.
@@ -127,7 +127,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
         missing = [name for name in self.key or () if name not in self.index]
         if missing:
             raise Refusal("key", f"key column {missing[0]!r} is not among the row's columns")
-        return tuple(f"f{self.index[name]}" for name in self.key or ())
+        return tuple(self.index[name] for name in self.key or ())
+
+    @cached_property
+    def key_fields(self) -> tuple[str, ...]:
+        """Image fields (`f0` …) of the key columns; raises as `key_places` does."""
+        return tuple(f"f{place}" for place in self.key_places)
 
     @cached_property
     def key_values(self) -> Callable[[Any], tuple[Text, ...]]:

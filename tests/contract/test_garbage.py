@@ -17,8 +17,9 @@ from tests.contract.test_envelopes import BOTH_WAYS, by_name
 from tests.golden import test_golden as golden
 from tests.histories import by_name as images
 from waybill.errors import REFUSAL_KINDS, Refusal
-from waybill.records import OPERATIONS, ROW_OPERATIONS, Message
+from waybill.records import OPERATIONS, ROW_OPERATIONS, Change, Column, Message, intern_schema
 from waybill.tables import TableRules
+from waybill.types import parse_type
 
 OUTCOMES = {"ok", "refused", "skipped"}
 envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
@@ -187,3 +188,16 @@ def test_the_second_time_is_as_the_first(envelope):
         decoder = envelope.decoder(told, rules)
         known = [outcome(decoder, message) for _ in range(3)]
         assert all(found == fresh[0] for found in (*fresh, *known)), message.value
+
+
+@envelopes
+def test_a_table_whose_key_is_not_among_its_columns(envelope):
+    """Messages can declare such tables; no encoder trips over one."""
+    columns = (Column("v", parse_type("string")),)
+    schema = intern_schema("shop", None, "t", columns, ("id",))
+    message = Message("topic", 0, 0, 1700000000000, None, b"{}")
+    for operation, before, after in (("insert", None, "x"), ("delete", "x", None)):
+        images = {"before": before and schema.Image(before), "after": after and schema.Image(after)}
+        change = Change(operation, schema, message, sequence=(7,), **images)
+        with pytest.raises(Refusal):
+            envelope.encoder(envelope.encode_settings()).encode(change, [])

@@ -347,7 +347,7 @@ def _event_key(schema: TableSchema, key: Any) -> int | bytes | Part:
         return b""
     values = msgspec.structs.astuple(key)
     if len(values) == 1 and values[0] is not None:
-        kind, text = schema.columns[schema.index[schema.key[0]]].type.kind, values[0]
+        kind, text = schema.columns[schema.key_places[0]].type.kind, values[0]
         if kind in INTEGER_RANGE and text.lstrip("-").isdigit() and len(text) < 21:
             number = int(text)
             if LONG_RANGE[0] <= number <= LONG_RANGE[1]:

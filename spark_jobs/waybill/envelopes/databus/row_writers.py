@@ -84,7 +84,7 @@ def made_writer(schema: TableSchema, present: Present) -> RowWriter:
     if space:
         data["namespace"] = space
     if schema.key:
-        data["pk"] = ",".join(names[schema.index[name]] for name in schema.key)
+        data["pk"] = ",".join(names[place] for place in schema.key_places)
     data["fields"] = fields
     data[TABLE] = msgspec.json.decode(_portable(schema).to_json())
     text = json_text(data)

@@ -126,8 +126,8 @@ class TablePlan:
 
     def _key_schema(self) -> dict[str, Any]:
         fields = [
-            {**self.writings[self.schema.index[name]].connect, "optional": False, "field": name}
-            for name in self.schema.key or ()
+            {**self.writings[place].connect, "optional": False, "field": self.schema.names[place]}
+            for place in self.schema.key_places
         ]
         name = f"{self.name}.Key"
         return {"type": "struct", "fields": fields, "optional": False, "name": name}

@@ -63,11 +63,7 @@ class _Table:
         self.schema = schema
         self.writings = [column_writing(column, schema.dialect) for column in schema.columns]
         self.fields = field_names(schema.names)
-        index = schema.index
-        missing = [name for name in schema.key or () if name not in index]
-        if missing:
-            raise Refusal("encoding", f"key column {missing[0]!r} is not among the columns")
-        self.key = tuple(index[name] for name in schema.key or ())
+        self.key = schema.key_places
         self.place = Place(schema.database, schema.schema, schema.table)
         self.records: dict[tuple[Any, ...], _Record] = {}
 

@@ -77,7 +77,7 @@ def writers(schema: TableSchema, earlier: bool = False, types: bytes | None = No
     for i, (kind, notation) in enumerate(zip(kinds, notations, strict=True)):
         write = notation.write
         names[f"c{i}"] = Few(write) if write and kind.kind in FEW else write
-    columns = [int(field[1:]) for field in schema.key_fields]
+    columns = list(schema.key_places)
     key = "".join(f"k{i}, " for i in columns)
     shown = [f"s{i}" for i in columns]
     value = "None"
