@@ -74,9 +74,13 @@ test-s3: setup-s3 servers ## Run the tests that need an S3 server and PostgreSQL
 test-airflow: setup ## Run the tests of the DAGs and the plugin
 	@scripts/test.sh airflow
 
-.PHONY: test-e2e
-test-e2e: setup ## Run the tests of whole migrations
+.PHONY: test-demo
+test-demo: setup ## Run the tests of whole migrations and of the demo
 	@scripts/test.sh e2e
+
+.PHONY: test-e2e
+test-e2e: setup-s3 servers ## Run the whole stack: a producer, scheduled batches, an independent consumer
+	@scripts/test.sh stack
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types

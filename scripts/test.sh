@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|spark|kafka|s3|airflow|e2e ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|spark|kafka|s3|airflow|e2e|stack ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,8 @@ run_phase() {
         s3) paths="tests/s3" options= ;;
         airflow) paths="tests/dags" options= ;;
         e2e) paths="tests/e2e" options= ;;
-        *) echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow and e2e" >&2; return 2 ;;
+        stack) paths="tests/stack" options= ;;
+        *) echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow, e2e and stack" >&2; return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words
     paths=$(with_tests $paths)

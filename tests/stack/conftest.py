@@ -1,0 +1,32 @@
+"""The whole stack as `make stack` starts it: Airflow, Kafka, S3, PostgreSQL, a Spark cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stack.local import MIGRATIONS, LocalStack
+from stack.server import free_port
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """The stack with its example migration, which runs every minute, and with an empty topic."""
+    migrations = tmp_path_factory.mktemp("migrations")
+    text = Path(MIGRATIONS, "shop_stream.yaml").read_text(encoding="utf-8")
+    scheduled = text.replace("schedule: null", 'schedule: "* * * * *"')
+    assert scheduled != text
+    Path(migrations, "shop_stream.yaml").write_text(scheduled, encoding="utf-8")
+    folder = tmp_path_factory.mktemp("stack")
+    stack = LocalStack(folder, free_port(), print, migrations=migrations, samples=None)
+    before = dict(os.environ)
+    os.environ.update(stack.environment)
+    try:
+        with stack:
+            yield stack
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
