@@ -89,7 +89,7 @@ check: $(VENV)/.ready ## Lint, check the format and the types
 	@$(PY) -m mypy
 
 .PHONY: bench
-bench: setup ## Measure speed and memory beside the alternatives
+bench: setup servers ## Measure speed and memory beside the alternatives
 	@$(PY) -m bench
 
 ##@ Upkeep

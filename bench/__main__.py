@@ -245,6 +245,23 @@ def increments() -> None:
         console.print(f"8 M rows take {best[1] / best[0]:.2f} times as long as 0.5 M")
 
 
+def from_kafka(topics: dict[str, Topic]) -> None:
+    """A topic of a broker into the archive, beside the bare client."""
+    table = Table(title="Kafka to the archive, local[2], broker on the same cores")
+    for name in ("way", "seconds", "thousand messages/s", "times the client", "peak MiB"):
+        table.add_column(name, justify="left" if name == "way" else "right")
+    lines = str(topics["canal"].lines)
+    figures = in_its_own_process("kafka", "kafka", "", json.dumps(lines), alone=True)
+    if figures is None:
+        return
+    alone, stage = figures["alone"], figures["stage"]
+    for title, seconds in (("client alone, into Arrow", alone), ("stage snapshot", stage)):
+        rate = figures["messages"] / seconds / 1000
+        peak = memory(figures) if seconds is stage else ""
+        table.add_row(title, f"{seconds:.1f}", f"{rate:.0f}", f"{alone / seconds:.2f}", peak)
+    console.print(table)
+
+
 def by_hand(topics: dict[str, Topic]) -> None:
     """Decoding and merging a topic, beside Spark SQL written by hand and DuckDB."""
     table = Table(title="Decode and merge a Canal topic into an empty table, local[2]")
@@ -293,7 +310,7 @@ def main(
     keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="spark, process, pairs, lake, merge or memory (not by default)."),
+        typer.Option(help="spark, process, pairs, lake, kafka, merge or memory (not by default)."),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
@@ -302,7 +319,7 @@ def main(
     ] = None,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "pairs", "lake", "merge"]
+    parts = only or ["spark", "process", "pairs", "lake", "kafka", "merge"]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
     if parts == ["memory"]:
@@ -319,15 +336,16 @@ def main(
     for topic in topics.values():
         size = topic.bytes / topic.messages
         console.print(f"{topic.envelope}: {topic.messages:,} messages, {size:.0f} bytes each")
-    if "spark" in parts:
-        convert_in_spark(topics, envelopes)
-    if "process" in parts:
-        convert_in_process(topics, envelopes)
-    if "lake" in parts:
-        lake_stages(topics)
-    if "merge" in parts:
-        by_hand(topics)
-        increments()
+    runs = {
+        "spark": lambda: convert_in_spark(topics, envelopes),
+        "process": lambda: convert_in_process(topics, envelopes),
+        "lake": lambda: lake_stages(topics),
+        "kafka": lambda: from_kafka(topics),
+        "merge": lambda: (by_hand(topics), increments()),
+    }
+    for part, run in runs.items():
+        if part in parts:
+            run()
 
 
 if __name__ == "__main__":

@@ -230,8 +230,11 @@ def test_a_broker_that_is_not_there() -> None:
     assert type(pickle.loads(pickle.dumps(caught.value))) is UnreachableError
 
 
-def half_read(client: dict[str, str], name: str, end: int, stall: float) -> Iterator[list[int]]:
+def half_read(
+    client: dict[str, str], name: str, end: int, stall: float, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[int]]:
     """Offsets batch by batch, with a queue so short that most is still on the broker."""
+    monkeypatch.setattr("waybill.sources.kafka.reader.ROWS_PER_BATCH", 100)
     short = {**client, "queued.max.messages.kbytes": "64", "queued.min.messages": "10"}
     short["fetch.message.max.bytes"] = "10000"
     reading = Reading(short, "b", stall)
@@ -241,11 +244,11 @@ def half_read(client: dict[str, str], name: str, end: int, stall: float) -> Iter
 
 
 def test_a_broker_that_restarts_in_mid_read(
-    broker: Broker, client: dict[str, str], topic: Callable[..., str]
+    broker: Broker, client: dict[str, str], topic: Callable[..., str], monkeypatch: Any
 ) -> None:
     name = topic()
     send(client, name, [b"x" * 1000] * 5000)
-    batches = half_read(client, name, 5000, stall=120)
+    batches = half_read(client, name, 5000, 120, monkeypatch)
     got = list(next(batches))
     broker.kill()
     restart = threading.Timer(3, broker.start)
@@ -257,11 +260,11 @@ def test_a_broker_that_restarts_in_mid_read(
 
 
 def test_a_broker_that_goes_away_in_mid_read(
-    broker: Broker, client: dict[str, str], topic: Callable[..., str]
+    broker: Broker, client: dict[str, str], topic: Callable[..., str], monkeypatch: Any
 ) -> None:
     name = topic()
     send(client, name, [b"x" * 1000] * 5000)
-    batches = half_read(client, name, 5000, stall=4)
+    batches = half_read(client, name, 5000, 4, monkeypatch)
     next(batches)
     broker.kill()
     try:

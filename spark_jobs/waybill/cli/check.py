@@ -86,23 +86,14 @@ def check(spec: Migration) -> Iterator[Finding]:
 
 def _sample(spec: Migration) -> Generator[Finding, None, list[Message]]:
     from waybill.envelopes.batch import messages_of
-    from waybill.sources.cursor import FilesCursor
-    from waybill.sources.files import plan, read_tasks
+    from waybill.sources.sample import sample_of
 
-    files = spec.source.files
-    if files is None:
-        return []
     try:
-        work = plan(files, FilesCursor(None, {}, 0, 0))
-        size = sum(task.size for task in work.tasks)
-        text = f"{len(work.tasks)} files, {size / 1e6:.1f} MB, layout {files.layout}"
-        verdict = OK if work.tasks else NOTE
-        yield Finding("source", verdict, text, {"files": len(work.tasks), "bytes": size})
-        if work.left_out:
-            told = f"{len(work.left_out)} files have another suffix and are left out, e.g. "
-            yield Finding("source", NOTE, told + work.left_out[0])
-        batches = read_tasks(work.tasks, files.layout, "", lambda task, counts: None)
-        return list(islice((m for batch in batches for m in messages_of(batch)), SAMPLE))
+        found = sample_of(spec.source, SAMPLE)
+        yield Finding("source", OK if found.there else NOTE, found.text, found.details)
+        for note in found.notes:
+            yield Finding("source", NOTE, note)
+        return list(islice((m for batch in found.batches for m in messages_of(batch)), SAMPLE))
     except WaybillError as error:
         yield Finding("source", WRONG, str(error))
         return []

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.cli.lake_session import open_lake
 from waybill.cli.output import console, print_json, print_table
+from waybill.errors import WaybillError
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
+    from waybill.spec import Migration
 
 PLACES = {
     "snapshot": "archive",
@@ -30,8 +32,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         stages = [stage_status(lake, stage) for stage in PLACES]
         tables = merged_status(lake)
         gate = last_gate(lake)
+        source = source_status(spec, lake)
     if as_json:
-        print_json([*stages, {"tables": tables}, {"gate": gate}])
+        told_of = [] if source is None else [{"source": source}]
+        print_json([*stages, {"tables": tables}, {"gate": gate}, *told_of])
         return
     print_table(
         ["stage", "last batch", "when", "in", "out", "refused", "batches", "lag"],
@@ -50,6 +54,11 @@ def status_command(migration: Path, as_json: bool) -> None:
         ],
         spec.name,
     )
+    if source is not None and "error" in source:
+        console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
+    elif source is not None:
+        titles = ["topic", "partitions", "offsets not read", "deleted before they were read"]
+        print_table(titles, [list(topic.values()) for topic in source["topics"]])
     if tables:
         rows = [
             [name, told["rows"], told["sequence"], told["time"]] for name, told in tables.items()
@@ -59,6 +68,20 @@ def status_command(migration: Path, as_json: bool) -> None:
     if gate is not None:
         told = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(told, markup=False, soft_wrap=True)
+
+
+def source_status(spec: Migration, lake: Lake) -> dict[str, Any] | None:
+    """What the topics hold that was not read yet, or why that cannot be told; None for files."""
+    if spec.source.kafka is None:
+        return None
+    from waybill.sources.kafka.lag import lag_of
+
+    stamped = lake.commits(lake.log(PLACES["snapshot"]))
+    cursors = (c.cursor for c in stamped if c.stage == "snapshot" and "topics" in c.cursor)
+    try:
+        return {"topics": [lag._asdict() for lag in lag_of(spec.source.kafka, cursors)]}
+    except WaybillError as error:
+        return {"error": str(error)}
 
 
 def merged_status(lake: Lake) -> dict[str, dict[str, Any]]:

@@ -122,15 +122,6 @@ def bounds_of(cluster: Cluster, places: Iterable[Place]) -> Bounds:
     return Bounds(earliest, {p: max(stable[p], earliest[p]) for p in asked}, latest)
 
 
-def check_unchanged(cluster: Cluster, planned: Plan) -> None:
-    """See that no topic was made again while it was read.
-
-    Raises:
-        SourceError: one was.
-    """
-    _check_ids(cluster.describe(planned.ids), Positions(planned.ids, {}, 0))
-
-
 def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Topic]:
     if source.pattern is None:
         return cluster.describe(source.topics)
@@ -155,6 +146,15 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
         )
         raise SourceError(message)
     return cluster.describe(names)
+
+
+def check_unchanged(cluster: Cluster, planned: Plan) -> None:
+    """See that no topic was made again while it was read.
+
+    Raises:
+        SourceError: one was.
+    """
+    _check_ids(cluster.describe(planned.ids), Positions(planned.ids, {}, 0))
 
 
 def _check_ids(topics: list[Topic], known: Positions) -> None:

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from waybill.errors import SourceError, UnreachableError
 from waybill.kafka.failures import failure, permanent, sentence
 from waybill.sources.kafka.rows import archive_rows
-from waybill.sources.tasks import BYTES_PER_BATCH
+from waybill.sources.tasks import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +39,7 @@ QUIET = 2.0
 """Seconds without a message after which it is asked why."""
 
 READING = {
+    "group.id": "waybill",  # the client wants one; nobody joins it and nothing is committed to it
     # The defaults wait half a second at the end of a partition, and one when the queue was full.
     "fetch.wait.max.ms": "20",
     "fetch.queue.backoff.ms": "10",
@@ -51,7 +52,6 @@ READING = {
 """What the connection may say otherwise."""
 
 BOUNDED = {
-    "group.id": "waybill",  # the client wants one; nobody joins it and nothing is committed to it
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",
@@ -127,14 +127,29 @@ def read_ranges(
     """
     work = _Work(ranges, reading)
     try:
-        for batch in work.batches():
-            yield batch
-            # Spark may have been slow in between; only waiting for the brokers counts.
-            work.moved = time.monotonic()
+        yield from _larger(work.batches())
         for progress in work.progress.values():
             tell(progress.span, Read(progress.rows, progress.bytes, progress.lost))
     finally:
         work.consumer.close()
+
+
+def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches joined to some thousand rows: each costs Spark a fixed time."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= ROWS_PER_BATCH or size >= BYTES_PER_BATCH:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held.clear()
+            rows = size = 0
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 class _Work:
@@ -162,6 +177,8 @@ class _Work:
             if good:
                 self.heard.clear()
                 yield self._archived(good)
+                # Spark may have been slow in between; only waiting for the brokers counts.
+                self.moved = time.monotonic()
             elif len(self.open) < before:
                 self.moved = time.monotonic()
             else:

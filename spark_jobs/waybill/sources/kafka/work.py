@@ -1,9 +1,8 @@
 """The ranges of topics that one batch brings, read in Spark tasks.
 
-The tasks are `mapInArrow` over a frame of numbers and not a data source of Spark: the counts that a
-data source's reader tells (`Tally`) do not reach the driver, and its options, which would have to
-hold the password, are shown by Spark. Both read at the same speed. What the tasks need, the
-password too, travels in their pickled function and nowhere else.
+The tasks are `mapInArrow` over a frame of numbers, as those of files are, and not a data source of
+Spark: that would be registered in the session, password and all, and stay there. What the tasks
+need, the password too, travels in their pickled function and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,0 +1,61 @@
+"""How much of each topic the archive does not have yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.kafka.client import named_properties
+from waybill.kafka.cluster import Cluster
+from waybill.sources.kafka.plan import plan
+from waybill.sources.kafka.positions import read_positions
+
+if TYPE_CHECKING:
+    from waybill.spec import KafkaSource
+
+PATIENCE = 5.0
+"""Seconds to wait for an answer; a person waits, too."""
+
+
+class Lag(NamedTuple):
+    """One topic, counted in offsets, which are at least as many as messages.
+
+    Attributes:
+        topic: its name.
+        partitions: how many it has.
+        unread: offsets that a batch would read now.
+        missing: offsets that the brokers have deleted before they were read.
+    """
+
+    topic: str
+    partitions: int
+    unread: int
+    missing: int
+
+
+def lag_of(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> list[Lag]:
+    """Compare the topics as they are with what was read.
+
+    Args:
+        source: the topics.
+        newest_first: cursors of the archive's commits.
+
+    Raises:
+        SourceError: a topic is not what was read before.
+        ConfigurationError: the connection, a topic or a right is missing.
+        UnreachableError: the brokers do not answer.
+    """
+    cluster = Cluster(named_properties(source.connection), PATIENCE)
+    cluster.reach()
+    # As the next batch would, had it been told not to stop at what is missing.
+    going_on = source.model_copy(update={"on_data_loss": "earliest"})
+    planned = plan(going_on, cluster, read_positions(newest_first))
+    partitions = Counter(span.topic for span in planned.ranges)
+    unread: Counter[str] = Counter()
+    for span in planned.ranges:
+        unread[span.topic] += span.offsets
+    missing: Counter[str] = Counter()
+    for loss in planned.losses:
+        missing[loss.topic] += loss.end - loss.start
+    return [Lag(topic, partitions[topic], unread[topic], missing[topic]) for topic in planned.ids]

@@ -1,0 +1,64 @@
+"""A look at a source without moving anything: what there is, and its first messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from waybill.spec import FilesSource, Source
+
+
+class Sample(NamedTuple):
+    """What a look at a source found.
+
+    Attributes:
+        there: whether there are messages.
+        text: what there is, for a person.
+        details: the same as figures.
+        notes: what a person should know.
+        batches: messages as rows of the archive; stop taking them when there are enough.
+    """
+
+    there: bool
+    text: str
+    details: dict[str, Any]
+    notes: list[str]
+    batches: Iterator[pa.RecordBatch]
+
+
+def sample_of(source: Source, messages: int) -> Sample:
+    """Look at a source.
+
+    Args:
+        source: of a migration.
+        messages: how many are wanted.
+
+    Raises:
+        SourceError: there is nothing, or it cannot be read.
+        ConfigurationError: the connection, a topic or a right is missing.
+        UnreachableError: the servers do not answer.
+    """
+    if source.kafka is not None:
+        from waybill.sources.kafka.sample import sample_topics
+
+        return sample_topics(source.kafka, messages)
+    assert source.files is not None, "a source is one of the two"
+    return _sample_files(source.files)
+
+
+def _sample_files(source: FilesSource) -> Sample:
+    from waybill.sources.cursor import FilesCursor
+    from waybill.sources.files import plan, read_tasks
+
+    work = plan(source, FilesCursor(None, {}, 0, 0))
+    size = sum(task.size for task in work.tasks)
+    text = f"{len(work.tasks)} files, {size / 1e6:.1f} MB, layout {source.layout}"
+    notes = []
+    if work.left_out:
+        told = f"{len(work.left_out)} files have another suffix and are left out, e.g. "
+        notes.append(told + work.left_out[0])
+    batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
+    return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)
