@@ -25,6 +25,7 @@ class SchemaRegistry:
         asked: methods and paths of all requests.
         user_info: `user:password` that requests must bring, None for no check.
         broken: whether it answers every request with an error.
+        incompatible: whether it finds a schema that it does not have incompatible.
     """
 
     url: str = ""
@@ -33,6 +34,7 @@ class SchemaRegistry:
     asked: list[str] = field(default_factory=list)
     user_info: str | None = None
     broken: bool = False
+    incompatible: bool = False
 
     def add(self, subject: str, schema: Any, **more: Any) -> int:
         """Register a schema, the same one only once."""
@@ -55,6 +57,9 @@ class SchemaRegistry:
             return 500, {"error_code": 50001, "message": "the backend is away"}
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         if method == "POST" and parts[0] == "subjects" and parts[-1] == "versions":
+            if self.incompatible:
+                told = "Schema being registered is incompatible with an earlier schema"
+                return 409, {"error_code": 409, "message": told}
             number = self.add(parts[1], body["schema"])
             return 200, {"id": number, **self.schemas[number]}
         if parts[:2] == ["schemas", "ids"] and int(parts[2]) in self.schemas:

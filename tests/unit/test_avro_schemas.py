@@ -180,12 +180,20 @@ def test_credentials_come_from_the_environment_and_are_never_printed(monkeypatch
         registry.add("t", SCHEMA)
         value = framed(1, SCHEMA, {"A": "x"})
         monkeypatch.setenv(CREDENTIALS, "me:wrong-secret")
-        with pytest.raises(RegistryError, match="401") as error:
+        with pytest.raises(ConfigurationError, match="does not know the user") as error:
             reader("ibmcdc-avro", registry=registry.url).decode(Message("t", 0, 0, 0, None, value))
         assert "wrong-secret" not in str(error.value)
         monkeypatch.setenv(CREDENTIALS, "me:secret")
         decoder = reader("ibmcdc-avro", registry=registry.url)
         assert rows_of(decoder, [Message("t", 0, 0, 0, None, value)]) == [{"A": "x"}]
+
+
+def test_a_schema_that_consumers_could_not_read_is_not_written():
+    with schema_registry() as registry:
+        registry.incompatible = True
+        encoder = writer("ibmcdc-avro", registry=registry.url, topic="shop")
+        with pytest.raises(ConfigurationError, match=r"incompatible with earlier .*shop-"):
+            encoder.encode(change("insert", after=ROW), [])
 
 
 def test_one_place_of_schemas():

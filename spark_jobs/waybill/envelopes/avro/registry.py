@@ -13,6 +13,21 @@ from waybill.errors import ConfigurationError, Refusal, WaybillError
 _NOT_FOUND = 404
 _MOST_REFERENCES = 100
 
+_REFUSALS = {
+    401: "does not know the user",
+    403: "does not allow the user",
+    409: "finds the schema incompatible with earlier ones",
+    422: "takes the schema for a wrong one",
+}
+"""Answers that asking again does not change."""
+
+_WHAT_TO_DO = {
+    401: f"mend {CREDENTIALS}",
+    403: "give the user of the environment the right to the subject",
+    409: "publish under another subject, or change the subject's compatibility there",
+    422: "look at the subject's rules there",
+}
+
 
 class RegistryError(WaybillError):
     """The schema registry does not answer as it should; the run may be tried again."""
@@ -82,7 +97,9 @@ class Registry:
         """The id of a schema under a subject, registered if it is not there.
 
         Raises:
-            RegistryError: the registry does not answer, or does not take the schema.
+            ConfigurationError: the registry does not take it, for one because consumers of the
+                subject's earlier schemas could not read it.
+            RegistryError: the registry does not answer.
         """
         from confluent_kafka.schema_registry import Schema
 
@@ -98,5 +115,11 @@ class Registry:
         told = f"answers {status}" if status is not None else f"fails with {type(error).__name__}"
         what = getattr(error, "error_message", None)
         reason = f" ({what})" if status is not None and what else ""
+        if status in _REFUSALS:
+            message = (
+                f"the schema registry at {self.url} {_REFUSALS[status]}{doing}{reason}: "
+                f"{_WHAT_TO_DO[status]}"
+            )
+            raise ConfigurationError(message) from None
         message = f"the schema registry at {self.url} {told}{reason}{doing}: look at the registry"
         raise RegistryError(message) from None
