@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,10 +26,13 @@ class Options:
             source again from its beginning; `replay` reads nothing new and takes what was refused
             once more.
         drop_held: whether a merge drops the branches that a failed gate left, instead of waiting.
+        until_time: take no message from the first one on that is as new as this; where the
+            migration names an end of its own, the earlier of the two counts.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
+    until_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

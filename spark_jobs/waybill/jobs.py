@@ -86,6 +86,8 @@ def run_stage(
         message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
         raise ConfigurationError(message)
     migration = loaded(spec).for_stage(stage)
+    if options is not None and options.until_time is not None:
+        migration = migration.ending(options.until_time)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
         context = StageContext(
@@ -113,6 +115,7 @@ def run_migration(
     spark: SparkSession | None = None,
     mode: str = "incremental",
     drop_held: bool = False,
+    until_time: datetime | None = None,
     on_stage: Callable[[StageReport], None] | None = None,
 ) -> Waybill:
     """Run a batch through all stages.
@@ -126,6 +129,7 @@ def run_migration(
         mode: `incremental`, `full` to read the source from its beginning, or `replay` to take what
             was refused once more.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
+        until_time: read topics up to this time at most.
         on_stage: is given each stage's account as soon as it is there.
 
     Raises:
@@ -136,7 +140,7 @@ def run_migration(
     if until is not None and until not in STAGES:
         raise ConfigurationError(_unknown("stage", until, STAGES))
     waybill = Waybill(migration.name, batch or new_batch_id())
-    options = Options(mode=mode, drop_held=drop_held)
+    options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
             report = run_stage(stage, migration, waybill.batch, session, options)
@@ -195,15 +199,24 @@ def _batch_of(ledger: Ledger, as_of: str) -> str:
     if as_of in batches:
         return as_of
     try:
-        moment = datetime.fromisoformat(as_of)
+        moment = moment_of(as_of)
     except ValueError:
         raise ConfigurationError(_unknown("batch", as_of, batches)) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     found = ledger.batch_at(int(moment.timestamp() * 1000))
     if found is None:
         message = f"no batch had passed the gate by {as_of}; waybill status shows what there is"
         raise ConfigurationError(message)
     return found
+
+
+def moment_of(text: str) -> datetime:
+    """A time as people write it: ISO 8601, UTC where it says nothing else.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _chosen(table: str | None, known: list[str]) -> str:
@@ -305,13 +318,16 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
     )
+    parser.add_argument(
+        "--until-time", type=moment_of, help="read topics up to this time at most (ISO, UTC)"
+    )
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
     logging.basicConfig(
         format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
     )
     _log.setLevel(logging.INFO)
-    options = Options(mode=given.mode, drop_held=given.drop_held)
+    options = Options(given.mode, given.drop_held, given.until_time)
     try:
         result = result_of(stage, given.migration, given.batch, options)
     except BaseException as error:

@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from waybill.durations import seconds_of
+from waybill.errors import ConfigurationError
 from waybill.object_store.places import is_object_url, place_of
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
@@ -341,6 +342,20 @@ class Migration(_Model):
         """The migration as one stage sees it, with the stage's Spark settings among its own."""
         own = {str(name): given.spark for name, given in self.stages.items()}.get(stage)
         return self.model_copy(update={"spark": {**self.spark, **own}}) if own else self
+
+    def ending(self, moment: datetime) -> Migration:
+        """The migration with its topics read up to a time at most.
+
+        Raises:
+            ConfigurationError: the source is in files, whose messages have no time.
+        """
+        kafka = self.source.kafka
+        if kafka is None:
+            message = f"the source of {self.name} is in files, which cannot be read up to a time"
+            raise ConfigurationError(message)
+        end = moment if kafka.end is None else min(moment, kafka.end)
+        source = self.source.model_copy(update={"kafka": kafka.model_copy(update={"end": end})})
+        return self.model_copy(update={"source": source})
 
     @property
     def connections(self) -> list[str]:

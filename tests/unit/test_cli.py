@@ -349,3 +349,10 @@ def test_check_warns_of_tables_that_nobody_describes(tmp_path):
 def test_what_others_named_cannot_move_the_cursor(tmp_path):
     file = migration(tmp_path, [canal(1, table="\x1b[31mred", pkNames=None)])
     assert b"\x1b" not in waybill("check", file).stdout
+
+
+def test_a_time_that_is_none_is_said_before_spark_starts(tmp_path):
+    shop = str(PROJECT / "migrations" / "shop.yaml")
+    done = waybill("run", shop, "--until-time", "soon", WAYBILL_DEMO=str(tmp_path))
+    assert done.returncode == 2
+    assert "--until-time soon: write a time such as 2026-11-20T06:00" in done.stderr

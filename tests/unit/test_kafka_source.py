@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from waybill.errors import ConfigurationError
 from waybill.sources.kafka.pieces import BYTES_PER_TASK, dealt, piece_size
 from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
-from waybill.spec import KafkaSource
+from waybill.spec import KafkaSource, Migration
 
 
 def source(**fields) -> KafkaSource:
@@ -131,3 +132,18 @@ def test_the_size_of_pieces():
     assert piece_size(10**9, 2, 250_000, 1 << 20) == BYTES_PER_TASK >> 20
     assert piece_size(10**9, 2, 250_000, 1 << 40) == 1
     assert piece_size(0, 2, 250_000) == 50_000
+
+
+def test_a_run_may_end_earlier_than_the_migration_but_not_later():
+    data = {
+        "name": "m",
+        "source": {"kafka": {"topics": ["t"], "end": "2026-11-01T00:00:00"}, "envelope": "canal"},
+        "lake": {"warehouse": "w"},
+    }
+    spec = Migration.model_validate(data)
+    early, late = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    assert spec.ending(early).source.kafka.end == early
+    assert spec.ending(late).source.kafka.end == spec.source.kafka.end
+    data["source"] = {"files": {"path": "p"}, "envelope": "canal"}
+    with pytest.raises(ConfigurationError, match="cannot be read up to a time"):
+        Migration.model_validate(data).ending(early)

@@ -75,6 +75,10 @@ def run(
             "--drop-held", help="Drop what a failed gate holds; this batch merges it again."
         ),
     ] = False,
+    until_time: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Read topics up to this time at most (ISO, UTC)."),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Run all stages of a migration here, on local Spark, without Airflow.
@@ -87,7 +91,7 @@ def run(
     from waybill.cli.run import Ways, run_command
 
     mode = "full" if full else "incremental"
-    run_command(migration, until, batch, Ways(mode, drop_held), json)
+    run_command(migration, until, batch, Ways(mode, drop_held, until_time), json)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waybill.cli.waybill_table import print_waybill
+from waybill.errors import ConfigurationError
 from waybill.report import Waybill
 from waybill.spec_file import load_migration
 
@@ -19,10 +20,12 @@ class Ways(NamedTuple):
     Attributes:
         mode: see `waybill.context.Options`.
         drop_held: drop what a failed gate holds.
+        until_time: read topics up to this time at most, as people write it.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
+    until_time: str | None = None
 
 
 def run_command(
@@ -30,8 +33,13 @@ def run_command(
 ) -> None:
     """Run a batch and print its waybill, also of one that the gate holds."""
     spec = load_migration(migration)
-    from waybill.jobs import new_batch_id, run_migration
+    from waybill.jobs import moment_of, new_batch_id, run_migration
 
+    try:
+        end = None if ways.until_time is None else moment_of(ways.until_time)
+    except ValueError:
+        message = f"--until-time {ways.until_time}: write a time such as 2026-11-20T06:00"
+        raise ConfigurationError(message) from None
     waybill = Waybill(spec.name, batch or new_batch_id())
     with watching():
         try:
@@ -41,6 +49,7 @@ def run_command(
                 batch=waybill.batch,
                 mode=ways.mode,
                 drop_held=ways.drop_held,
+                until_time=end,
                 on_stage=waybill.stages.append,
             )
         finally:
