@@ -355,4 +355,4 @@ def test_a_time_that_is_none_is_said_before_spark_starts(tmp_path):
     shop = str(PROJECT / "migrations" / "shop.yaml")
     done = waybill("run", shop, "--until-time", "soon", WAYBILL_DEMO=str(tmp_path))
     assert done.returncode == 2
-    assert "--until-time soon: write a time such as 2026-11-20T06:00" in done.stderr
+    assert b"--until-time soon: write a time such as 2026-11-20T06:00" in done.stderr
