@@ -1,7 +1,7 @@
 """The columns of the lake's tables, as Arrow schemas, and the names they live under.
 
-Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `merges`, `published` and `runs`;
-namespace `<migration>` holds the merged tables.
+Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `merges`, `published`, `runs`, and
+`schemas` where a schema registry is asked; namespace `<migration>` holds the merged tables.
 """
 
 from __future__ import annotations
@@ -125,6 +125,17 @@ MERGES = _columns(
 - `refused`: a change that its table cannot hold, with its place, its reason and its image (`body`);
 - `replayed`: one that was refused, and taken once more since.
 """
+
+REGISTRY_SCHEMAS = _columns(
+    [
+        ("registry", pa.string()),
+        ("id", pa.string()),
+        ("schema", pa.string()),
+        ("references", pa.list_(pa.string())),
+        ("batch", pa.string()),
+    ]
+)
+"""One row per schema that a schema registry told: its id or GUID, and the schemas that it uses."""
 
 
 PUBLISHED = _columns(

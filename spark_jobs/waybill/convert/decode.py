@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.convert.halves import SPENT, columns_by_id, settle
+from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.waiting import end_waiting
 from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
@@ -41,6 +42,7 @@ class Decoding:
         self.context = context
         self.reading = reading
         self.branch = branch
+        self.schemas = RegistrySchemas(context, reading)
 
     def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
         """Write what the archive brought between two snapshots, and fill the report.
@@ -59,6 +61,7 @@ class Decoding:
         replayed = self.context.options.mode == "replay" and self._replay(archive, report)
         if report.rows_in or replayed:
             self._count_rows(report)
+        self.schemas.keep()
         if self.reading.envelope.pairs:
             self._settle_halves(report)
         if report.waiting:
@@ -66,13 +69,16 @@ class Decoding:
 
     def _decoded(self, messages: DataFrame, tally: Tally) -> DataFrame:
         reading, batch_id = self.reading, self.context.batch
+        schemas = self.schemas.of_tasks()
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner)
             yield from work.convert(iter(batches))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
+            schemas.end()
 
         read = messages.select(
             "topic", "partition", "offset", "timestamp", "key", "value", "headers"

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from waybill.envelopes.avro.settings import CREDENTIALS
 from waybill.envelopes.avro.sources import Text
+from waybill.envelopes.avro.told import told_by
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 
 _NOT_FOUND = 404
@@ -64,6 +65,16 @@ class Registry:
             Refusal: kind `schema`; it is no Avro schema.
             RegistryError: the registry does not answer.
         """
+        known = told_by(self.url)
+        name = str(identity)
+        if name not in known:
+            text = self._asked(identity)
+            if text is None:
+                return None
+            known[name] = text
+        return known[name]
+
+    def _asked(self, identity: int | UUID) -> Text | None:
         try:
             if isinstance(identity, int):
                 found = self.client.get_schema(identity)
