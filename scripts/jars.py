@@ -159,11 +159,14 @@ def _found(place: Path) -> Jar:
 
 def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
     """A module for Ivy that depends on the jars."""
+    modules: dict[tuple[str, str, str], list[Jar]] = {}
+    for jar in jars:
+        modules.setdefault((jar.group, jar.artifact, jar.version), []).append(jar)
     dependencies = "".join(
-        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} "
-        f'rev={quoteattr(jar.version)} conf="default" transitive="{str(transitive).lower()}">'
-        f"{_artifact(jar)}</dependency>"
-        for jar in jars
+        f"<dependency org={quoteattr(group)} name={quoteattr(artifact)} "
+        f'rev={quoteattr(version)} conf="default" transitive="{str(transitive).lower()}">'
+        f"{_artifacts(found)}</dependency>"
+        for (group, artifact, version), found in modules.items()
     )
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
@@ -173,14 +176,13 @@ def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
     )
 
 
-def _artifact(jar: Jar) -> str:
-    """What Ivy has to be told to take another jar than the usual one."""
-    if jar.classifier is None:
+def _artifacts(jars: list[Jar]) -> str:
+    """What Ivy has to be told to take others of a module's jars than the usual one."""
+    if all(jar.classifier is None for jar in jars):
         return ""
-    return (
-        f'<artifact name={quoteattr(jar.artifact)} type="jar" ext="jar" '
-        f"m:classifier={quoteattr(jar.classifier)}/>"
-    )
+    marks = [f" m:classifier={quoteattr(j.classifier)}" if j.classifier else "" for j in jars]
+    named = f'<artifact name={quoteattr(jars[0].artifact)} type="jar" ext="jar"'
+    return "".join(f"{named}{mark}/>" for mark in marks)
 
 
 def java() -> str:
