@@ -6,6 +6,8 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 VENV := .venv
+# The servers of tests and demos, each with its lock in stack.
+SERVERS := kafka s3proxy postgres rest
 BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 UV := $(BIN)/uv
@@ -42,7 +44,7 @@ setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks an
 	@scripts/preflight.sh java
 
 .PHONY: servers
-servers: $(VENV)/.ready jars/kafka/.ready jars/s3proxy/.ready jars/postgres/.ready ## Fetch the servers that some tests start, once
+servers: $(VENV)/.ready $(SERVERS:%=jars/%/.ready) ## Fetch the servers that some tests start, once
 	@scripts/preflight.sh java
 
 .PHONY: setup-s3
@@ -106,9 +108,7 @@ lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	$(PY) scripts/jars.py lock
 	$(PY) scripts/jars.py lock jars-s3.lock jars/s3
-	$(PY) scripts/jars.py lock stack/kafka.lock jars/kafka
-	$(PY) scripts/jars.py lock stack/s3.lock jars/s3proxy
-	$(PY) scripts/jars.py lock stack/postgres.lock jars/postgres
+	@for server in $(SERVERS); do $(PY) scripts/jars.py lock stack/$$server.lock jars/$$server || exit 1; done
 
 .PHONY: clean
 clean: ## Remove everything that make made
@@ -140,21 +140,13 @@ jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@$(PY) scripts/jars.py fetch
 	@touch $@
 
-jars/kafka/.ready: stack/kafka.lock scripts/jars.py | $(VENV)/.ready
-	@scripts/preflight.sh java
-	@$(PY) scripts/jars.py fetch stack/kafka.lock jars/kafka
-	@touch $@
-
 jars/s3/.ready: jars-s3.lock scripts/jars.py | $(VENV)/.ready
 	@$(PY) scripts/jars.py fetch jars-s3.lock jars/s3
 	@touch $@
 
-jars/s3proxy/.ready: stack/s3.lock scripts/jars.py | $(VENV)/.ready
-	@$(PY) scripts/jars.py fetch stack/s3.lock jars/s3proxy
-	@touch $@
-
-jars/postgres/.ready: stack/postgres.lock scripts/jars.py | $(VENV)/.ready
-	@$(PY) scripts/jars.py fetch stack/postgres.lock jars/postgres
+$(SERVERS:%=jars/%/.ready): jars/%/.ready: stack/%.lock scripts/jars.py | $(VENV)/.ready
+	@scripts/preflight.sh java
+	@$(PY) scripts/jars.py fetch $< $(@D)
 	@touch $@
 
 jars/spark.jsa: jars/.ready $(VENV)/.synced scripts/class_archive.py

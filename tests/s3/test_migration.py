@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.s3.conftest import FIRST, PROJECT, ROWS, canal, catalog_of, shop_at
+from waybill.cli import main
 from waybill.errors import ConflictError, SourceError
 from waybill.file_store import open_store
 from waybill.jobs import read_table, run_migration, run_stage
@@ -232,6 +233,31 @@ def test_an_object_that_changed_after_it_was_read_is_an_error(spark, small, admi
     admin.put_object(Bucket=bucket, Key="in/b.jsonl", Body=b"")
     with pytest.raises(SourceError, match="no longer among the files"):
         run_stage("snapshot", spec, "b3", spark)
+
+
+def test_check_reaches_for_everything(small, connect, bucket, admin, tmp_path, capsys) -> None:
+    file = tmp_path / "small.json"
+    file.write_text(small().model_dump_json(exclude_unset=True), encoding="utf-8")
+
+    def check() -> tuple[int, dict[str, list[str]], str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["check", str(file), "--json"])
+        told = capsys.readouterr()
+        found: dict[str, list[str]] = {}
+        for line in told.out.splitlines():
+            finding = json.loads(line)
+            found.setdefault(finding["verdict"], []).append(finding["text"])
+        return int(ended.value.code or 0), found, told.out + told.err
+
+    status, found, _ = check()
+    assert (status, found.get("wrong")) == (0, None)
+    assert f"s3://{bucket}/lake can be written" in found["ok"]
+    assert set(objects(admin, bucket)) == {"in/a.jsonl"}
+    connect(password="wrong-secret-text")
+    status, found, told = check()
+    assert status == 2
+    assert len(found["wrong"]) == 3  # source, target, lake
+    assert "wrong-secret-text" not in told
 
 
 def test_full_loads_and_packed_files_come_from_object_storage(

@@ -187,9 +187,18 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
 
 
 def _lake(spec: Migration) -> Iterator[Finding]:
+    from waybill.lake.catalog_properties import catalog_properties
+    from waybill.lake.settings import jars
+
     yield _writable("lake", spec.lake.warehouse)
     kind = spec.lake.catalog.get("type", "embedded SQLite" if not spec.lake.catalog else "jdbc")
-    yield Finding("lake", OK, f"catalog: {kind}")
+    try:
+        catalog_properties(spec)
+        jars(spec)
+    except ConfigurationError as error:
+        yield Finding("lake", WRONG, str(error))
+    else:
+        yield Finding("lake", OK, f"catalog: {kind}")
 
 
 def _writable(about: str, folder: str) -> Finding:
