@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waybill.spec import Migration
+
+SECRET = re.compile(r"secret|password|token|credential|access-key", re.IGNORECASE)
+"""What is in the names of catalog properties that are secret."""
 
 _sessions: dict[tuple[Any, ...], SparkSession] = {}
 _supplied: set[str] = set()
@@ -122,8 +126,7 @@ def _new_session(
     for key, value in properties.items():
         conf.set(f"spark.sql.catalog.{CATALOG}.{key}", value)
     try:
-        # Loads the catalog while the new session is the active one.
-        session.sql(f"SHOW NAMESPACES IN {CATALOG}").schema  # noqa: B018
+        _load_catalog(session)
     except Exception as error:
         text = str(error)
         if "ClassNotFound" in text or "Cannot find catalog plugin class" in text:
@@ -133,7 +136,26 @@ def _new_session(
             )
             raise ConfigurationError(message) from error
         raise
+    finally:
+        # Spark notes a session's settings with every job, in its event logs as they are. The
+        # catalog has been told, and nobody else has to know.
+        for key in filter(SECRET.search, properties):
+            conf.unset(f"spark.sql.catalog.{CATALOG}.{key}")
     return session
+
+
+def _load_catalog(session: SparkSession) -> None:
+    """Have the catalog read its settings; by no query, for Spark would note them with it."""
+    classes = type(session)._get_j_spark_session_class(session._jvm)
+    before = classes.getActiveSession()
+    classes.setActiveSession(session._jsparkSession)
+    try:
+        session._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+    finally:
+        if before.isDefined():
+            classes.setActiveSession(before.get())
+        else:
+            classes.clearActiveSession()
 
 
 def _supply_connections(spark: SparkSession, names: list[str]) -> None:
