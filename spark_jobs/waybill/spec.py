@@ -210,11 +210,27 @@ class FilesTarget(_Model):
 
 
 class KafkaTarget(_Model):
-    """Published messages in a topic of a Kafka broker."""
+    """Published messages in a topic of a Kafka broker, each of them once."""
 
     connection: str = "kafka_default"
     """Name of the connection: broker, login, TLS."""
     topic: str
+    """Name of the topic, which must be there."""
+    partition: int | None = Field(default=None, ge=0)
+    """The one partition that takes everything. Left out: by key, as Kafka's Java client chooses."""
+    keyless: Literal["table", "spread"] = "table"
+    """Messages without key: those of a table in one partition and so in order, or spread over all
+    partitions without order."""
+    timestamps: Literal["now", "source"] = "now"
+    """Time of the records: when they are sent, or when the change was made. Brokers delete records
+    by this time, so with `source` those older than the topic's retention.ms are gone at once."""
+    origin_headers: bool = False
+    """Add the headers waybill-batch and waybill-source (topic/partition/offset/index)."""
+    ledger: str = "waybill-published"
+    """Compacted topic that says what was sent; made with 16 partitions if it is not there."""
+    transaction_timeout: LengthOfTime = "2m"
+    """How long a part may take; how long a killed run may keep readers waiting that no other run
+    takes over."""
 
 
 class Target(_Model):

@@ -7,6 +7,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from stack.kafka import Broker
 from tests.kafka.certificates import make_certificate
@@ -52,3 +60,26 @@ def topic(broker: Broker) -> Callable[..., str]:
         return broker.create_topic(f"topic.{next(_numbers)}", partitions, **settings)
 
     return make
+
+
+KINDS = {"topic": ResourceType.TOPIC, "transactional id": ResourceType.TRANSACTIONAL_ID}
+
+
+@pytest.fixture
+def allow(client: dict[str, str]) -> Callable[[str, str, str], None]:
+    """Gives ann a right: `allow("topic", name, "WRITE")`."""
+    admin = AdminClient(client)
+
+    def give(kind: str, name: str, operation: str) -> None:
+        binding = AclBinding(
+            KINDS[kind],
+            name,
+            ResourcePatternType.LITERAL,
+            "User:ann",
+            "*",
+            AclOperation[operation],
+            AclPermissionType.ALLOW,
+        )
+        admin.create_acls([binding])[binding].result(10)
+
+    return give

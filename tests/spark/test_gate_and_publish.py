@@ -289,10 +289,10 @@ def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_
     assert len(one.parts) == 1
     assert len(many.parts) > 3
     written = files_below(tmp_path / "many/b1")
-    joined = b"".join(written[part.file] for part in many.parts)
+    joined = b"".join(written[Path(part.place).name] for part in many.parts)
     assert joined == (tmp_path / "one/b1/part-00000.jsonl").read_bytes()
     again = send(messages.repartition(7), tmp_path / "again", part_messages=10)
-    assert again.parts == many.parts
+    assert [part.sha256 for part in again.parts] == [part.sha256 for part in many.parts]
     assert files_below(tmp_path / "again/b1") == written
 
 

@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waybill.errors import ConflictError
 from waybill.file_store import TEMPORARY, Store, file_name, open_store
 from waybill.publish import parts as cutting
+from waybill.publish.outcome import Part, Published
 from waybill.task_errors import unwrapped
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 _RESULT = pa.schema(_FIELDS)
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A written part.
 
     Attributes:
@@ -82,14 +83,6 @@ class Part(NamedTuple):
     sha256: str
     first: str | None
     last: str | None
-
-
-class Published(NamedTuple):
-    """What became of a batch for one target."""
-
-    parts: list[Part]
-    manifest: str | None
-    """Path of the manifest; None where there was nothing to publish."""
 
 
 def publish_files(
@@ -117,7 +110,7 @@ def publish_files(
     """
     parts = cutting.cut(cutting.ranges_of(messages), part_messages)
     if not parts:
-        return Published([], None)
+        return _outcome([], None, label)
     folder = f"{target.path.rstrip('/')}/{file_name(batch)}"
     store = open_store(folder)
     listed = store.read(MANIFEST)
@@ -127,16 +120,54 @@ def publish_files(
     rows = cutting.with_part(messages, parts).select(*columns)
     with unwrapped():
         found = rows.mapInArrow(writer.write_all, from_arrow_schema(_RESULT)).collect()
-    written = sorted(Part(*row) for row in found)
+    written = sorted(FilePart(*row) for row in found)
     manifest = manifest_of(written, label, envelope, batch, target.layout)
     put_manifest(store, manifest, listed)
     tidy(store, written)
     count = sum(part.messages for part in written)
     progress("publish: %s: %d messages in %d parts under %s", label, count, len(written), folder)
-    return Published(written, store.path(MANIFEST))
+    return _outcome(written, store, label)
 
 
-def manifest_of(parts: list[Part], target: str, envelope: str, batch: str, layout: str) -> bytes:
+def _outcome(written: list[FilePart], store: Store | None, label: str) -> Published:
+    """The account of a target; without a store there was nothing to publish."""
+    manifest = None if store is None else store.path(MANIFEST)
+    parts = [
+        Part(
+            part.part,
+            part.file if store is None else store.path(part.file),
+            part.messages,
+            part.bytes,
+            part.sha256,
+            part.first,
+            part.last,
+            manifest,
+        )
+        for part in written
+    ]
+    details = {
+        "messages": sum(part.messages for part in parts),
+        "parts": len(parts),
+        "bytes": sum(part.bytes for part in parts),
+        "manifest": manifest,
+    }
+    outcome = Published(parts, details)
+    tombstones = sum(part.tombstones for part in written)
+    if tombstones:
+        outcome.skipped[NO_LINE] = tombstones
+    refused = sum(part.refused for part in written)
+    if refused:
+        outcome.refused[LINE_FEED] = refused
+        outcome.warnings.append(
+            f"{refused} messages of {label} hold a line feed and are in no file: "
+            "publish them with layout: parquet"
+        )
+    return outcome
+
+
+def manifest_of(
+    parts: list[FilePart], target: str, envelope: str, batch: str, layout: str
+) -> bytes:
     """The manifest's text, which depends on nothing but what was published."""
     data = {
         "format": FORMAT,
@@ -181,7 +212,7 @@ def put_manifest(store: Store, manifest: bytes, listed: bytes | None = None) -> 
         raise ConflictError(message)
 
 
-def tidy(store: Store, parts: list[Part]) -> None:
+def tidy(store: Store, parts: list[FilePart]) -> None:
     """Remove what killed runs left beside the listed parts."""
     listed = {part.file for part in parts}
     for name in store.names():
@@ -209,7 +240,7 @@ class PartWriter:
             part = self.write_part(number, rows)
             yield pa.RecordBatch.from_pylist([part._asdict()], schema=_RESULT)
 
-    def write_part(self, number: int, rows: Iterator[pa.RecordBatch]) -> Part:
+    def write_part(self, number: int, rows: Iterator[pa.RecordBatch]) -> FilePart:
         """Write one part."""
         name = f"part-{number:05d}.{SUFFIXES[self.layout]}"
         if not self.keep:
@@ -217,7 +248,9 @@ class PartWriter:
         with open_store(self.folder).write(name) as stream:
             return self._fill(Summing(stream), number, name, rows)
 
-    def _fill(self, sink: Summing, number: int, name: str, rows: Iterator[pa.RecordBatch]) -> Part:
+    def _fill(
+        self, sink: Summing, number: int, name: str, rows: Iterator[pa.RecordBatch]
+    ) -> FilePart:
         body = Lines(sink) if self.layout == "lines" else Columns(sink)
         first = last = None
         for batch in rows:
@@ -227,7 +260,7 @@ class PartWriter:
             last = _place(batch, batch.num_rows - 1)
             body.write(batch)
         body.close()
-        return Part(
+        return FilePart(
             number,
             name,
             body.messages,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -10,14 +11,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
-from waybill.layout import PUBLISHED
-from waybill.publish.files import LINE_FEED, NO_LINE, Published, publish_files
+from waybill.layout import OUTBOX, PUBLISHED
+from waybill.publish.files import publish_files
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
+    from waybill.publish.outcome import Published
     from waybill.spec import Migration, Target
 
 STAGE = "publish"
@@ -26,9 +28,9 @@ STAGE = "publish"
 def run_publish(spec: Migration, context: StageContext) -> StageReport:
     """Send the batch to every target and record it.
 
-    A batch without messages puts no file anywhere; it is recorded like any other. A batch that was
-    published before is not sent again. A killed run is taken up by the next one:
-    files that are there already with the right content stay, and nothing is sent twice.
+    A batch without messages sends nothing; it is recorded like any other. A batch that was
+    published before is not sent again. A killed run is taken up by the next one: files and
+    transactions that are there already with the right content stay, and nothing is sent twice.
 
     Raises:
         GateError: the gate has not let the batch through.
@@ -59,13 +61,14 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     rows: list[tuple[object, ...]] = []
     if upto is None:
         # Nothing has ever come. The batch is on record all the same: every target, no messages.
-        for target in spec.publish:
-            _account(Published([], None), target, report)
+        messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
+        batches = []
     else:
         messages = lake.increment(outbox, after, upto).where(F.col("outcome") == "ok")
-        for target in spec.publish:
-            own = messages.where(F.col("target") == target.label)
-            rows += _send(own, target, context, report)
+        batches = [commit.batch for commit in lake.commits(outbox)][::-1]
+    for target in spec.publish:
+        own = messages.where(F.col("target") == target.label)
+        rows += _send(own, target, batches, context, report)
     if rows:
         branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
     land(branch, report, "published", started)
@@ -74,51 +77,38 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
 
 
 def _send(
-    messages: DataFrame, target: Target, context: StageContext, report: StageReport
+    messages: DataFrame,
+    target: Target,
+    batches: Sequence[str],
+    context: StageContext,
+    report: StageReport,
 ) -> list[tuple[object, ...]]:
     """Send to one target; returns the rows of `published` and adds to the report."""
-    if target.files is None:
-        message = f"target {target.label}: only files can be published to; say files: {{path: …}}"
+    label, progress = target.label, context.progress
+    if target.kafka is not None:
+        # Needed by few, and only here.
+        from waybill.publish.kafka.ledger import Owner
+        from waybill.publish.kafka.publishing import publish_kafka
+
+        owner = Owner(context.spec.name, label)
+        sent = publish_kafka(messages, target.kafka, owner, batches, progress)
+    elif target.files is not None:
+        sent = publish_files(
+            messages, target.files, label, target.envelope, context.batch, progress
+        )
+    else:
+        message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
         raise ConfigurationError(message)
-    sent = publish_files(
-        messages, target.files, target.label, target.envelope, context.batch, context.progress
-    )
-    _account(sent, target, report)
-    folder = (sent.manifest or "").rpartition("/")[0]
-    return [
-        (
-            context.batch,
-            target.label,
-            part.part,
-            f"{folder}/{part.file}",
-            part.messages,
-            part.bytes,
-            part.sha256,
-            part.first,
-            part.last,
-            sent.manifest,
-        )
-        for part in sent.parts
-    ]
+    _account(sent, label, report)
+    return [(context.batch, label, *part) for part in sent.parts]
 
 
-def _account(sent: Published, target: Target, report: StageReport) -> None:
-    messages = sum(part.messages for part in sent.parts)
-    tombstones = sum(part.tombstones for part in sent.parts)
-    refused = sum(part.refused for part in sent.parts)
-    report.rows_in += messages + tombstones + refused
-    report.rows_out += messages
-    if tombstones:
-        report.skipped[NO_LINE] = report.skipped.get(NO_LINE, 0) + tombstones
-    if refused:
-        report.refused[LINE_FEED] = report.refused.get(LINE_FEED, 0) + refused
-        report.warnings.append(
-            f"{refused} messages of {target.label} hold a line feed and are in no file: "
-            "publish them with layout: parquet"
-        )
-    report.details[target.label] = {
-        "messages": messages,
-        "parts": len(sent.parts),
-        "bytes": sum(part.bytes for part in sent.parts),
-        "manifest": sent.manifest,
-    }
+def _account(sent: Published, label: str, report: StageReport) -> None:
+    left_out = sum(sent.skipped.values()) + sum(sent.refused.values())
+    report.rows_in += sent.messages + left_out
+    report.rows_out += sent.messages
+    for own, found in ((report.skipped, sent.skipped), (report.refused, sent.refused)):
+        for reason, count in found.items():
+            own[reason] = own.get(reason, 0) + count
+    report.warnings += sent.warnings
+    report.details[label] = sent.details

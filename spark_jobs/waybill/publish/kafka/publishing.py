@@ -1,0 +1,272 @@
+"""Publishes a batch to a topic: what is asked and checked before, the sending, the account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.durations import seconds_of
+from waybill.errors import ConfigurationError
+from waybill.kafka.client import named_properties
+from waybill.kafka.cluster import Cluster
+from waybill.publish.kafka.cutting import GROUP, Limits
+from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
+from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
+from waybill.publish.outcome import Part, Published
+from waybill.publish.parts import ORDER
+from waybill.task_errors import unwrapped
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from waybill.spec import KafkaTarget
+
+FEW = 50_000
+"""So many messages are not worth a shuffle before they are sorted."""
+
+COLUMNS = (*ORDER, "table", "timestamp", "key", "value", "headers")
+"""What the sender needs of the outbox."""
+
+
+class Made(NamedTuple):
+    """The messages that one batch made for a target.
+
+    Attributes:
+        batch: the batch.
+        messages: how many.
+        largest: bytes of the largest one.
+        place: its change.
+        keyless: messages without key.
+    """
+
+    batch: str
+    messages: int
+    largest: int
+    place: str
+    keyless: int
+
+
+def publish_kafka(
+    messages: DataFrame,
+    target: KafkaTarget,
+    owner: Owner,
+    batches: Sequence[str],
+    progress: Callable[..., Any],
+    limits: Limits | None = None,
+) -> Published:
+    """Send the messages that were not sent yet.
+
+    Args:
+        messages: rows of `outbox`, of one batch or of several.
+        target: where to.
+        owner: migration and target.
+        batches: batches in their order; the messages of an earlier one go first.
+        progress: told what was done.
+        limits: how large parts become.
+
+    Raises:
+        ConfigurationError: something is to be mended first; nothing was sent.
+        ConflictError: another run took over, or a batch was published with other messages before.
+        UnreachableError: no server answers; what was sent is on record, a rerun goes on.
+    """
+    made = _made(messages, batches, target.origin_headers)
+    if not made:
+        return Published([], _details(target, [], 0))
+    sending = prepare(target, owner, made, limits)
+    before = recover(sending, progress)
+    count = sum(found.messages for found in made)
+    progress(
+        "publish: %s: %d messages to %s, %d partitions%s",
+        *(owner.target, count, target.topic, sending.partitions),
+        f"; {before} were sent before" if before else "",
+    )
+    rows = _ordered(messages, made, count)
+    with unwrapped():
+        found = rows.mapInArrow(sending.run, from_arrow_schema(SENT)).collect()
+    sent = [(row.batch, row.part, _entry(row.entry)) for row in found]
+    again = sum(row.before for row in found)
+    parts = [
+        _part(number, entry, f"{target.ledger}:{owner.key(batch, part).decode()}")
+        for number, (batch, part, entry) in enumerate(sent)
+    ]
+    outcome = Published(parts, _details(target, [entry for _, _, entry in sent], again))
+    progress(
+        "publish: %s: %d messages in %d parts are in %s",
+        *(owner.target, outcome.messages, len(parts), target.topic),
+    )
+    return outcome
+
+
+def prepare(
+    target: KafkaTarget, owner: Owner, made: Sequence[Made], limits: Limits | None = None
+) -> Sending:
+    """Check all that can be known before anything is sent.
+
+    Raises:
+        ConfigurationError: something is to be mended first.
+        UnreachableError: no server answers.
+    """
+    properties = named_properties(target.connection)
+    cluster = Cluster(properties, PATIENCE)
+    topic = describe(cluster, target.topic)
+    check_partition(target, topic)
+    check_messages(made, topic)
+    ensure_ledger(cluster, target.ledger)
+    return Sending(
+        owner,
+        properties,
+        topic.name,
+        topic.partitions,
+        topic.largest,
+        target.ledger,
+        tuple(Group(found.batch, found.messages) for found in made),
+        target.partition,
+        target.keyless,
+        target.timestamps == "source",
+        target.origin_headers,
+        seconds_of(target.transaction_timeout),
+        limits or Limits(),
+    )
+
+
+def recover(sending: Sending, progress: Callable[..., Any]) -> int:
+    """Take the target over from every earlier run, and look at what they have sent.
+
+    What a killed run left open would keep readers waiting; it is ended here, also if this run goes
+    no further. What the user of the connection may not do is told here.
+
+    Returns:
+        How many of the messages to send are in the topic already.
+
+    Raises:
+        ConfigurationError: a right is missing, or a setting wrong.
+        ConflictError: a batch was published with other messages, or to another topic.
+        UnreachableError: no server answers.
+    """
+    with sending.transactions() as transactions:
+        transactions.take()
+    entries = read_entries(sending.properties, sending.ledger, sending.owner, progress)
+    check_entries(sending, entries)
+    batches = {group.batch for group in sending.groups}
+    return sum(entry.messages for (batch, _), entry in entries.items() if batch in batches)
+
+
+def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
+    """See that the one partition is there, where the target names one."""
+    if target.partition is not None and target.partition >= topic.partitions:
+        message = (
+            f"the topic {topic.name} has no partition {target.partition}, it has "
+            f"{topic.partitions}, counted from 0: mend the target's setting partition"
+        )
+        raise ConfigurationError(message)
+
+
+def check_messages(made: Sequence[Made], topic: TargetTopic) -> None:
+    """See that the topic takes every message.
+
+    The brokers hold the size of a compressed batch against their limit; this holds that of the
+    message as it is, because how far it can be compressed is not known before.
+
+    Raises:
+        ConfigurationError: one is too large, or has no key where it needs one. Nothing was sent:
+            without that message readers would not have what the source has.
+    """
+    largest = max(made, key=lambda found: found.largest)
+    if topic.largest is not None and largest.largest + FRAME > topic.largest:
+        message = (
+            f"the message of change {largest.place} has {largest.largest} bytes, more than the "
+            f"topic {topic.name} takes, so nothing was sent: raise its max.message.bytes from "
+            f"{topic.largest} to at least {largest.largest + FRAME}"
+        )
+        raise ConfigurationError(message)
+    keyless = sum(found.keyless for found in made)
+    if keyless and topic.compacted:
+        message = (
+            f"{keyless} messages have no key and the topic {topic.name} is compacted, so nothing "
+            "was sent: set its cleanup.policy to delete, or publish to another topic"
+        )
+        raise ConfigurationError(message)
+
+
+def _made(messages: DataFrame, batches: Sequence[str], origin: bool) -> list[Made]:
+    """What each batch made, in the order of batches; those that are not named go first."""
+    size = _size(messages)
+    place = F.concat_ws("/", "topic", "partition", "offset", "index")
+    if origin:
+        size += F.octet_length("batch") + F.octet_length(place) + F.lit(40)
+    rows = (
+        messages.groupBy("batch")
+        .agg(
+            F.count("*").alias("messages"),
+            F.max(size).alias("largest"),
+            F.max_by(place, size).alias("place"),
+            F.count_if(F.col("key").isNull()).alias("keyless"),
+        )
+        .collect()
+    )
+    order = {batch: i for i, batch in enumerate(batches)}
+    made = [Made(*row) for row in rows]
+    return sorted(made, key=lambda found: (order.get(found.batch, -1), found.batch))
+
+
+def _size(messages: DataFrame) -> Column:
+    """Bytes of a message: key, value and headers, each header with what frames it."""
+    length = F.coalesce(F.octet_length("key"), F.lit(0))
+    length += F.coalesce(F.octet_length("value"), F.lit(0))
+    headers = F.expr(
+        "coalesce(aggregate(headers, 0, (sum, h) -> sum + 10 + octet_length(h.key) + "
+        "coalesce(octet_length(h.value), 0)), 0)"
+    )
+    return length + headers
+
+
+def _ordered(messages: DataFrame, made: Sequence[Made], count: int) -> DataFrame:
+    """Every message in one task, by batch and in the order of the source."""
+    group = F.lit(0)
+    for number, found in enumerate(made[1:], start=1):
+        group = F.when(F.col("batch") == found.batch, F.lit(number)).otherwise(group)
+    rows = messages.select(group.cast("int").alias(GROUP), *COLUMNS)
+    single = rows.coalesce(1) if count <= FEW else rows.repartition(1)
+    return single.sortWithinPartitions(GROUP, *ORDER)
+
+
+def _entry(content: bytes | bytearray) -> Entry:
+    return msgspec.json.decode(bytes(content), type=Entry)
+
+
+def _part(number: int, entry: Entry, record: str) -> Part:
+    place = json.dumps({"topic": entry.topic, "offsets": entry.offsets}, separators=(",", ":"))
+    return Part(
+        number,
+        place,
+        entry.messages,
+        entry.bytes,
+        entry.sha256,
+        entry.first,
+        entry.last,
+        record,
+    )
+
+
+def _details(target: KafkaTarget, entries: Sequence[Entry], again: int) -> dict[str, Any]:
+    """Figures of the target."""
+    offsets: dict[str, list[int]] = {}
+    for entry in entries:
+        for number, (first, last) in entry.offsets.items():
+            known = offsets.setdefault(number, [first, last])
+            known[:] = [min(known[0], first), max(known[1], last)]
+    return {
+        "messages": sum(entry.messages for entry in entries),
+        "tombstones": sum(entry.tombstones for entry in entries),
+        "parts": len(entries),
+        "parts_sent_before": again,
+        "bytes": sum(entry.bytes for entry in entries),
+        "topic": target.topic,
+        "offsets": dict(sorted(offsets.items(), key=lambda item: int(item[0]))),
+    }

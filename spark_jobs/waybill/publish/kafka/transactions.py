@@ -1,0 +1,262 @@
+"""A producer of transactions, whose errors are ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from waybill.errors import ConfigurationError, ConflictError, WaybillError
+from waybill.kafka.failures import failure
+
+PRODUCER = {
+    "compression.type": "lz4",
+    "linger.ms": "20",
+    "queue.buffering.max.messages": "200000",
+    "queue.buffering.max.kbytes": "131072",
+}
+"""What a connection may say otherwise."""
+
+BATCH_BYTES = 1_000_000
+"""Bytes of a batch of records, where the topic takes that much."""
+
+FENCED = (
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+)
+"""Somebody else took the transactional id, or the transaction went on for too long."""
+
+BEGIN_WITHIN = 60.0
+"""Seconds for taking a transactional id; a broker that was just started needs some."""
+
+
+class Transactions:
+    """Sends in transactions under one id; whoever takes the id next ends them.
+
+    Args:
+        properties: of the client.
+        transactional_id: the id.
+        timeout: seconds that a transaction may be open; then the brokers end it.
+        largest: bytes of the largest message that the topic takes, None if that is not known.
+
+    Attributes:
+        offsets: first and last offset of the watched records of the transaction, by partition;
+            known when it is finished.
+
+    Raises:
+        ConfigurationError: a property is wrong.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        transactional_id: str,
+        timeout: float,
+        largest: int | None = None,
+    ) -> None:
+        self.id = transactional_id
+        self._about = f"publishing as {transactional_id} to {properties.get('bootstrap.servers')}"
+        self._timeout = timeout
+        self._heard: list[KafkaError] = []
+        settings: dict[str, Any] = {**PRODUCER, **properties}
+        if largest is not None:
+            # The client's own limit must not be lower than the topic's; its batches not larger.
+            settings["message.max.bytes"] = max(largest, 1000)
+            settings.setdefault("batch.size", min(BATCH_BYTES, largest))
+        settings |= {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": int(timeout * 1000),
+            "enable.idempotence": "true",
+            "acks": "all",
+            "error_cb": self._heard.append,
+        }
+        try:
+            self._producer = Producer(settings)
+        except KafkaException as error:
+            raise failure(error.args[0], self._about) from error
+        self._in_transaction = False
+        self._lost: KafkaError | None = None
+        self.offsets: dict[int, tuple[int, int]] = {}
+
+    def __enter__(self) -> Transactions:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._in_transaction:
+            # The first error is the one to tell; what cannot be ended here is ended by the next
+            # run, which takes the id.
+            with suppress(KafkaException, SystemError):
+                self._producer.purge()
+                self._producer.abort_transaction(5)
+        # Dropped, not closed: closing waits for brokers that may be away.
+        del self._producer
+
+    def take(self) -> None:
+        """Take the id: older holders are fenced, and what they left open is ended.
+
+        Raises:
+            ConfigurationError: the login, a right or the timeout is wrong.
+            UnreachableError: no server answers.
+        """
+        with self._told():
+            limit = time.monotonic() + BEGIN_WITHIN
+            while True:
+                try:
+                    # In short steps, so that a wrong password is told when it is known.
+                    return self._producer.init_transactions(2)
+                except KafkaException as error:
+                    self._producer.poll(0)
+                    self._raise_permanent()
+                    if not error.args[0].retriable() or time.monotonic() > limit:
+                        raise
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        with self._told():
+            self._producer.begin_transaction()
+            self._in_transaction = True
+            self.offsets = {}
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        watched: bool = False,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Send a record in the transaction; waits while the client's queue is full.
+
+        Args:
+            topic: where to.
+            value: None for a tombstone.
+            key: None for none.
+            partition: of the topic.
+            watched: whether its place goes into `offsets`. To be told of every record would take
+                longer than sending them.
+            timestamp: milliseconds since 1970, 0 for now.
+            headers: names and values.
+        """
+        told = self._told_of if watched else None
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, told, None, timestamp, headers)
+                return
+            except BufferError:
+                self.look(0.1)
+            except (KafkaException, SystemError) as error:
+                raise self._fault(error) from error
+
+    def look(self, seconds: float = 0) -> None:
+        """Let the client tell what became of records.
+
+        Raises:
+            ConflictError: the id was taken by another run.
+        """
+        with self._told():
+            self._producer.poll(seconds)
+
+    def finish(self) -> None:
+        """Wait until the brokers have every record.
+
+        Raises:
+            ConflictError: the id was taken by another run.
+            UnreachableError: they do not take them in time.
+        """
+        with self._told():
+            left = self._producer.flush(self._timeout)
+        if left or self._lost is not None:
+            self._raise_permanent()
+            lost = self._lost or KafkaError(KafkaError._MSG_TIMED_OUT)
+            raise failure(lost, self._about, self._heard)
+
+    def commit(self) -> None:
+        """Make the transaction count.
+
+        Raises:
+            ConflictError: the id was taken by another run, or the transaction took too long.
+            UnreachableError: it is not known what became of it; the next run finds out.
+        """
+        with self._told():
+            limit = time.monotonic() + self._timeout
+            while True:
+                try:
+                    self._producer.commit_transaction(10)
+                    self._in_transaction = False
+                    return
+                except KafkaException as error:
+                    if not error.args[0].retriable() or time.monotonic() > limit:
+                        raise
+
+    def _told_of(self, error: KafkaError | None, record: Any) -> None:
+        if error is not None:
+            self._lost = self._lost or error
+            return
+        number, offset = record.partition(), record.offset()
+        first, last = self.offsets.get(number, (offset, offset))
+        self.offsets[number] = (min(first, offset), max(last, offset))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Errors of the client as ours."""
+        try:
+            yield
+        except (KafkaException, SystemError) as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: KafkaException | SystemError) -> WaybillError:
+        told = error.args[0] if isinstance(error, KafkaException) else None
+        if told is None or told.code() == KafkaError._FATAL:
+            told = self._fatal(error)
+        if told.code() in FENCED:
+            self._in_transaction = False
+            message = (
+                f"{self._about}: another run publishes to this target now, or the transaction was "
+                f"open for more than {self._timeout:.0f} s; what this run had not finished was "
+                "taken back: let the other run end, then run again"
+            )
+            return ConflictError(message)
+        if told.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            message = (
+                f"{self._about}: transactions may not be open for {self._timeout:.0f} s there: "
+                "lower the target's setting transaction_timeout"
+            )
+            return ConfigurationError(message)
+        return failure(told, self._about, self._heard)
+
+    def _fatal(self, error: KafkaException | SystemError) -> KafkaError:
+        """The fatal error behind one that only says that there was one.
+
+        A fatal error that is told in the midst of other callbacks makes the client return without
+        an exception, or with one and a result: Python calls either a SystemError. From then on
+        every call about transactions says what it was.
+        """
+        for told in (error, error.__cause__):
+            if isinstance(told, KafkaException) and told.args[0].code() != KafkaError._FATAL:
+                return told.args[0]  # type: ignore[no-any-return]
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as found:
+            if found.args[0].fatal():
+                return found.args[0]  # type: ignore[no-any-return]
+        raise error
+
+    def _raise_permanent(self) -> None:
+        """Raise what the client heard, if waiting does not help."""
+        for heard in self._heard:
+            fault = failure(heard, self._about)
+            if not fault.transient:
+                raise fault
