@@ -23,6 +23,7 @@ from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.spec import Migration
+from waybill.upkeep import run_upkeep
 
 if TYPE_CHECKING:
     from waybill.report import Waybill
@@ -277,3 +278,18 @@ def test_full_loads_and_packed_files_come_from_object_storage(
     run_migration(spec, until="validate", spark=spark)
     rows = list(read_table(spec, spark=spark))
     assert rows == [{"id": "1", "title": "old"}, *ROWS, {"id": "11", "title": "packed"}]
+
+
+def test_upkeep_removes_objects_and_keeps_rows(spark, small, admin, bucket) -> None:
+    spec = small()
+    for n in range(2):
+        rows = [{"id": str(i), "title": f"t{n}"} for i in range(10 * n + 20, 10 * n + 24)]
+        admin.put_object(Bucket=bucket, Key=f"in/{n}.jsonl", Body=canal("INSERT", *rows))
+        run_migration(spec, until="validate", spark=spark)
+    before, there = list(read_table(spec, spark=spark)), objects(admin, bucket)
+    kept = run_upkeep(spec, Lake.open(spark, spec), "0s")
+    assert sum(table.snapshots for table in kept) > 0
+    assert not [table.left for table in kept if table.left]
+    assert list(read_table(spec, spark=spark)) == before
+    gone = set(there) - set(objects(admin, bucket))
+    assert [key for key in gone if key.endswith(".avro")]
