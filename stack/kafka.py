@@ -100,6 +100,8 @@ class Broker(Server):
             self._java("kafka.Kafka", str(self._settings)),
             self.folder / "kafka.log",
             lambda: all(listening(self._ports[name]) for name in protocols),
+            # After a kill it looks through every partition, which a busy machine is slow at.
+            patience=180,
         )
 
     @property
@@ -214,6 +216,8 @@ class Broker(Server):
             str(Path(home) / "bin" / "java") if home else "java",
             *("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
             *("-cp", f"{JARS}/*", main, *arguments),
         ]
 

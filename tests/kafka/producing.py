@@ -16,6 +16,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from waybill.kafka.cluster import Cluster
+
 
 def send(
     client: Mapping[str, str], topic: str, items: Iterable[Any], partition: int = 0, **more: Any
@@ -45,6 +47,10 @@ def transaction(
         producer.commit_transaction(30)
     else:
         producer.abort_transaction(30)
+    # The client is told before the marker that ends the transaction is written.
+    cluster, place = Cluster(client), (topic, partition)
+    while cluster.latest([place]) != cluster.latest([place], stable=False):
+        pass
 
 
 def send_transaction(

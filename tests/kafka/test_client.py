@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka.admin import AclOperation
 
+from stack.kafka import Broker
 from tests.kafka.conftest import PASSWORD
 from tests.kafka.producing import allow
 from waybill.connections import Connection
 from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 from waybill.kafka.client import properties, reach
 from waybill.kafka.cluster import Cluster
+from waybill.sources.kafka.plan import plan
+from waybill.sources.kafka.positions import Range
+from waybill.sources.kafka.reader import Reading, read_ranges
+from waybill.spec import KafkaSource
 
 if TYPE_CHECKING:
-    from stack.kafka import Broker
+    from pathlib import Path
 
 pytestmark = pytest.mark.kafka
 
@@ -93,7 +98,26 @@ def test_a_topic_that_is_not_there(client: dict[str, str], topic: Callable[..., 
     there = topic()
     reach(client, [there])
     assert "the topic no.such" in refused(ConfigurationError, client, (there, "no.such"))
-    assert "no.such" not in Cluster(client).topic_names(), "asking must not make it"
+
+
+def test_asking_makes_no_topic(tmp_path: Path) -> None:
+    """Brokers may make a topic for everyone who asks for it."""
+    with Broker(tmp_path, properties={"auto.create.topics.enable": "true"}) as willing:
+        given = connected(willing.servers)
+        refused(ConfigurationError, given, ("asked.for",))
+        with pytest.raises(ConfigurationError):
+            plan(KafkaSource(topics=["asked.for"]), Cluster(given))
+        with pytest.raises(ConfigurationError):
+            list(read_ranges([Range("asked.for", 0, 0, 5)], Reading(given, "b"), lambda *_: None))
+        assert "asked.for" not in Cluster(given).topic_names()
+
+
+def test_properties_of_consumers_do_not_hurt(
+    client: dict[str, str], topic: Callable[..., str]
+) -> None:
+    """Airflow's provider shares one connection among consumers, producers and administrators."""
+    theirs = {"group.id": "g", "auto.offset.reset": "latest", "enable.auto.commit": "true"}
+    reach({**client, **theirs, "acks": "1"}, [topic()])
 
 
 def test_a_right_that_is_missing(

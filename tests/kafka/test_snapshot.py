@@ -227,7 +227,7 @@ def test_the_password_is_nowhere(
         "extra": {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"},
     }
     monkeypatch.setenv(variable_of("kafka_tests"), json.dumps(text))
-    spec = reading(name)
+    spec = reading(name, group="not.allowed")
     with pytest.raises(ConfigurationError, match="give the user of the connection the right"):
         snapshot(spark, spec, "b1")
     allow(client, name, AclOperation.READ)
@@ -241,6 +241,8 @@ def test_the_password_is_nowhere(
     caplog.set_level("DEBUG")
     report = snapshot(spark, spec, "b1")
     assert report.rows_in == 1
+    (warning,) = report.warnings
+    assert warning.startswith("the consumer group not.allowed was not told what has been read")
     shown = [*plans, json.dumps(report.to_dict()), caplog.text, str(spec)]
     shown += [str(spark.sparkContext.getConf().getAll())]
     assert not [text for text in shown if PASSWORD in text]

@@ -18,7 +18,8 @@ def test_extra_goes_before_host_and_login():
         "log_level": 6,
         "enable.ssl.certificate.verification": False,
     }
-    found = properties(Connection("k", "kafka", "h", 9092, "ann", "hidden", extra))
+    callbacks = {"error_cb": "acme.alerts.page_somebody"}
+    found = properties(Connection("k", "kafka", "h", 9092, "ann", "hidden", extra | callbacks))
     assert found == {
         **DEFAULTS,
         **extra,

@@ -49,7 +49,9 @@ def properties(connection: Connection) -> dict[str, str]:
     Raises:
         ConfigurationError: the servers, or how to log in, are missing.
     """
-    found = {**DEFAULTS, **{key: _text(value) for key, value in connection.extra.items()}}
+    # Airflow's provider keeps names of its own callbacks there, too.
+    given = {key: value for key, value in connection.extra.items() if not key.endswith("_cb")}
+    found = {**DEFAULTS, **{key: _text(value) for key, value in given.items()}}
     if connection.host:
         port = f":{connection.port}" if connection.port else ""
         found.setdefault("bootstrap.servers", f"{connection.host}{port}")

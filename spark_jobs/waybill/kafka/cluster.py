@@ -59,7 +59,7 @@ class Cluster:
         ConfigurationError: a property is wrong.
     """
 
-    def __init__(self, properties: Mapping[str, str], patience: float = 10.0) -> None:
+    def __init__(self, properties: Mapping[str, str], patience: float = 8.0) -> None:
         self.servers = properties.get("bootstrap.servers", "")
         self._patience = patience
         self._heard: list[KafkaError] = []

@@ -277,7 +277,7 @@ class _Work:
         topics = json.loads(text)["topics"]
         fetched = sum(
             max(0, told["next_offset"])
-            for topic, number in self.open
+            for topic, number in self.progress
             if (told := topics.get(topic, {}).get("partitions", {}).get(str(number)))
         )
         if fetched != self.fetched:

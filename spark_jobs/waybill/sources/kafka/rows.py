@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 KINDS = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "logappend"}
 """Who gave a timestamp, as the archive says it."""
 
+LATEST = (2**63 - 1) // 1000
+"""Milliseconds since 1970 that microseconds in 64 bits still hold; a timestamp beyond is null."""
+
 
 def archive_rows(
     messages: list[Message], batch_id: str, only: tuple[str, int] | None
@@ -46,6 +49,8 @@ def archive_rows(
     stamps: list[int | None] = [time for _, time in times]
     if TIMESTAMP_NOT_AVAILABLE in kinds:
         stamps = [None if k == TIMESTAMP_NOT_AVAILABLE else t for k, t in times]
+    if max((abs(stamp) for stamp in stamps if stamp is not None), default=0) > LATEST:
+        stamps = [stamp if stamp is not None and abs(stamp) <= LATEST else None for stamp in stamps]
     milliseconds: Any = pa.array(stamps, pa.timestamp("ms", tz="UTC"))
     rows = archive_batch(
         batch_id,
