@@ -106,7 +106,7 @@ def test_passing_over_aborted_messages_is_progress(
     monkeypatch.setitem(reader.BOUNDED, "statistics.interval.ms", "100")
     work = reader._Work([Range(name, 0, 0, 1001)], Reading(client, "b"))
     assert list(work.batches()) == []
-    work.moved = 0.0
+    work.moved, work.fetched = 0.0, 0
     for _ in range(100):
         work.consumer.consume(1, 0.1)
         if work.fetched:
