@@ -262,6 +262,23 @@ def from_kafka(topics: dict[str, Topic]) -> None:
     console.print(table)
 
 
+def to_kafka(topics: dict[str, Topic]) -> None:
+    """An outbox into a topic, beside the bare client."""
+    table = Table(title="Outbox to Kafka, exactly once, local[2], broker on the same cores")
+    for name in ("way", "seconds", "thousand messages/s", "times the client", "peak MiB"):
+        table.add_column(name, justify="left" if name == "way" else "right")
+    lines = str(topics["canal"].lines)
+    figures = in_its_own_process("kafka", "kafka_publish", "", json.dumps(lines), alone=True)
+    if figures is None:
+        return
+    alone, sink = figures["alone"], figures["sink"]
+    for title, seconds in (("client alone, from memory", alone), ("the sink", sink)):
+        rate = figures["messages"] / seconds / 1000
+        peak = memory(figures) if seconds is sink else ""
+        table.add_row(title, f"{seconds:.1f}", f"{rate:.0f}", f"{alone / seconds:.2f}", peak)
+    console.print(table)
+
+
 def by_hand(topics: dict[str, Topic]) -> None:
     """Decoding and merging a topic, beside Spark SQL written by hand and DuckDB."""
     table = Table(title="Decode and merge a Canal topic into an empty table, local[2]")
@@ -340,7 +357,7 @@ def main(
         "spark": lambda: convert_in_spark(topics, envelopes),
         "process": lambda: convert_in_process(topics, envelopes),
         "lake": lambda: lake_stages(topics),
-        "kafka": lambda: from_kafka(topics),
+        "kafka": lambda: (from_kafka(topics), to_kafka(topics)),
         "merge": lambda: (by_hand(topics), increments()),
     }
     for part, run in runs.items():

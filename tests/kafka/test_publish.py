@@ -15,6 +15,7 @@ from tests.kafka.sending import Publication, publication
 from waybill.errors import ConfigurationError, ConflictError, UnreachableError, WaybillError
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import Limits
+from waybill.publish.kafka.examining import examine
 from waybill.publish.kafka.ledger import Owner, ensure_ledger, read_entries
 from waybill.publish.kafka.publishing import Made, prepare, recover
 from waybill.publish.kafka.sender import Group
@@ -387,3 +388,26 @@ def test_limits_of_parts_are_those_of_the_target(connect, topic):
     assert (sending.timeout, sending.source_time, sending.limits.messages) == (30, True, 7)
     assert PASSWORD not in repr(sending)
     assert "bootstrap" not in repr(sending)
+
+
+def test_check_says_what_is_known_and_takes_nothing(connect, broker, topic, client, allow, out):
+    """A run that publishes meanwhile is not disturbed."""
+    name = topic(2, max_message_bytes="5000", cleanup_policy="compact,delete")
+    target = KafkaTarget(topic=name, ledger=f"{name}.led", timestamps="source")
+    with Transactions(client, Owner("demo", "t").transactional_id, 30) as running:
+        running.take()
+        running.begin()
+        text, notes = examine(target)
+        running.send(out.ledger, b"{}", b"x", 0)
+        running.commit()
+    assert text == f"topic {name}, 2 partitions, takes messages of 5000 bytes"
+    assert [word for word in ("compacted", "7.0 days", "will be made") if word in " ".join(notes)]
+    assert len(notes) == 3
+    ensure_ledger(Cluster(client), target.ledger)
+    assert examine(KafkaTarget(topic=name, ledger=target.ledger))[1] == [notes[0]]
+    with pytest.raises(ConfigurationError, match="no partition 2"):
+        examine(KafkaTarget(topic=name, partition=2))
+    connect(**login(broker))
+    allow("topic", name, "WRITE")
+    allow("topic", target.ledger, "WRITE")
+    assert "may not be seen" in examine(KafkaTarget(topic=name, ledger=target.ledger))[1][0]

@@ -142,8 +142,14 @@ def test_a_message_that_is_too_large_stops_the_batch_before_anything_is_sent(
     assert sum(map(len, read(client, name, "read_uncommitted").values())) == 0
 
 
-def test_headers_and_one_partition(spark, begin, client, tmp_path):
-    spec = begin(4, partition=2, origin_headers=True)
+def test_headers_times_and_one_partition(spark, begin, client, tmp_path):
+    spec = begin(
+        4,
+        partition=2,
+        origin_headers=True,
+        timestamps="source",
+        settings={"retention_ms": "-1"},
+    )
     feed(tmp_path, "0", orders(0, 6))
     run_migration(spec, batch="b1", spark=spark)
     records = read(client, spec.publish[0].kafka.topic)
@@ -153,6 +159,13 @@ def test_headers_and_one_partition(spark, begin, client, tmp_path):
         b"shop/0/%s/0" % str(row["offset"]).encode() for row in outbox(spark, spec)
     ]
     assert {h["waybill-batch"] for h in headers} == {b"b1"}
+    lake = Lake.open(spark, spec)
+    changes = lake.read(lake.log("changes")).where("outcome = 'ok'").orderBy("offset").collect()
+    assert [record.timestamp()[1] for record in records[2]] == [
+        int(change.source_time.timestamp() * 1000)
+        for change in changes
+        for _ in range(2 if change.operation == "delete" else 1)
+    ]
 
 
 def test_killed_in_a_commit_and_run_again(spark, begin, client, tmp_path):

@@ -20,7 +20,7 @@ from waybill.spec_file import load_migration
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder, Encoder, Envelope
     from waybill.records import Change, Message
-    from waybill.spec import Migration, Target
+    from waybill.spec import KafkaTarget, Migration, Target
 
 SAMPLE = 1000
 """Messages of the source that are tried."""
@@ -81,7 +81,22 @@ def check(spec: Migration) -> Iterator[Finding]:
         yield from _encoded(writing.encoder(), target, changes)
         if target.files is not None:
             yield _writable(f"target {target.label}", target.files.path)
+        if target.kafka is not None:
+            yield from _topic(f"target {target.label}", target.kafka)
     yield from _lake(spec)
+
+
+def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
+    from waybill.publish.kafka.examining import examine
+
+    try:
+        text, notes = examine(target)
+    except WaybillError as error:
+        yield Finding(about, WRONG, str(error))
+        return
+    yield Finding(about, OK, text)
+    for note in notes:
+        yield Finding(about, NOTE, note)
 
 
 def _sample(spec: Migration) -> Generator[Finding, None, list[Message]]:

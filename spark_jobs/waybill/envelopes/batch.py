@@ -241,7 +241,8 @@ class MessageBatches:
             if not written:
                 outcome = "skipped"
         message = change.message
-        timestamp = message.timestamp
+        # The lake keeps no time of the queue beside a change, but that of the source.
+        micros = change.source_time if message.timestamp is None else message.timestamp * 1000
         return [
             (
                 self.target,
@@ -253,7 +254,7 @@ class MessageBatches:
                 self.batch_id,
                 change.schema.qualified_name,
                 change.order_key,
-                None if timestamp is None else timestamp * 1000,
+                micros,
                 out.key,
                 out.value,
                 None if out.headers is None else [{"key": k, "value": v} for k, v in out.headers],

@@ -111,6 +111,11 @@ def ensure_ledger(cluster: Cluster, topic: str) -> None:
     """
     if not exists(cluster, topic):
         _make(cluster, topic)
+    check_ledger(cluster, topic)
+
+
+def check_ledger(cluster: Cluster, topic: str) -> None:
+    """See that a ledger that is there keeps what is written to it; errors as `ensure_ledger`."""
     found = describe(cluster, topic)
     if found.partitions < SLOTS:
         message = (

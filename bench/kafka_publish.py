@@ -1,0 +1,127 @@
+"""An outbox into a topic of Kafka, exactly once, beside the bare client with the same messages.
+
+`python -m bench.kafka_publish` starts a broker, makes an outbox of a file of messages and prints
+one JSON object: seconds of the client alone (one process, idempotent, no transactions, messages in
+memory) and of the sink, from the outbox in Parquet to the last commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.measures import REPEATS, PeakMemory
+from stack.kafka import Broker
+
+PARTITIONS = 4
+KEYS = 50_000
+"""Different message keys."""
+
+
+def client_alone(servers: str, topic: str, messages: list[tuple[bytes, bytes]]) -> None:
+    """Send keys and values."""
+    from confluent_kafka import Producer
+
+    from waybill.publish.kafka.transactions import PRODUCER
+
+    settings: dict[str, Any] = {
+        **PRODUCER,
+        "bootstrap.servers": servers,
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "batch.size": 1_000_000,
+    }
+    producer = Producer(settings)
+    for count, (key, value) in enumerate(messages):
+        while True:
+            try:
+                producer.produce(topic, value, key)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if count % 1000 == 0:
+            producer.poll(0)
+    assert producer.flush(120) == 0
+
+
+def measure(lines: str, scratch: Path) -> dict[str, Any]:
+    """Seconds of both ways, the best of several runs after the first."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from waybill.lake.session import start_session
+    from waybill.layout import OUTBOX
+    from waybill.publish.kafka.ledger import Owner
+    from waybill.publish.kafka.publishing import publish_kafka
+    from waybill.spec import KafkaTarget, Migration
+
+    values = Path(lines).read_bytes().splitlines()
+    messages = [(b'{"id":%d}' % (i % KEYS), value) for i, value in enumerate(values)]
+    count = len(messages)
+    columns: dict[str, Any] = {
+        "target": ["t"] * count,
+        "topic": ["shop"] * count,
+        "partition": [0] * count,
+        "offset": range(count),
+        "index": [0] * count,
+        "message": [0] * count,
+        "batch": ["b"] * count,
+        "table": ["shop.orders"] * count,
+        "key": [key for key, _ in messages],
+        "value": values,
+        "outcome": ["ok"] * count,
+    }
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in OUTBOX
+    ]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=OUTBOX), scratch / "outbox.parquet")
+    spec = Migration.model_validate(
+        {
+            "name": "bench",
+            "source": {"files": {"path": lines}, "envelope": "canal"},
+            "lake": {"warehouse": str(scratch / "lake")},
+            "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
+        }
+    )
+    with Broker(scratch / "broker") as broker:
+        os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
+        spark = start_session(spec, "bench")
+        outbox = spark.read.parquet(str(scratch / "outbox.parquet"))
+        alone, sink = [], []
+        # One after the other, again and again: what else runs on the machine meets both.
+        for turn in range(REPEATS + 1):
+            for name in (f"alone{turn}", f"sink{turn}"):
+                broker.create_topic(name, PARTITIONS)
+            start = time.monotonic()
+            client_alone(broker.servers, f"alone{turn}", messages)
+            alone.append(time.monotonic() - start)
+            start = time.monotonic()
+            target = KafkaTarget(topic=f"sink{turn}")
+            sent = publish_kafka(outbox, target, Owner("bench", target.topic), ["b"], print_nothing)
+            sink.append(time.monotonic() - start)
+            assert sent.messages == count
+        spark.stop()
+    return {"messages": count, "alone": min(alone[1:]), "sink": min(sink[1:])}
+
+
+def print_nothing(*_: object) -> None:
+    """Progress of a bench is nobody's concern."""
+
+
+def main(told: str) -> None:
+    """Run the measure and print its figures."""
+    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
+        figures = measure(json.loads(told), Path(folder))
+    sys.stdout.write(json.dumps({**figures, "peak_mb": round(memory.peak)}) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
