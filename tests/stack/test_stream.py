@@ -150,11 +150,13 @@ def replayed(messages: Iterator[Any]) -> Tables:
             if change.operation not in ROW_OPERATIONS:
                 continue
             rows = tables.setdefault(change.schema.qualified_name, {})
+            before: dict[str, str | None] = {}
             for image in (change.before, change.after):
                 if image is not None:
-                    rows.pop(keys_of(change, image), None)
+                    before = rows.pop(keys_of(change, image), before)
             if change.operation != "delete":
-                rows[keys_of(change, change.after)] = texts_of(change, change.after)
+                # A column that a change leaves out (a LOB that was not touched) stays as it was.
+                rows[keys_of(change, change.after)] = {**before, **texts_of(change, change.after)}
     return tables
 
 
