@@ -27,7 +27,8 @@ def end_waiting(context: StageContext, branch: Branch, report: StageReport) -> N
     """
     rule = context.spec.halves
     limit = time.time() - seconds_of(rule.longest_wait)
-    waiting = branch.read().where("outcome = 'waiting'")
+    # By snapshot: the branch's name may be gone, which is told where it is written to.
+    waiting = context.lake.read(branch.table, branch.head).where("outcome = 'waiting'")
     since = {
         commit.batch: commit.time_ms / 1000
         for commit in context.lake.commits(branch.table)
