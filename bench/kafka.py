@@ -7,10 +7,8 @@ column into Arrow) and of the whole stage.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from bench.measures import REPEATS, PeakMemory
+from bench.measures import REPEATS, print_figures
 from stack.kafka import Broker
 
 PARTITIONS = 4
@@ -134,12 +132,5 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     return {"messages": messages, "alone": alone, "stage": stage}
 
 
-def main(told: str) -> None:
-    """Run the measure and print its figures."""
-    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
-        figures = measure(json.loads(told), Path(folder))
-    sys.stdout.write(json.dumps({**figures, "peak_mb": round(memory.peak)}) + "\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print_figures(measure, sys.argv[1])

@@ -7,15 +7,13 @@ memory) and of the sink, from the outbox in Parquet to the last commit.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-from bench.measures import REPEATS, PeakMemory
+from bench.measures import REPEATS, print_figures
 from stack.kafka import Broker
 
 PARTITIONS = 4
@@ -116,12 +114,5 @@ def print_nothing(*_: object) -> None:
     """Progress of a bench is nobody's concern."""
 
 
-def main(told: str) -> None:
-    """Run the measure and print its figures."""
-    with tempfile.TemporaryDirectory(prefix="waybill-bench-") as folder, PeakMemory() as memory:
-        figures = measure(json.loads(told), Path(folder))
-    sys.stdout.write(json.dumps({**figures, "peak_mb": round(memory.peak)}) + "\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print_figures(measure, sys.argv[1])

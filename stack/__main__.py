@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -26,7 +25,7 @@ from rich.console import Console
 from stack.local import CHECKOUT, LocalStack
 from stack.server import ServerError
 from waybill.errors import WaybillError
-from waybill_airflow.demo import Stopped, port_of, stop_on_signals
+from waybill_airflow.demo import Stopped, ignore_signals, port_of, stop_on_signals
 from waybill_airflow.local_airflow import USER
 
 PATIENCE = 300.0
@@ -62,8 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Stopped:
         return 130
     finally:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
+        ignore_signals()
 
 
 if __name__ == "__main__":

@@ -40,6 +40,9 @@ LONGEST = 1800.0
 """Seconds that the runs may take."""
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
 class Stopped(BaseException):
     """Somebody asked the demo to end."""
 
@@ -69,8 +72,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def stop_on_signals() -> None:
     """Make every way of asking this process to end raise `Stopped`."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in _SIGNALS:
         signal.signal(number, _stop)
+
+
+def ignore_signals() -> None:
+    """Let the end be reached, however often it is asked for."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _stop(_number: int, _frame: object) -> NoReturn:
@@ -78,8 +87,7 @@ def _stop(_number: int, _frame: object) -> NoReturn:
 
 
 def _end(airflow: LocalAirflow, console: Console) -> None:
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
     if airflow.running:
         console.print("\nEnding Airflow …", style="dim")
         airflow.stop()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.context import Options, StageContext
+from waybill.durations import moment_of
 from waybill.errors import ConfigurationError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
@@ -209,16 +210,6 @@ def _batch_of(ledger: Ledger, as_of: str) -> str:
     return found
 
 
-def moment_of(text: str) -> datetime:
-    """A time as people write it: ISO 8601, UTC where it says nothing else.
-
-    Raises:
-        ValueError: it is none.
-    """
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _chosen(table: str | None, known: list[str]) -> str:
     if table is None:
         if len(known) == 1:
@@ -323,10 +314,7 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
-    logging.basicConfig(
-        format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
-    )
-    _log.setLevel(logging.INFO)
+    log_to_stderr()
     options = Options(given.mode, given.drop_held, given.until_time)
     try:
         result = result_of(stage, given.migration, given.batch, options)
@@ -335,6 +323,14 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         raise
     _write(given.result, result)
     return int(result["error"]["exit_code"]) if "error" in result else 0
+
+
+def log_to_stderr() -> None:
+    """Let a process of its own say what its stages do."""
+    logging.basicConfig(
+        format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
+    )
+    _log.setLevel(logging.INFO)
 
 
 def result_of(stage: str, spec: Specification, batch: str, options: Options) -> dict[str, Any]:

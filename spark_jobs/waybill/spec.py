@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from waybill.durations import seconds_of
+from waybill.durations import moment_of, seconds_of
 from waybill.errors import ConfigurationError
 from waybill.object_store.places import is_object_url, place_of
 from waybill.tables import TableRule, TableRules
@@ -51,11 +51,10 @@ def _moment(given: Any) -> datetime | None:
     if given is None or given == "":
         return None
     try:
-        found = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+        return moment_of(given)
     except (TypeError, ValueError):
         message = f"{given!r} is no time: write one such as 2026-11-01T00:00:00Z"
         raise ValueError(message) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _start(given: Any) -> Any:

@@ -16,16 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from stack.server import free_port
 from tests.e2e.conftest import PROJECT
 from waybill_airflow import demo as demo_command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Demo:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 
 from waybill.errors import ConfigurationError
 
@@ -21,14 +20,12 @@ def driver_command(host: str, port: int, master: str | None, settings: list[str]
     named = dict(_setting(text) for text in settings)
     if master is not None:
         named["spark.master"] = master
-    logging.basicConfig(
-        format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S", stream=sys.stderr
-    )
-    log = logging.getLogger("waybill")
-    log.setLevel(logging.INFO)
     from waybill.driver.server import serve
+    from waybill.jobs import log_to_stderr
     from waybill.lake.session import start_session
 
+    log_to_stderr()
+    log = logging.getLogger("waybill")
     log.info("driver: starting Spark")
     spark = start_session(name="waybill driver", settings=named)
     try:

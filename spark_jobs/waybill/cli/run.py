@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waybill.cli.waybill_table import print_waybill
+from waybill.durations import moment_of
 from waybill.errors import ConfigurationError
 from waybill.report import Waybill
 from waybill.spec_file import load_migration
@@ -33,7 +34,7 @@ def run_command(
 ) -> None:
     """Run a batch and print its waybill, also of one that the gate holds."""
     spec = load_migration(migration)
-    from waybill.jobs import moment_of, new_batch_id, run_migration
+    from waybill.jobs import new_batch_id, run_migration
 
     try:
         end = None if ways.until_time is None else moment_of(ways.until_time)

@@ -8,7 +8,8 @@ SHUFFLED = 8
 """Bytes of rows in a shuffle for one byte of compressed files."""
 
 SMALLEST_PIECE, LARGEST_PIECE = 1 << 20, 64 << 20
-"""Bytes of a piece: smaller ones cost more to start than to do, larger ones fill memory."""
+"""Bytes of what one task reads or shuffles: less costs more to start than to do, more fills
+memory."""
 
 MOST_PIECES = 20_000
 

@@ -12,7 +12,7 @@ from waybill.lake.commit import Branch, Commit
 from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
 from waybill.lake.session import lake_session
 from waybill.lake.settings import CATALOG
-from waybill.lake.sizing import shuffle_partitions
+from waybill.lake.sizing import LARGEST_PIECE, SMALLEST_PIECE, shuffle_partitions
 from waybill.layout import log_namespace
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ TABLE_PROPERTIES = {
 
 LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(16 << 20)}
 """Beside these for tables of messages: row groups so small that every core gets some of a file."""
-
-SMALLEST_SPLIT, LARGEST_SPLIT = 1 << 20, 64 << 20
-"""Bytes of a file that one task reads, at least and at most."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 
@@ -262,7 +259,7 @@ class Lake:
     def _small_splits(self, table: str, after: int | None, upto: int | None) -> dict[str, str]:
         size = self._added(table, after, upto, "added-files-size", "total-files-size")
         cores = self.spark.sparkContext.defaultParallelism
-        split = max(SMALLEST_SPLIT, min(LARGEST_SPLIT, size // (2 * cores)))
+        split = max(SMALLEST_PIECE, min(LARGEST_PIECE, size // (2 * cores)))
         return {"split-size": str(split), "file-open-cost": str(split // 8)}
 
     def cut_shuffles(self, table: str, after: int | None, upto: int | None) -> dict[str, int]:
