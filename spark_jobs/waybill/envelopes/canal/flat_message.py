@@ -19,6 +19,7 @@ from pydantic import Field, field_validator
 from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope, Settings
@@ -101,7 +102,7 @@ _decode_flat = msgspec.json.Decoder(FlatMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class CanalDecoder:
+class CanalDecoder(FastFirst[CanalTable]):
     """Reads FlatMessages.
 
     Args:
@@ -116,26 +117,11 @@ class CanalDecoder:
         self._hints: dict[tuple[bytes, bytes], CanalTable] = {}
         self._last: CanalTable | None = None
 
-    def decode(self, message: Message) -> list[Change]:
-        """The changes of one FlatMessage, one per row.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
+    def _probable(self, value: bytes) -> CanalTable | None:
         table = self._last
         if len(self._hints) > 1 and (table is None or table.needle not in value[-_TAIL:]):
-            table = self._hinted(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-                if changes is not None:
-                    return changes
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return self._slow(message, value)
+            return self._hinted(value)
+        return table
 
     def _hinted(self, value: bytes) -> CanalTable | None:
         """The table that a message is probably about.

@@ -32,13 +32,8 @@ class KnownTable(Protocol):
 Table = TypeVar("Table", bound=KnownTable)
 
 
-class FastByTable(ABC, Generic[Table]):
-    """A decoder that has a fast way for the messages of each table."""
-
-    def __init__(self) -> None:
-        self._tables: dict[Hashable, Table] = {}
-        # The table of a topic of one table, however its JSON is written.
-        self._only: Table | None = None
+class FastFirst(ABC, Generic[Table]):
+    """A decoder that reads a message the fast way first, by the table it is probably about."""
 
     def decode(self, message: Message) -> list[Change]:
         """The changes of one message.
@@ -49,7 +44,7 @@ class FastByTable(ABC, Generic[Table]):
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        table = self._only or self._tables.get(self._hint(value))
+        table = self._probable(value)
         if table is not None:
             try:
                 changes = table.read(message, value)
@@ -60,8 +55,8 @@ class FastByTable(ABC, Generic[Table]):
         return self._slow(message, value)
 
     @abstractmethod
-    def _hint(self, value: bytes) -> Hashable:
-        """The names of a table that stand in a message, as bytes of JSON."""
+    def _probable(self, value: bytes) -> Table | None:
+        """The table that a message is probably about, None if that cannot be told."""
 
     @abstractmethod
     def _slow(self, message: Message, value: bytes) -> list[Change]:
@@ -70,6 +65,22 @@ class FastByTable(ABC, Generic[Table]):
         Raises:
             Refusal: the message cannot be taken.
         """
+
+
+class FastByTable(FastFirst[Table]):
+    """A decoder that knows the table of a message by a hint in its bytes."""
+
+    def __init__(self) -> None:
+        self._tables: dict[Hashable, Table] = {}
+        # The table of a topic of one table, however its JSON is written.
+        self._only: Table | None = None
+
+    @abstractmethod
+    def _hint(self, value: bytes) -> Hashable:
+        """The names of a table that stand in a message, as bytes of JSON."""
+
+    def _probable(self, value: bytes) -> Table | None:
+        return self._only or self._tables.get(self._hint(value))
 
     def _remember(self, hint: Hashable, table: Table) -> None:
         """Read the next messages with these names by a table."""

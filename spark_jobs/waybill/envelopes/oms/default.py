@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
+from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
@@ -29,7 +30,7 @@ from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
-from waybill.records import NO_TABLE, Change, intern_schema, skipped
+from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ _decode_row = msgspec.json.Decoder(dict[str, Raw] | None).decode
 _decode_text = msgspec.json.Decoder(str).decode
 
 
-class OmsDefaultDecoder:
+class OmsDefaultDecoder(FastFirst[OmsTable]):
     """Reads messages of the Default format.
 
     Args:
@@ -98,24 +99,8 @@ class OmsDefaultDecoder:
         self._names: dict[bytes, OmsTable | None] = {}
         self._last: OmsTable | None = None
 
-    def decode(self, message: Message) -> list[Change]:
-        """The change of one message.
-
-        Raises:
-            Refusal: the message cannot be taken.
-        """
-        value = message.value
-        if value is None:
-            return [skipped(message, "no value")]
-        table = self._last if len(self._hints) == 1 else self._hinted(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-                if changes is not None:
-                    return changes
-            except (*JSON_ERRORS, Refusal):
-                pass  # looked at more closely below
-        return self._slow(message, value)
+    def _probable(self, value: bytes) -> OmsTable | None:
+        return self._last if len(self._hints) == 1 else self._hinted(value)
 
     def _hinted(self, value: bytes) -> OmsTable | None:
         """The table that a message is probably about, by names in its `allMetaData`."""
