@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
-from tests.contract.probes import IN_PUBLIC, MOVED, OTHER, PLAIN, ROW, change
+from tests.contract.probes import COLUMNS, IN_PUBLIC, MOVED, OTHER, PLAIN, ROW, change, table
 from tests.contract.roundtrip import differences, named, travel
 from tests.contract.test_envelopes import lost
-from tests.histories import Knobs, histories
+from tests.histories import Knobs, by_name, histories
 from waybill.envelopes import registry
 from waybill.envelopes.avro.faults import explain
 from waybill.envelopes.avro.json_writing import json_writer
@@ -165,3 +165,41 @@ def test_audited_changes_lose_next_to_nothing(schema):
     for trip in travel(IBM, made, form="audit"):
         assert differences(trip) == set()
         assert trip.losses == []
+
+
+# IBM CDC without key: all columns are the key, so an update has to take the old row away
+
+KEYLESS = table(COLUMNS, ())
+
+
+@pytest.mark.parametrize("form", ["rows", "audit"])
+def test_an_update_of_a_table_without_key_leaves_the_new_row_alone(form):
+    made = [
+        change("insert", after=ROW, schema=KEYLESS),
+        change("insert", after=MOVED, schema=KEYLESS),
+        change("update", ROW, OTHER, schema=KEYLESS),
+        change("update", OTHER, OTHER, schema=KEYLESS),
+        change("delete", MOVED, schema=KEYLESS),
+    ]
+    rows = {}
+    for trip in travel(IBM, made, form=form):
+        assert trip.refusal is None
+        assert "key_columns" in trip.losses
+        for found in trip.bare:
+            assert found.schema.key == tuple(COLUMNS)
+            for image in (found.before, found.old_key_image()):
+                if image is not None:
+                    rows.pop(msgspec.structs.astuple(image), None)
+            if found.after is not None:
+                row = by_name(found.schema, found.after)
+                rows[msgspec.structs.astuple(found.after)] = row
+    assert list(rows.values()) == [OTHER]
+
+
+@pytest.mark.parametrize("form", ["rows", "audit"])
+@pytest.mark.parametrize("before", [None, {"id": "9007199254740993", "region": "eu"}])
+def test_an_update_of_a_table_without_key_needs_the_old_row(form, before):
+    """Its row would stay for ever beside the new one."""
+    (trip,) = travel(IBM, [change("update", before, OTHER, schema=KEYLESS)], form=form)
+    assert trip.refusal.kind == "encoding"
+    assert "whole row before" in trip.refusal.sentence

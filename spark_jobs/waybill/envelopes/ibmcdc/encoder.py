@@ -123,6 +123,8 @@ class IbmCdcEncoder:
             raise Refusal("encoding", f"a change ({change.operation}) without the row {which} it")
         if change.sequence is not None:
             losses.append("sequence_id")
+        if change.operation == "update" and not table.key:
+            _check_old_row(change)
         try:
             if self.audit:
                 return self._audited(table, change, losses)
@@ -169,8 +171,8 @@ class IbmCdcEncoder:
             return None
         if not table.key:
             # All columns are the key, so every change of a row is one of the key.
-            old = None if change.before is None else _values(change.before)
-            return None if old is None or old == _values(change.after) else old
+            old = _values(change.before)
+            return None if old == _values(change.after) else old
         key = change.old_key_image()
         if key is None:
             return None
@@ -281,6 +283,21 @@ class IbmCdcEncoder:
 def _values(image: Any) -> Values:
     values: Values = msgspec.structs.astuple(image)
     return values
+
+
+def _check_old_row(change: Change) -> None:
+    """An update of a table without key has to tell the row that it replaces.
+
+    All columns are the message key then, so nothing else ties the new row to the old one, which
+    would stay for ever.
+
+    Raises:
+        Refusal: it does not tell it, or leaves out columns that the row has now.
+    """
+    before = () if change.before is None else _present(_values(change.before))
+    if not set(_present(_values(change.after))) <= set(before):
+        sentence = "an update of a table without key needs the whole row before it: all columns "
+        raise Refusal("encoding", f"{sentence}are the message key; declare a key under `tables`")
 
 
 def _present(values: Values) -> tuple[int, ...]:

@@ -28,7 +28,8 @@ ENVELOPE = Envelope(
         "full_rows": f"a row of a snapshot does not look like one; the operation is {_AUDIT}",
         "key_change": "a change of the key is a delete and a row; one event with both rows is "
         f"{_AUDIT}",
-        "key_columns": "a table without key gets all its columns as the key",
+        "key_columns": "a table without key gets all its columns as the key, so equal rows become "
+        "one; an update that does not tell the whole row before it is refused",
         "source_time": f"the time of a change is {_AUDIT}",
         "transactions": f"the id of a row's transaction is {_AUDIT}; begin and commit are not",
     },
