@@ -26,9 +26,9 @@ from waybill.envelopes.databus.row_writers import (
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
+from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, MadeSequence
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
-from waybill.order import position_number
 from waybill.records import ROW_OPERATIONS, Change, key_of
 from waybill.tables import TableRules
 from waybill.types import INTEGER_RANGE
@@ -122,6 +122,7 @@ class EventEncoder:
     ) -> None:
         self.settings = settings
         self.version: int = settings.version
+        self.made = MadeSequence(settings, DATAWORKS_DIGITS)
         self.little = little
         self.lines = lines
         self.json_values = json_values
@@ -265,7 +266,7 @@ class EventEncoder:
             self.version,
             opcode,
             0,
-            _sequence(change, losses),
+            _sequence(change, self.made, losses),
             nanos,
             source,
             partition,
@@ -320,7 +321,7 @@ def _utf8(text: str) -> bytes:
         raise Refusal("encoding", "the transaction's id is not UTF-8") from None
 
 
-def _sequence(change: Change, losses: list[str]) -> int:
+def _sequence(change: Change, made: MadeSequence, losses: list[str]) -> int:
     """The window: the source's own id where it is one number of 64 bits, else the position."""
     sequence = change.sequence
     if sequence is not None:
@@ -331,10 +332,11 @@ def _sequence(change: Change, losses: list[str]) -> int:
         losses.append("sequence_id")
     elif change.full_row:
         return 0
-    message = change.message
-    number = position_number(message.partition, message.offset, change.index)
+    number = made.of(change)
     if number > LONG_RANGE[1]:
-        raise Refusal("encoding", f"the position {number} is no number of 64 bits")
+        raise Refusal(
+            "encoding", f"the sequence {number} made from the position is no number of 64 bits"
+        )
     return number
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.protocol import Settings
 
 Sources = dict[str, int]
@@ -34,7 +35,7 @@ class DatabusReadSettings(Settings):
     transaction of its rows, which ends with it; `ignore` takes rows as they come."""
 
 
-class DatabusWriteSettings(Settings):
+class DatabusWriteSettings(SequenceSettings):
     """How events are written."""
 
     version: Literal[1, 2] = 1

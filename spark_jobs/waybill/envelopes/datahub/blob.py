@@ -16,8 +16,9 @@ from waybill.bounded import Bounded
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
-from waybill.envelopes.datahub.sequence import SequenceIds, SequenceSettings
+from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
+from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.datahub.operations import FULL_ROW_ID
-from waybill.envelopes.datahub.sequence import SequenceIds, SequenceSettings
+from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.tuple_columns import LOGICAL, passes, type_for, writer
 from waybill.envelopes.datahub.tuple_decoder import (
     ABSENT,
@@ -35,6 +35,7 @@ from waybill.envelopes.datahub.tuple_topics import (
 )
 from waybill.envelopes.datahub.written import key_writer, moved_image, same_key
 from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
+from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import is_plain_number

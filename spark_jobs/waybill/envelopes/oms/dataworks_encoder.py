@@ -16,12 +16,13 @@ from pydantic import Field, field_validator
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
+from waybill.envelopes.made_sequence import DATAWORKS_DIGITS
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.oms.dataworks_values import dataworks_style
-from waybill.envelopes.oms.encoder import made_sequence
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.settings import OmsWriteSettings, known_zone
+from waybill.envelopes.oms.sequence import SequenceIds
+from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.type_names import loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
@@ -47,7 +48,7 @@ _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
 
 
-class OmsDataworksWriteSettings(OmsWriteSettings):
+class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
     """What writing DataWorks messages needs to be told."""
 
     times: Literal["oms", "milliseconds"] = Field(
@@ -128,6 +129,7 @@ class OmsDataworksEncoder:
 
     def __init__(self, settings: OmsDataworksWriteSettings) -> None:
         self.settings = settings
+        self.ids = SequenceIds(settings, DATAWORKS_DIGITS)
         zone = zone_named(settings.timezone)
         self.style = dataworks_style(settings.version, zone, settings.times == "milliseconds")
         self.buffer = bytearray()
@@ -159,10 +161,20 @@ class OmsDataworksEncoder:
         if change.transaction is not None:
             losses.append("transactions")
         ddl = None if change.ddl_text is None else {"text": change.ddl_text}
-        times, scn = _times(change, carried, losses), _scn(change, carried, op, losses)
+        times = _times(change, carried, losses)
+        scn = self._scn(change, carried, op, losses)
         payload = _Payload(before, after, op, times, ddl, scn)
         _into(_Message("2.0", table.told, payload, carried.extend), self.buffer)
         return [Encoded(key, bytes(self.buffer))]
+
+    def _scn(self, change: Change, carried: Carried, op: str, losses: list[str]) -> Any:
+        sequence = change.sequence
+        if sequence is not None and len(sequence) == 1 and sequence[0] >= 0 and not change.full_row:
+            return str(sequence[0])
+        if sequence is None and (op == "HEARTBEAT" or carried is not _NOTHING):
+            return carried.scn or (UNSET if op == "HEARTBEAT" else None)
+        made = self.ids.of(change, losses)
+        return None if made is UNSET else str(made)
 
 
 class _Table:
@@ -235,13 +247,3 @@ def _times(change: Change, carried: Carried, losses: list[str]) -> _Times | None
         for moment in (carried.systemTime, carried.checkpointTime)
     )
     return _Times(time // 1000, *more)
-
-
-def _scn(change: Change, carried: Carried, op: str, losses: list[str]) -> Any:
-    sequence = change.sequence
-    if sequence is not None and len(sequence) == 1 and sequence[0] >= 0 and not change.full_row:
-        return str(sequence[0])
-    if sequence is None and (op == "HEARTBEAT" or carried is not _NOTHING):
-        return carried.scn or (UNSET if op == "HEARTBEAT" else None)
-    made = made_sequence(change, losses)
-    return None if made is UNSET else str(made)

@@ -25,7 +25,7 @@ from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refu
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.rows import ROWS, seconds
-from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
+from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
@@ -351,7 +351,7 @@ ENVELOPE = Envelope(
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
     decode_settings=OmsReadSettings,
-    encode_settings=OmsWriteSettings,
+    encode_settings=OmsSequencedWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key; none for events",
 )

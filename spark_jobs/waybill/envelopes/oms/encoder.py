@@ -1,9 +1,9 @@
 """Writes messages of OMS Default: both images, numbers unquoted and exact, one row a message.
 
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
-`storeDataSequence` is the source's sequence if that is one number, else one
-made from the position (none for a full row or a heartbeat); fields of `allMetaData` that
-came from OMS are carried on, others are null.
+`storeDataSequence` is the source's sequence if that is one number, else one made from the position
+(see `made_sequence`; none for a full row or a heartbeat); fields of `allMetaData` that came from
+OMS are carried on, others are null.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
 from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
-from waybill.order import position_number
 from waybill.types import NUMBER, STRING
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms.settings import OmsWriteSettings
+    from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
     from waybill.records import Change, TableSchema
 
 _RECORD_TYPES = {
@@ -92,7 +92,7 @@ class OmsDefaultEncoder:
         settings: notation, and how LOB columns are written that were not touched.
     """
 
-    def __init__(self, settings: OmsWriteSettings) -> None:
+    def __init__(self, settings: OmsSequencedWriteSettings) -> None:
         self.settings = settings
         self._tables: Bounded[TableSchema, OmsWriter] = Bounded()
 
@@ -118,16 +118,6 @@ class OmsDefaultEncoder:
         return [table.event(change, losses)]
 
 
-def made_sequence(change: Change, losses: list[str]) -> int | UnsetType:
-    """An id from the position; none for a full row: without one it is older than every change."""
-    if change.sequence is not None:
-        losses.append("sequence_id")
-    if change.full_row and change.operation == "read":
-        return UNSET
-    place = change.message
-    return position_number(place.partition, place.offset, change.index)
-
-
 class OmsWriter:
     """What a schema decides about its messages.
 
@@ -142,7 +132,7 @@ class OmsWriter:
     def __init__(
         self,
         schema: TableSchema,
-        settings: OmsWriteSettings,
+        settings: OmsSequencedWriteSettings,
         types: bytes | None = None,
         loses_types: bool | None = None,
     ) -> None:
@@ -153,6 +143,7 @@ class OmsWriter:
         self.buffer = bytearray()
         self.one, self.two = writers(schema, settings.version == "earlier", types)
         self.lobs = WrittenLobs(schema, settings)
+        self.ids = SequenceIds(settings)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
@@ -230,7 +221,7 @@ class OmsWriter:
         if sequence is not None and len(sequence) == 1 and not change.full_row:
             stated = sequence[0]
         elif sequence is not None or kind not in _UNNUMBERED:
-            stated = made_sequence(change, losses)
+            stated = self.ids.of(change, losses)
         if change.transaction is not None:
             losses.append("transactions")
         if self.loses_schema:

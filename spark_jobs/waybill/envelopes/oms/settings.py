@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.protocol import Settings
 from waybill.errors import ConfigurationError
@@ -43,6 +44,10 @@ class OmsWriteSettings(Settings):
         description="`unchanged` writes LOB columns that an update did not touch as null in both "
         "images, as OMS does, where they would be left out otherwise.",
     )
+
+
+class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):
+    """Settings of methods whose messages have a sequence."""
 
 
 def known_zone(name: str) -> str:

@@ -27,7 +27,7 @@ from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import untouchable
-from waybill.envelopes.oms.settings import OmsWriteSettings, ZonedReadSettings
+from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, ZonedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.protocol import Envelope
@@ -293,7 +293,7 @@ ENVELOPE = Envelope(
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
     decode_settings=OmsShareplexReadSettings,
-    encode_settings=OmsWriteSettings,
+    encode_settings=OmsSequencedWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key",
 )

@@ -18,15 +18,15 @@ from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import second_text
-from waybill.envelopes.oms.encoder import made_sequence
 from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms.settings import OmsWriteSettings
+    from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
     from waybill.records import Change, TableSchema
 
 _OPS = {"insert": "ins", "upsert": "ins", "read": "ins", "update": "upd", "delete": "del"}
@@ -83,7 +83,7 @@ class OmsShareplexEncoder:
         settings: notation of values.
     """
 
-    def __init__(self, settings: OmsWriteSettings) -> None:
+    def __init__(self, settings: OmsSequencedWriteSettings) -> None:
         self.settings = settings
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
@@ -106,13 +106,14 @@ class OmsShareplexEncoder:
 class _Table:
     """What a schema decides about its messages."""
 
-    def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
+    def __init__(self, schema: TableSchema, settings: OmsSequencedWriteSettings) -> None:
         if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
             name = schema.qualified_name
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings)
+        self.ids = SequenceIds(settings)
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
         self.covered = _covered(size)
@@ -178,7 +179,7 @@ class _Table:
             name,
             f"{name}-{SEPARATOR.join(map(_shown, shown))}" if shown else carried.rowid,
             UNSET if change.transaction is None else change.transaction,
-            _scn(change, carried, losses),
+            _scn(change, carried, self.ids, losses),
         )
 
 
@@ -189,7 +190,7 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _scn(change: Change, carried: Carried, losses: list[str]) -> Any:
+def _scn(change: Change, carried: Carried, ids: SequenceIds, losses: list[str]) -> Any:
     """The sequence: its first number, and beside it the one of `idx` where that was carried."""
     sequence = change.sequence
     rest: tuple[int, ...] = ()
@@ -199,7 +200,7 @@ def _scn(change: Change, carried: Carried, losses: list[str]) -> Any:
         return str(sequence[0])
     if carried is not _NOTHING and sequence is None:
         return UNSET
-    made = made_sequence(change, losses)
+    made = ids.of(change, losses)
     return made if made is UNSET else str(made)
 
 
