@@ -15,6 +15,7 @@ from waybill.convert.waiting import end_waiting
 from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
+from waybill.lake.row_sizes import RowSizes
 from waybill.layout import CHANGES
 from waybill.records import TableSchema
 from waybill.tally import Tally
@@ -43,6 +44,7 @@ class Decoding:
         self.reading = reading
         self.branch = branch
         self.schemas = RegistrySchemas(context, reading)
+        self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, report: StageReport) -> None:
         """Write what the archive brought between two snapshots, and fill the report.
@@ -56,7 +58,8 @@ class Decoding:
         if report.rows_in:
             tally = Tally(self.context.spark.sparkContext)
             messages = self.context.lake.increment(archive, after, upto, parallel=True)
-            self.branch.append(self._decoded(messages, tally))
+            with self.context.lake.batches_by_rows(archive, after, upto):
+                self.branch.append(self._decoded(messages, tally))
             self._count_tasks(tally, report)
         replayed = self.context.options.mode == "replay" and self._replay(archive, report)
         if report.rows_in or replayed:
@@ -66,16 +69,17 @@ class Decoding:
             self._settle_halves(report)
         if report.waiting:
             end_waiting(self.context, self.branch, report)
+        self.sizes.tell(report, "changes")
 
     def _decoded(self, messages: DataFrame, tally: Tally) -> DataFrame:
         reading, batch_id = self.reading, self.context.batch
-        schemas = self.schemas.of_tasks()
+        schemas, sizes = self.schemas.of_tasks(), self.sizes
 
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner)
-            yield from work.convert(iter(batches))
+            yield from sizes.of(work.convert(iter(batches)))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
             schemas.end()
@@ -185,10 +189,10 @@ class Decoding:
     def _settled(self, waiting: DataFrame) -> DataFrame:
         ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
         columns_of = columns_by_id(self._schemas(ids))
-        batch_id = self.context.batch
+        batch_id, sizes = self.context.batch, self.sizes
 
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return settle(batches, batch_id, columns_of)
+            return sizes.of(settle(batches, batch_id, columns_of))
 
         group = ["database", "schema", "table", "sequence"]
         return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -11,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from waybill.convert.decode import add, schemas_in
 from waybill.envelopes.batch import MessageBatches
 from waybill.lake.names import literal
+from waybill.lake.row_sizes import RowSizes
 from waybill.layout import OUTBOX
 from waybill.report import StageReport
 
@@ -42,6 +44,7 @@ class Encoding:
         self.context = context
         self.writings = writings
         self.branch = branch
+        self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
         """Write what `changes` brought between two snapshots, for every target.
@@ -56,8 +59,18 @@ class Encoding:
             ReconciliationError: the messages of a target do not account for every change.
         """
         targets = report.details["targets"] = {}
-        if not self.writings:
-            return
+        if self.writings:
+            self._write(after, upto, changes, targets, report)
+        self.sizes.tell(report, "outbox")
+
+    def _write(
+        self,
+        after: int | None,
+        upto: int | None,
+        changes: int,
+        targets: dict[str, Any],
+        report: StageReport,
+    ) -> None:
         again = self._replay() if self.context.options.mode == "replay" else {}
         if again:
             report.details["encoded_again"] = again
@@ -69,11 +82,13 @@ class Encoding:
             changes,
             ", ".join(writing.label for writing in self.writings),
         )
-        rows = lake.increment(lake.log("changes"), after, upto, parallel=True)
+        log = lake.log("changes")
+        rows = lake.increment(log, after, upto, parallel=True)
         schemas = schemas_in(rows.where("outcome = 'schema'"))
         accepted = rows.where("outcome = 'ok'").select(*COLUMNS)
         if changes:
-            self.branch.append(self._encoded(accepted, schemas, self.writings))
+            with lake.batches_by_rows(log, after, upto):
+                self.branch.append(self._encoded(accepted, schemas, self.writings))
         counted = self._counted()
         for writing in self.writings:
             label = writing.label
@@ -124,16 +139,15 @@ class Encoding:
     def _encoded(
         self, changes: DataFrame, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]
     ) -> DataFrame:
-        batch_id = self.context.batch
+        batch_id, sizes = self.context.batch, self.sizes
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             works = [
                 MessageBatches(writing.encoder(), writing.label, batch_id, schemas)
                 for writing in writings
             ]
-            for batch in batches:
-                for work in works:
-                    yield from work.convert(iter([batch]))
+            written = (work.convert(iter([batch])) for batch in batches for work in works)
+            return sizes.of(chain.from_iterable(written))
 
         return changes.mapInArrow(encode, from_arrow_schema(OUTBOX))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
 from waybill.lake.object_storage import AWS_JAR, JAVA_OPTIONS, needs_aws
+from waybill.lake.sizing import MOST_ROWS
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -18,11 +19,17 @@ CATALOG = "lake"
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ANY_BYTES = str(2**31 - 1)
+"""The value of `ARROW_BYTES` with which Spark measures nothing."""
+
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Long messages: a batch ends at this size although it has fewer rows.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
+    ARROW_ROWS: str(MOST_ROWS),
+    # A batch of long rows ends at this size although it has fewer rows. Spark measures every row
+    # for it, so it goes where the longest row is known (`Lake.batches_by_rows`).
+    ARROW_BYTES: str(32 << 20),
 }
 """What every query of a stage relies on; may be set on a session that runs already."""
 

@@ -1,4 +1,4 @@
-"""Into how many pieces Spark shuffles a batch, from the bytes that the batch brings."""
+"""Into what pieces Spark cuts a batch, from the bytes that the batch brings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ memory."""
 
 MOST_PIECES = 20_000
 
+MOST_ROWS = 10_000
+"""Rows that go to Python at once."""
+
+BATCH_BYTES = 64 << 20
+"""Bytes that rows which go to Python at once may take, were each of them the longest."""
+
 
 def shuffle_partitions(size: int, cores: int) -> int:
     """How many pieces rows are shuffled into.
@@ -24,3 +30,12 @@ def shuffle_partitions(size: int, cores: int) -> int:
     shuffled = size * SHUFFLED
     for_every_core = min(2 * cores, ceil(shuffled / SMALLEST_PIECE))
     return max(1, min(MOST_PIECES, max(for_every_core, ceil(shuffled / LARGEST_PIECE))))
+
+
+def rows_per_batch(longest: int) -> int:
+    """How many rows go to Python at once.
+
+    Args:
+        longest: bytes of the longest row.
+    """
+    return max(1, min(MOST_ROWS, BATCH_BYTES // max(1, longest)))

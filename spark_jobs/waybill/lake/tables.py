@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConfigurationError
@@ -10,9 +11,21 @@ from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog, Metadata
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
+from waybill.lake.row_sizes import LONGEST
 from waybill.lake.session import lake_session
-from waybill.lake.settings import CATALOG
-from waybill.lake.sizing import LARGEST_PIECE, SMALLEST_PIECE, shuffle_partitions
+from waybill.lake.settings import (
+    ANY_BYTES,
+    ARROW_BYTES,
+    ARROW_ROWS,
+    CATALOG,
+    SESSION_SETTINGS,
+)
+from waybill.lake.sizing import (
+    LARGEST_PIECE,
+    SMALLEST_PIECE,
+    rows_per_batch,
+    shuffle_partitions,
+)
 from waybill.layout import log_namespace
 
 if TYPE_CHECKING:
@@ -275,6 +288,42 @@ class Lake:
         pieces = self._pieces or shuffle_partitions(size, cores)
         self.spark.conf.set(SHUFFLE, str(pieces))
         return {"bytes": size, "shuffle_partitions": pieces}
+
+    @contextmanager
+    def batches_by_rows(self, table: str, after: int | None, upto: int | None) -> Iterator[None]:
+        """While this lasts, rows go to Python in batches of a number that suits an increment.
+
+        Where the longest row of the increment is not known, and where the migration has a limit of
+        its own, Spark goes on measuring every row.
+        """
+        conf, longest = self.spark.conf, self._longest_row(table, after, upto)
+        before = {name: str(conf.get(name)) for name in (ARROW_ROWS, ARROW_BYTES)}
+        if longest is None or before[ARROW_BYTES] != SESSION_SETTINGS[ARROW_BYTES]:
+            yield
+            return
+        try:
+            conf.set(ARROW_ROWS, str(min(int(before[ARROW_ROWS]), rows_per_batch(longest))))
+            conf.set(ARROW_BYTES, ANY_BYTES)
+            yield
+        finally:
+            for name, value in before.items():
+                conf.set(name, value)
+
+    def _longest_row(self, table: str, after: int | None, upto: int | None) -> int | None:
+        """Bytes of the longest row appended between two snapshots, None if nobody can tell."""
+        metadata, (_, name) = self._catalog.metadata(*commits.split(table)), commits.split(table)
+        longest, oldest = 0, None
+        for snapshot in metadata.ancestors(upto):
+            if snapshot.id == after:
+                return longest
+            oldest, commit = snapshot, commits.read_commit(snapshot)
+            if commit is not None:
+                told = commit.report["details"].get(LONGEST, {}).get(name)
+                if told is None:
+                    return None
+                longest = max(longest, told)
+        # The rows of snapshots that are forgotten may be longer.
+        return longest if after is None and (oldest is None or oldest.parent is None) else None
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
         """How many rows `increment` has, from the metadata alone.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from waybill.context import StageContext
     from waybill.lake import Branch, Commit
+    from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.tasks import FileCounts, FileTask
     from waybill.spec import FilesSource
@@ -61,7 +62,7 @@ class FileWork:
         text = f"{len(work.tasks)} new files with {size:.1f} MB, {work.known} known ones"
         return text if work.tasks else f"no new files, {work.known} known ones"
 
-    def bring(self, branch: Branch, report: StageReport) -> None:
+    def bring(self, branch: Branch, report: StageReport, sizes: RowSizes) -> None:
         """Put the messages on the branch and their counts into the report.
 
         Raises:
@@ -70,7 +71,7 @@ class FileWork:
         tasks = self._plan.tasks
         if tasks:
             tally = Tally(self._context.spark.sparkContext)
-            written = branch.append(self._messages(tasks, tally))
+            written = branch.append(self._messages(tasks, tally, sizes))
             counts = {task.name: tally.counts[task.name] for task in tasks}
             report.rows_in = sum(rows + empty for rows, empty, _ in counts.values())
             report.rows_out = written
@@ -91,7 +92,7 @@ class FileWork:
         """Nothing is left to do once the batch is visible."""
         return []
 
-    def _messages(self, tasks: list[FileTask], tally: Tally) -> DataFrame:
+    def _messages(self, tasks: list[FileTask], tally: Tally, sizes: RowSizes) -> DataFrame:
         groups, layout, batch = grouped(tasks), self._source.layout, self._context.batch
 
         def tell(task: FileTask, counts: FileCounts) -> None:
@@ -101,7 +102,7 @@ class FileWork:
             for numbers in batches:
                 numbered: list[Any] = numbers.column(0).to_pylist()
                 for number in numbered:
-                    yield from read_tasks(groups[number], layout, batch, tell)
+                    yield from sizes.of(read_tasks(groups[number], layout, batch, tell))
 
         from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from waybill.errors import SourceError
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
+from waybill.lake.row_sizes import RowSizes
 from waybill.layout import ARCHIVE
 from waybill.report import StageReport
 from waybill.sources.dumps import Known, plan_dumps, read_dumps
@@ -35,7 +36,7 @@ class Work(Protocol):
     def announced(self) -> str:
         """What is about to be read, for a person who watches."""
 
-    def bring(self, branch: Branch, report: StageReport) -> None:
+    def bring(self, branch: Branch, report: StageReport, sizes: RowSizes) -> None:
         """Put the messages on the branch, and their counts into the report."""
 
     def cursor(self) -> dict[str, Any]:
@@ -70,9 +71,11 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
         dumps, loaded = plan_dumps(spec.full, loaded)
     context.progress("snapshot: %s", work.announced)
     report = StageReport(STAGE, batch)
-    work.bring(branch, report)
+    sizes = RowSizes(context.spark.sparkContext)
+    work.bring(branch, report, sizes)
     if dumps:
-        _load(context, branch, dumps, report)
+        _load(context, branch, dumps, report, sizes)
+    sizes.tell(report, "archive")
     report.cursor = {**work.cursor(), "full": loaded}
     land(branch, report, "archive", started)
     context.progress("snapshot: %d messages in the archive", report.rows_out)
@@ -122,7 +125,11 @@ def _loaded(lake: Lake, archive: str) -> Known:
 
 
 def _load(
-    context: StageContext, branch: Branch, dumps: list[DumpTask], report: StageReport
+    context: StageContext,
+    branch: Branch,
+    dumps: list[DumpTask],
+    report: StageReport,
+    sizes: RowSizes,
 ) -> None:
     """Put the rows of dumps beside the messages."""
     size = sum(task.size for task in dumps) / 1e6
@@ -136,7 +143,7 @@ def _load(
         for numbers in batches:
             numbered: list[Any] = numbers.column(0).to_pylist()
             for number in numbered:
-                yield from read_dumps([dumps[number]], batch, tell)
+                yield from sizes.of(read_dumps([dumps[number]], batch, tell))
 
     from pyspark.sql.pandas.types import from_arrow_schema
 

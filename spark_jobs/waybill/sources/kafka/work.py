@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from waybill.context import StageContext
     from waybill.lake import Branch, Commit
+    from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.kafka.positions import Positions
     from waybill.spec import KafkaSource
@@ -78,7 +79,7 @@ class KafkaWork:
         known = f"{len(self._plan.ranges)} partitions of {len(self._plan.ids)} topics"
         return f"{self._plan.offsets} new offsets in {len(spans)} of {known}"
 
-    def bring(self, branch: Branch, report: StageReport) -> None:
+    def bring(self, branch: Branch, report: StageReport, sizes: RowSizes) -> None:
         """Put the messages on the branch and their counts into the report.
 
         Raises:
@@ -96,7 +97,7 @@ class KafkaWork:
             )
             tasks = dealt(self._plan.ranges, size)
             tally = Tally(self._context.spark.sparkContext)
-            report.rows_out = branch.append(self._messages(tasks, tally))
+            report.rows_out = branch.append(self._messages(tasks, tally, sizes))
             read = _told(tasks, tally)
             report.rows_in = sum(told.rows for told in read.values())
             check_unchanged(self._cluster, self._plan)
@@ -115,7 +116,7 @@ class KafkaWork:
             return []
         return commit_offsets(self._properties, self._source.group, self._plan.ranges)
 
-    def _messages(self, tasks: list[list[Range]], tally: Tally) -> DataFrame:
+    def _messages(self, tasks: list[list[Range]], tally: Tally, sizes: RowSizes) -> DataFrame:
         reading = Reading(
             self._properties,
             self._context.batch,
@@ -130,7 +131,7 @@ class KafkaWork:
             for numbers in batches:
                 numbered: list[Any] = numbers.column(0).to_pylist()
                 for number in numbered:
-                    yield from read_ranges(tasks[number], reading, tell)
+                    yield from sizes.of(read_ranges(tasks[number], reading, tell))
 
         from pyspark.sql.pandas.types import from_arrow_schema
 
