@@ -6,6 +6,10 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 VENV := .venv
+# How much `make test-nightly` draws: times the cases of `make test`, and seeds of 121 histories each.
+EFFORT ?= 4
+SEEDS ?= 9
+FIRST ?= $(shell date +%Y%m%d)00
 # The servers of tests and demos, each with its lock in stack.
 SERVERS := kafka s3proxy postgres rest
 BIN := $(CURDIR)/$(VENV)/bin
@@ -83,6 +87,11 @@ test-demo: setup ## Run the tests of whole migrations and of the demo
 .PHONY: test-e2e
 test-e2e: setup-s3 servers ## Run the whole stack: a producer, scheduled batches, an independent consumer
 	@scripts/test.sh stack
+
+.PHONY: test-nightly
+test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages
+	@WAYBILL_EFFORT=$(EFFORT) WAYBILL_HISTORY_SEEDS=$(SEEDS) WAYBILL_HISTORY_FIRST=$(FIRST) \
+		scripts/test.sh drawn histories
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types

@@ -7,11 +7,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import EFFORT
 from tests.property.bag_histories import Heap, dealt
 from waybill.merge.rules import bag
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 * EFFORT, deadline=None)
 @given(st.data())
 def test_any_order_and_duplication_gives_the_source_s_rows(data):
     def choose(n):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import EFFORT
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
 from waybill.merge.rules import Counts, Row, Table, fold
 
@@ -13,7 +14,7 @@ def drawn(data):
     return lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 * EFFORT, deadline=None)
 @given(st.data())
 def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     choose = drawn(data)
@@ -26,7 +27,7 @@ def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     assert table.live() == source.truth
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 * EFFORT, deadline=None)
 @given(st.data())
 def test_a_batch_taken_twice_changes_nothing(data):
     choose = drawn(data)
@@ -40,7 +41,7 @@ def test_a_batch_taken_twice_changes_nothing(data):
         assert counts.out == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 * EFFORT, deadline=None)
 @given(st.data())
 def test_going_on_from_kept_rows_is_starting_anew(data):
     """What lets an increment be folded into stored rows when nothing in it is late."""
@@ -51,7 +52,7 @@ def test_going_on_from_kept_rows_is_starting_anew(data):
     assert fold(fold({}, changes[:cut]), changes[cut:]) == fold({}, changes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 * EFFORT, deadline=None)
 @given(st.data())
 def test_a_row_without_sources_depends_on_its_newest_image_alone(data):
     """What lets one aggregate decide a key: `sources` is None only where nothing older shows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import Counter
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.property.bag_histories import Heap, dealt, plain
 from tests.spark.merge_lake import change_row, let_pass, merge, put, schema
+from tests.spark.seeds import SEEDS
 from waybill.jobs import read_table
 from waybill.merge.rules import bag
 
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.spark
 
 TYPES = {"a": "int32", "b": "string"}
 BATCHES = 3
-SEEDS = range(1, 1 + int(os.environ.get("WAYBILL_HISTORY_SEEDS", "1")))
 MANY = 3
 
 
