@@ -245,6 +245,30 @@ def increments() -> None:
         console.print(f"8 M rows take {best[1] / best[0]:.2f} times as long as 0.5 M")
 
 
+def after_upkeep(batches: int) -> None:
+    """Reading what many small batches made, before and after upkeep, beside one big batch."""
+    title = f"Reading a table that {batches} batches made, local[2]"
+    figures: Any = in_its_own_process(title, "upkeep", "", {"batches": batches}, alone=True)
+    if figures is None:
+        return
+    table = Table(title=title)
+    names = ("table", "rows", "seconds", "times one batch", "data files", "delete files")
+    for name in (*names, "manifests"):
+        table.add_column(name, justify="left" if name == "table" else "right")
+    base = figures["one batch"]["seconds"]
+    for title in ("before", "after", "one batch"):
+        found = figures[title]
+        table.add_row(
+            title if title == "one batch" else f"{title} upkeep",
+            f"{found['rows']:,}",
+            f"{found['seconds']:.2f}",
+            f"{found['seconds'] / base:.2f}",
+            *(str(found[kind]) for kind in ("data_files", "delete_files", "manifests")),
+        )
+    console.print(table)
+    console.print(f"batches: {figures['filled']} s, upkeep: {figures['upkeep']} s")
+
+
 def from_kafka(topics: dict[str, Topic]) -> None:
     """A topic of a broker into the archive, beside the bare client."""
     table = Table(title="Kafka to the archive, local[2], broker on the same cores")
@@ -326,19 +350,24 @@ def main(
     keys: Annotated[int, typer.Option(help="Rows that they change.")] = 100_000,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="spark, process, pairs, lake, kafka, merge or memory (not by default)."),
+        typer.Option(
+            help="spark, process, pairs, lake, kafka, merge, upkeep or memory (not by default)."
+        ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
     folder: Annotated[Path, typer.Option(help="Where the topics are kept.")] = ROOT / ".bench",
     size: Annotated[
         list[int] | None, typer.Option(help="Inputs for memory, in MB: 200 and 2000.")
     ] = None,
+    batches: Annotated[int, typer.Option(help="Small batches before upkeep.")] = 100,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "pairs", "lake", "kafka", "merge"]
+    parts = only or ["spark", "process", "pairs", "lake", "kafka", "merge", "upkeep"]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
-    if parts == ["memory"]:
+    if "upkeep" in parts:
+        after_upkeep(batches)
+    if set(parts) <= {"memory", "upkeep"}:
         return
     if "pairs" in parts:
         every = write_all(folder, messages, keys)

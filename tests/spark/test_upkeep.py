@@ -44,6 +44,36 @@ def test_rows_stay_and_files_go(lake: Lake, migration) -> None:
     assert "2" not in {image["id"] for image in images(lake)}
 
 
+def parts(lake: Lake, table: str) -> dict[str, int]:
+    """What the time of reading a table depends on beside its rows."""
+    kinds = ("data_files", "delete_files", "manifests")
+    return {kind: lake.spark.table(f"{table}.{kind}").count() for kind in kinds}
+
+
+def test_many_small_batches_are_read_as_one_big_batch(lake: Lake, migration) -> None:
+    """How long reading takes, `python -m bench --only upkeep` measures."""
+    spec, whole = migration(), migration("whole")
+    big = Lake.open(lake.spark, whole)
+    every = []
+    for n in range(12):
+        rows = [row(10 * n + 1, n, n="1"), row(10 * n + 2, 0, "update", n=str(n))]
+        if n % 3 == 2:
+            rows.append(row(10 * n + 3, n - 1, "delete"))
+        step(lake, spec, f"b{n}", rows)
+        every += rows
+    step(big, whole, "b1", every)
+    assert images(lake) == images(big)
+    before = parts(lake, lake.merged("shop.t"))
+    assert min(before.values()) >= 10, before
+    run_upkeep(spec, lake)
+    for there, like in (
+        (lake.merged("shop.t"), big.merged("shop.t")),
+        (lake.log("changes"), big.log("changes")),
+    ):
+        assert parts(lake, there) == parts(big, like)
+    assert images(lake) == images(big)
+
+
 def test_tombstones_go_when_they_are_old_and_what_waits_is_left(lake: Lake, migration) -> None:
     spec = migration(tombstones={"keep": "0s"})
     step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, "delete")])
