@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from waybill import jobs
+from waybill.cli import tables
 from waybill.errors import ConfigurationError, SourceError
+from waybill.lake import Lake
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +42,9 @@ def image(number: int, amount: float) -> dict:
     return {"id": number, "amount": amount}
 
 
-def test_a_dump_increments_and_a_reload(spark, migration, tmp_path: Path) -> None:
+def test_a_dump_increments_and_a_reload(
+    spark, migration, tmp_path: Path, monkeypatch, capsys
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.jsonl").write_bytes(
         oms(10, "UPDATE", image(2, 2.05), image(2, 2.25))
@@ -57,6 +62,7 @@ def test_a_dump_increments_and_a_reload(spark, migration, tmp_path: Path) -> Non
     }
     spec = migration(**fields, full={"shop.orders": {"path": str(dump)}})
     first = jobs.run_migration(spec, batch="b1", spark=spark)
+    assert [line[2:] for line in tombstones(Lake.open(spark, spec))] == [("delete", "b1")]
     assert [(r.stage, r.rows_in) for r in first.stages][:3] == [
         ("snapshot", 6),
         ("convert", 6),
@@ -79,11 +85,45 @@ def test_a_dump_increments_and_a_reload(spark, migration, tmp_path: Path) -> Non
     # 1 and 9 are gone from the source, 2 was changed after the dump.
     assert rows(reload, spark) == [("2", "2.35"), ("7", "7.00")]
     assert third.stage("merge").rows_in == 5
+    # What went is told: in the report, in the table, and for its key. (9 never was in the table.)
+    assert third.stage("merge").details["shop.orders"]["gone by reload"] == 1
+    lake = Lake.open(spark, reload)
+    assert tombstones(lake) == [('{"id":"1"}', None, "reload", "b3")]
+    monkeypatch.setattr("waybill.cli.tables.open_lake", lambda spec: nullcontext(lake))
+    file = tmp_path / "reload.yaml"
+    file.write_text(reload.model_dump_json(exclude_defaults=True))
+    begin = "full:shop.orders@20/0/0/0"
+    assert told(file, "1", capsys) == [
+        ("read", "b1", f"void: older than the full reload {begin}"),
+        ("truncate", "b3", "took the row away: the full reload does not have it"),
+    ]
+    assert told(file, "2", capsys)[1:] == [
+        ("update", "b1", f"void: older than the full reload {begin}"),
+        ("truncate", "b3", "the row was replaced by the full reload's"),
+        ("read", "b3", "superseded: shop/1/1/0 is newer"),
+        ("update", "b3", "won, it is the newest: this is the row"),
+    ]
+    assert [line[0] for line in told(file, "7", capsys)] == ["read"]
     # What is older than the reload stays away when it comes late.
     (tmp_path / "in" / "c.jsonl").write_bytes(oms(19, "INSERT", None, image(5, 5.05)))
     jobs.run_migration(reload, batch="b4", spark=spark)
     assert rows(reload, spark) == [("2", "2.35"), ("7", "7.00")]
     assert [row["id"] for row in jobs.read_table(spec, as_of="b1", spark=spark)] == ["1", "2"]
+
+
+def tombstones(lake: Lake) -> list[tuple]:
+    """Key, image, why the row went, and the batch that took it."""
+    found = lake.read(lake.merged("shop.orders")).where("_waybill_deleted")
+    names = ("_waybill_key", "_waybill_image", "_waybill_gone", "_waybill_batch")
+    return [tuple(row) for row in found.select(*names).collect()]
+
+
+def told(file: Path, key: str, capsys) -> list[tuple]:
+    """What `waybill changes --key` says of a row."""
+    capsys.readouterr()
+    tables.changes_command(file, None, key, 100, as_json=True)
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [(line["operation"], line["batch"], line["outcome"]) for line in found]
 
 
 def rows(spec, spark):

@@ -6,7 +6,6 @@ of its own. TRUNCATE and DDL reach a whole table, so histories with those have a
 
 from __future__ import annotations
 
-import os
 import random
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
 from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from tests.spark.seeds import SEEDS
 from waybill.merge.rules import Table
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.spark
 
 TYPES = {"id": "int64", "n": "int32", "t": "string"}
 BATCHES = 3
-SEEDS = range(1, 1 + int(os.environ.get("WAYBILL_HISTORY_SEEDS", "1")))
-"""Each seed is 61 histories; the nightly run takes more of them."""
+LATE = "t"
 
 
 def versions(name: str):
@@ -51,23 +50,42 @@ def renamed(change, prefix: int):
     )
 
 
-def deal(choose, histories):
-    """Batches for all histories of one table, each split and shuffled on its own."""
+def shown(name: str, change):
+    """The table as a change shows it whose envelope tells no columns but those of its image."""
+    told = change.image or {}
+    return schema(name, {c: kind for c, kind in TYPES.items() if c == "id" or c in told}, ("id",))
+
+
+def deal(choose, histories, late: str | None = None):
+    """Batches for all histories of one table, each split and shuffled on its own.
+
+    Args:
+        choose: gives a number from 0 to below n.
+        histories: the sources.
+        late: a column that no image of the first batch has.
+    """
     batches = [[] for _ in range(BATCHES)]
     for number, source in enumerate(histories):
         found = delivered(choose, source.changes, shuffle=choose(4) > 0)
         cuts = sorted(choose(BATCHES) for _ in found)
         for cut, part in zip(cuts, found, strict=True):
-            batches[cut] += [renamed(change, 1000 + number) for change in part]
+            for change in part:
+                early = cut > 0 or late is None or late not in (change.image or {})
+                at = cut if early else 1 + choose(BATCHES - 1)
+                batches[at].append(renamed(change, 1000 + number))
     return batches
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_spark_equals_the_rules(lake: Lake, migration, seed: int) -> None:
+    """Each seed is 121 histories."""
     choose = random.Random(seed).randrange
     dealt = {
         "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(60)]),
         "shop.own": deal(choose, [history(choose, 30)]),
+        "shop.sparse": deal(
+            choose, [history(choose, 25, statements=False) for _ in range(60)], LATE
+        ),
     }
     tables = {name: Table(COLUMNS if "own" in name else COLUMNS[:3], misfit) for name in dealt}
     spec = migration()
@@ -75,6 +93,12 @@ def test_spark_equals_the_rules(lake: Lake, migration, seed: int) -> None:
         batch = f"b{number}"
         rows, schemas, counts = [], [], []
         for name, batches in dealt.items():
+            if "sparse" in name:
+                own = [shown(name, change) for change in batches[number]]
+                schemas += list({table.id: table for table in own}.values())
+                rows += map(change_row, batches[number], own)
+                counts.append(tables[name].apply(batches[number]))
+                continue
             old, new = versions(name)
             schemas += [old, new] if "own" in name else [old]
             added = [c.order for part in batches for c in part if c.operation == "column"]

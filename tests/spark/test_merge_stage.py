@@ -164,7 +164,7 @@ def test_values_of_every_type_are_exact(lake: Lake, migration) -> None:
     assert report.rows_out == 2
     frame = lake.read(lake.merged("shop.types"))
     assert images(lake, "shop.types") == [{"id": str(i), **values} for i in (1, 2, 3)]
-    names = frame.columns[6:]
+    names = frame.columns[7:]
     kinds = dict(frame.dtypes)
     assert [kinds[name] for name in names] == [
         *("bigint", "decimal(20,0)", "decimal(38,10)", "string", "string", "double", "binary"),

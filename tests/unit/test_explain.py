@@ -68,8 +68,42 @@ def test_what_did_not_count():
         unmerged={rows[3].place},
     )
     assert told(*rows, merged=merged) == [
-        "void: older than a TRUNCATE, DROP or full reload of the table",
+        "void: older than a statement that emptied or dropped the table",
         "refused: column n is int",
         "waits for the end of transaction x",
         "not merged yet",
     ]
+
+
+def truncate(sequence, topic="t", offset=None):
+    offset = sequence if offset is None else offset
+    order = order_key((sequence,), 0, 0, offset, 0)
+    return Change(order, "truncate", place=(topic, 0, offset, 0))
+
+
+def test_a_reload_says_which_rows_it_took_away():
+    reload = truncate(5, "full:shop.t@5", 0)
+    merged = MERGED._replace(truncated=reload.order)
+    assert told(change(1, "insert", {"id": "1"}), reload, merged=merged) == [
+        "void: older than the full reload full:shop.t@5/0/0/0",
+        "took the row away: the full reload does not have it",
+    ]
+    again = change(5, "read", {"id": "1", "n": "1", "t": "x"}, offset=7)
+    again = again._replace(place=(reload.place[0], 0, 7, 0))
+    assert told(change(1, "insert", {"id": "1"}), reload, again, merged=merged) == [
+        "void: older than the full reload full:shop.t@5/0/0/0",
+        "the row was replaced by the full reload's",
+        "won, it is the newest: this is the row",
+    ]
+
+
+def test_a_truncate_that_took_no_row_of_the_key_away_is_not_told():
+    first, second = truncate(3), truncate(6)
+    merged = MERGED._replace(truncated=second.order)
+    changes = [change(1, "insert", {"id": "1"}), change(2, "delete"), change(4, "insert", {})]
+    assert explain(KEY, [*changes, first, second], merged) == {
+        changes[0].place: "void: older than the TRUNCATE t/0/3/0",
+        changes[1].place: "void: older than the TRUNCATE t/0/3/0",
+        changes[2].place: "void: older than the TRUNCATE t/0/6/0",
+        second.place: "took the row away",
+    }

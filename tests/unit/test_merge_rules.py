@@ -101,6 +101,20 @@ def test_a_late_partial_change_fills_only_what_newer_ones_left_out():
         assert rows_after(*batches) == {"k": {"a": "3", "b": "2"}}
 
 
+def test_a_column_that_nobody_knew_comes_with_an_older_change():
+    table = Table(("id",))
+    table.apply([write(5, "k"), write(6, "m", old="l"), write(7, "n", "insert")])
+    counts = table.apply([write(n, key, c="1") for n, key in ((1, "k"), (2, "l"), (3, "n"))])
+    assert counts == Counts(came=3, superseded=3)
+    assert {key: row.get("c") for key, row in table.live().items()} == {
+        "k": "1",
+        "m": "1",
+        "n": None,
+    }
+    assert table.rows["k"].sources == frozenset()
+    assert table.rows["m"].sources == frozenset({"l"})
+
+
 def test_an_insert_after_a_delete_shows_nothing_of_before():
     before = [write(1, "k", a="1", b="1"), delete(2, "k")]
     assert rows_after(before, [write(3, "k", "insert", a="3")]) == {"k": {"a": "3"}}

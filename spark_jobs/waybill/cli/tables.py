@@ -65,11 +65,11 @@ def changes_command(
         if table is not None:
             rows = _of_table(rows, table)
         if key is not None:
-            rows = _of_key(rows, key)
+            rows = _with_truncates(rows, _of_key(rows, key))
         wanted = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
         found = [row.asDict() for row in wanted.select(*_SHOWN).collect()]
         if key is not None:
-            _explain(lake, found)
+            found = _explained(lake, found)
     if as_json:
         print_json(_plain(row) for row in found)
         return
@@ -93,8 +93,22 @@ def changes_command(
         sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
 
 
-def _explain(lake: Lake, rows: list[dict[str, Any]]) -> None:
-    """Say of each change of a row what the merge made of it, under `outcome`."""
+def _with_truncates(rows: DataFrame, own: DataFrame) -> DataFrame:
+    """The changes of a row, and the TRUNCATEs of its tables, of full reloads too."""
+    from pyspark.sql import functions as F
+
+    name = F.concat_ws(".", "database", "schema", "table")
+    tables = [row[0] for row in own.select(name).distinct().collect() if row[0]]
+    if not tables:
+        return own
+    return own.unionByName(rows.where((F.col("operation") == "truncate") & name.isin(tables)))
+
+
+def _explained(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes of a row with what the merge made of each, under `outcome`.
+
+    TRUNCATEs that took no row away are left out.
+    """
     from waybill.merge.explain import explain
     from waybill.merge.facts import changes_of, merged_facts
 
@@ -104,11 +118,12 @@ def _explain(lake: Lake, rows: list[dict[str, Any]]) -> None:
     for name, own in by_table.items():
         changes, facts = changes_of(own), merged_facts(lake, name, own)
         # The key that was asked for is the one that all of them touch.
-        keys = [{change.key, change.old_key} for change in changes.values()]
+        told = [change for change in changes.values() if change.operation != "truncate"]
+        keys = [{change.key, change.old_key} for change in told]
         for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
-            told = explain(key or "", changes.values(), facts)
-            for place, sentence in told.items():
+            for place, sentence in explain(key or "", changes.values(), facts).items():
                 own[list(changes).index(place)].setdefault("outcome", sentence)
+    return [row for row in rows if row["operation"] != "truncate" or "outcome" in row]
 
 
 _SHOWN = (

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
 from waybill.merge import columns as own
-from waybill.merge.increment import PLACE
+from waybill.merge.effects import PLACE
 from waybill.merge.typed import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -194,6 +194,7 @@ class BagMerge:
             own.IMAGE: F.col("image"),
             own.SOURCES: F.lit(None).cast("string"),
             own.BATCH: F.lit(self.batch),
+            own.GONE: F.lit(None).cast("string"),
             **{
                 c.lake: F.when(F.col("live"), F.col(value_name(i)))
                 for i, c in enumerate(self.state.columns)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 KEY, ORDER, DELETED = "_waybill_key", "_waybill_order", "_waybill_deleted"
 IMAGE, SOURCES, BATCH = "_waybill_image", "_waybill_sources", "_waybill_batch"
+GONE = "_waybill_gone"
+BY_CHANGE, BY_RELOAD = "delete", "reload"
+"""Why a tombstone stands."""
 
 OWN_COLUMNS = {
     KEY: "string",
@@ -27,6 +30,7 @@ OWN_COLUMNS = {
     IMAGE: "string",
     SOURCES: "string",
     BATCH: "string",
+    GONE: "string",
 }
 """Columns that every merged table has beside the source's, with their types:
 
@@ -36,7 +40,9 @@ OWN_COLUMNS = {
 - `_waybill_image`: the row as text image, exact; null for a tombstone;
 - `_waybill_sources`: null if the newest change alone decides the row, else a JSON list of the
   other keys whose changes went into it (`waybill.merge.rules.Row.sources`);
-- `_waybill_batch`: the batch that wrote the row.
+- `_waybill_batch`: the batch that wrote the row;
+- `_waybill_gone`: why a tombstone stands: `delete` (also the old key of a key change), or `reload`
+  where a full reload does not have the row.
 """
 
 RESERVED = frozenset(

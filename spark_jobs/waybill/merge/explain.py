@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
+from waybill.full_load import TOPIC
 from waybill.merge.rules import WHOLE, Change, effects
 from waybill.order import sequence_of
 
@@ -34,17 +35,25 @@ def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, 
 
     Args:
         key: text of the key.
-        changes: all changes with an effect on it.
+        changes: all changes with an effect on it, and the TRUNCATEs of its table: those that took
+            no row of the key away get no sentence.
         merged: what the merge knows of the table.
     """
     found: dict[Place, str] = {}
     counted: list[Change] = []
+    void: list[Change] = []
+    truncates: list[Change] = []
     for change in changes:
         reason = _left_out(change, merged)
-        if reason is None:
-            counted.append(change)
-        else:
+        if change.operation == "truncate":
+            truncates += [change] if reason is None else []
+        elif reason is not None:
             found[change.place] = reason
+        elif change.order < merged.truncated:
+            void.append(change)
+        else:
+            counted.append(change)
+    found |= _voided(key, void, truncates, counted)
     counted.sort(key=lambda change: change.order, reverse=True)
     if not counted:
         return found
@@ -66,9 +75,42 @@ def _left_out(change: Change, merged: Merged) -> str | None:
         return merged.waiting[change.place]
     if change.place in merged.refused:
         return f"refused: {merged.refused[change.place]}"
-    if change.order < merged.truncated:
-        return "void: older than a TRUNCATE, DROP or full reload of the table"
     return None
+
+
+def _voided(
+    key: str, void: list[Change], truncates: list[Change], counted: list[Change]
+) -> dict[Place, str]:
+    """Changes that are older than the newest TRUNCATE, and the TRUNCATEs that they met."""
+    found = {}
+    ends = sorted(truncates, key=lambda change: change.order)
+    below = {}
+    for change in sorted(void, key=lambda change: change.order):
+        end = next((end for end in ends if end.order > change.order), None)
+        if end is None:
+            found[change.place] = "void: older than a statement that emptied or dropped the table"
+            continue
+        what = "full reload" if _is_reload(end) else "TRUNCATE"
+        found[change.place] = f"void: older than the {what} {_named(end.place)}"
+        below[end.place] = (end, change)
+    for end, newest in below.values():
+        if key in _written(newest):
+            found[end.place] = _took(end, [*void, *counted])
+    return found
+
+
+def _took(end: Change, changes: list[Change]) -> str:
+    """What a TRUNCATE did to a row that was there."""
+    if not _is_reload(end):
+        return "took the row away"
+    if any(change.place[0] == end.place[0] for change in changes):
+        return "the row was replaced by the full reload's"
+    return "took the row away: the full reload does not have it"
+
+
+def _is_reload(truncate: Change) -> bool:
+    """Whether a TRUNCATE is the beginning of a full reload."""
+    return truncate.place[0].startswith(TOPIC)
 
 
 def _lost(change: Change, newest: Change, given: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The increment: what `changes` brought since the last merge, counted and as effects on keys."""
+"""The increment: what `changes` brought since the last merge."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.merge.effects import PLACE
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
 from waybill.merge.watermark import further
@@ -15,7 +16,7 @@ from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from waybill.lake import Lake
 
@@ -24,8 +25,6 @@ QUALIFIED = "coalesce(nullif(concat_ws('.', `database`, `schema`, nullif(`table`
 
 NO_SEQUENCE = "order_key LIKE '1//%'"
 """SQL: a change whose only order is its position. (See `waybill.order`.)"""
-
-PLACE = ("topic", "partition", "offset", "index")
 
 
 def order_sql(by_source_time: bool) -> str:
@@ -70,6 +69,7 @@ class Statement(NamedTuple):
     order: str
     text: str | None
     dialect: str
+    topic: str
 
 
 class Increment:
@@ -188,6 +188,7 @@ class Increment:
             .select(
                 *(*names, "key", "old_key", "order_key", "source_time"),
                 F.expr(NO_SEQUENCE).alias("unordered"),
+                F.expr(self._order).alias("merged_by"),
             )
             .groupBy(*names, "unordered")
             .agg(
@@ -195,6 +196,8 @@ class Increment:
                 F.count("key").alias("k"),
                 F.count("old_key").alias("m"),
                 F.max("order_key").alias("order"),
+                F.min("merged_by").alias("lowest"),
+                F.max("merged_by").alias("highest"),
                 F.max(F.unix_micros("source_time")).alias("time"),
             )
             .select(F.expr(QUALIFIED).alias("qualified"), "*")
@@ -255,6 +258,7 @@ class Increment:
                 F.expr(self._order).alias("order"),
                 "ddl_text",
                 "schema_id",
+                "topic",
             )
             .collect()
         )
@@ -263,7 +267,8 @@ class Increment:
         for row in rows:
             schema = schemas.get(row.schema_id or "")
             dialect = "" if schema is None else schema.dialect
-            found.append(Statement(row.qualified, row.named, row.order, row.ddl_text, dialect))
+            told = (row.qualified, row.named, row.order, row.ddl_text, dialect, row.topic)
+            found.append(Statement(*told))
         return sorted(found, key=lambda statement: statement.order)
 
     def rows(self, only: str | None = None) -> DataFrame:
@@ -323,44 +328,3 @@ def _in_transactions(ids: frozenset[str]) -> str:
     names = ", ".join(literal(id_) for id_ in sorted(ids))
     events = ", ".join(f"'{operation}'" for operation in EVENTS)
     return f"(transaction IN ({names}) AND operation NOT IN ({events}))"
-
-
-def effects(rows: DataFrame) -> DataFrame:
-    """The effects of changes that keep their row's key: one each."""
-    return rows.select(
-        "qualified",
-        "key",
-        "order",
-        F.col("image").isNotNull().alias("live"),
-        "image",
-        F.col("operation").isin("insert", "read").alias("whole"),
-        F.lit(None).cast("string").alias("sources"),
-        *PLACE,
-    )
-
-
-def tombstones(moves: DataFrame) -> DataFrame:
-    """The effects of moves on the keys that the rows had before."""
-    return moves.select(
-        "qualified",
-        F.col("old_key").alias("key"),
-        "order",
-        F.lit(False).alias("live"),
-        F.lit(None).cast("string").alias("image"),
-        F.lit(True).alias("whole"),
-        F.lit(None).cast("string").alias("sources"),
-        *PLACE,
-    )
-
-
-def newest(frame: DataFrame) -> DataFrame:
-    """The newest effect of every key and how many there were, in one shuffle.
-
-    The hash goes first: the sort that the aggregate needs then compares numbers, not long texts.
-    """
-    state: Column = F.struct("order", "live", "image", "whole", "sources")
-    return (
-        frame.groupBy(F.xxhash64("qualified", "key").alias("hash"), "qualified", "key")
-        .agg(F.max(state).alias("newest"), F.count("*").alias("n"))
-        .select("qualified", "key", "newest.*", "n")
-    )

@@ -1,13 +1,14 @@
 """Rows that depend on other rows or on changes of long ago, settled on the driver.
 
-Two kinds, both rare:
+Three kinds, all rare:
 
 - a move whose image leaves out columns, which stand in the last row of the old key;
-- an older change that arrives under a row whose image was put together from several changes.
+- an older change that arrives under a row whose image was put together from several changes;
+- an older change that arrives with a column which the table did not know when the row was written.
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).
-The second always needs the history: it starts anew with every change of the keys concerned.
+The others always need the history: they start anew with every change of the keys concerned.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.merge.effects import effects, tombstones
 from waybill.merge.fits import misfit
-from waybill.merge.increment import Increment, effects, tombstones
 from waybill.merge.rules import Change, Row, Rows, fold
 from waybill.merge.texts import Stored, change_of, in_order, row_of, statements, stored_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
+    from waybill.merge.increment import Increment
     from waybill.merge.state import TableState
 
 Place = tuple[str, int, int, int]
@@ -100,6 +102,47 @@ class Resolver:
             above = rows.where(F.col("order") > statements_from).select("key").collect()
             keys |= {row.key for row in above}
         return keys
+
+    def lacking(self, columns: Mapping[str, str]) -> set[str]:
+        """Keys whose stored row may lack a column that an older change of the batch has.
+
+        Args:
+            columns: columns that came up late, each with the highest order of a row by then.
+        """
+        limit = max(columns.values())
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        given = F.col("old_key").isNotNull() & (F.col("order") < limit)
+        for name, order in columns.items():
+            has = F.array_contains(F.json_object_keys("image"), name)
+            given = given | ((F.col("order") < order) & has)
+        given = given & (F.col("order") > self.state.truncated)
+        lowest = changes.where(given).groupBy("key").agg(F.min("order").alias("given"))
+        newer = self.stored().join(lowest, "key").where(F.col("order") > F.col("given"))
+        newer = newer.select("key", "live", "image", "sources").persist()
+        try:
+            lacks = F.lit(False)
+            for name in columns:
+                lacks = lacks | ~F.array_contains(F.json_object_keys("image"), name)
+            found = newer.where(F.col("live") & F.isnull("sources") & lacks).select("key")
+            keys = {row.key for row in found.collect()}
+            return keys | self._moved_from(newer.select("key"), limit)
+        finally:
+            newer.unpersist()
+
+    def _moved_from(self, keys: DataFrame, limit: str) -> set[str]:
+        """The keys that rows of `keys` had after them, by moves with an order up to `limit`."""
+        moves = self.increment.history(self.qualified).where(
+            F.col("old_key").isNotNull() & (F.col("order") <= limit)
+        )
+        found: set[str] = set()
+        while True:
+            wanted = keys.withColumnRenamed("key", "old_key")
+            went = moves.join(wanted, "old_key", "left_semi").select("key").distinct().collect()
+            reached = {row.key for row in went} - found
+            if not reached:
+                return found
+            found |= reached
+            keys = self._among(reached)
 
     def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
         """The rows of keys as all changes of the log make them, and what of the batch is no fit."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import ConfigurationError, SchemaChangeError
+from waybill.full_load import TOPIC
 from waybill.merge.columns import extend
 from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alteration
 from waybill.merge.state import Default, MergeState, TableState
@@ -22,6 +23,18 @@ if TYPE_CHECKING:
     from waybill.tables import TableRules
 
 
+class Reload(NamedTuple):
+    """A full reload, as what it does to the rows that are there.
+
+    Attributes:
+        order: the place of its TRUNCATE; rows below it are replaced.
+        above: order of a statement of the same batch that emptied the table before, if any did.
+    """
+
+    order: str
+    above: str
+
+
 @dataclass
 class TablePlan:
     """What the batch brings for one table.
@@ -31,6 +44,7 @@ class TablePlan:
         before: what was known of the table.
         state: what is known with this batch.
         truncates: orders of the batch's TRUNCATEs.
+        reloads: those that full reloads begin with.
         dropped: order of the newest statement of the batch that dropped the table, if any did.
         defaults: columns that the batch's statements added with a default.
         bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
@@ -40,6 +54,7 @@ class TablePlan:
     before: TableState
     state: TableState
     truncates: list[str] = field(default_factory=list)
+    reloads: list[str] = field(default_factory=list)
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
@@ -48,6 +63,15 @@ class TablePlan:
     def truncated(self) -> bool:
         """Whether a TRUNCATE or DROP of the batch is newer than every one before."""
         return self.state.truncated > self.before.truncated
+
+    @property
+    def reload(self) -> Reload | None:
+        """The full reload that decides what is there, None if something else does."""
+        order = max(self.reloads, default="")
+        if not self.truncated or self.state.truncated != order:
+            return None
+        others = [other for other in self.truncates if other not in self.reloads]
+        return Reload(order, max([self.dropped, *others]))
 
     @property
     def counted_truncate(self) -> bool:
@@ -62,6 +86,14 @@ class TablePlan:
         if not there:
             return ()
         return tuple(c for c in self.state.columns if c.name in told and c.name not in there)
+
+    @property
+    def late_columns(self) -> dict[str, str]:
+        """Columns that the batch may bring to rows that lack them, as in `TableState.came_up`."""
+        lowest = max(self.survey.lowest, self.state.truncated)
+        if not self.survey.rows:
+            return {}
+        return {name: order for name, order in self.state.came_up.items() if lowest < order}
 
     @property
     def reached(self) -> str | None:
@@ -117,6 +149,8 @@ def make_plan(
     for statement in truncates:
         table = plan.tables[statement.qualified]
         table.truncates.append(statement.order)
+        if statement.topic.startswith(TOPIC):
+            table.reloads.append(statement.order)
         table.state.truncated = max(table.state.truncated, statement.order)
     for statement in ddl:
         _read_ddl(plan, statement, rules, before)
@@ -159,6 +193,9 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
         state.key = key
     in_lake = len(table.before.columns)
     state.columns = extend(state.columns, schemas, rule.columns, name, in_lake)
+    if in_lake:
+        state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
+    state.highest = max(state.highest, survey.highest)
 
 
 def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: MergeState) -> None:

@@ -17,11 +17,14 @@ comes out when all changes ever seen are taken once each, from the lowest order 
    for the new one. Rows that swap their keys in one transaction meet on the way: where the row
    before a key change is not the row that the transaction put there, that row stays.
 5. **TRUNCATE** takes away every row and every tombstone with a lower order, also those that
-   arrive later.
+   arrive later. A full reload is a TRUNCATE with the rows of the dump behind it. (The lake keeps a
+   marked tombstone of each row that a reload took away; to these rules it is not there.)
 6. **Absent is not null.** A column that an update leaves out keeps the value that the row has
    just before; one that nobody ever gave is absent. An insert or a full row is whole: what it
    leaves out is absent. A row that moved to another key takes what it leaves out from the last
    row of its old key (PostgreSQL sends the large values of such a row only under the old key).
+   This holds too for a column that nobody knew when the row was written: an older change that
+   brings it later gives it to the row.
 7. **A new column with a default** gives the default to every row with a lower order that lacks
    the column.
 8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
@@ -33,10 +36,6 @@ Counts of a batch: every effect (a key change has two) is `out` if it is the new
 after the batch and was not there before, else `superseded`. Of the changes that do not fit, moves
 and those newer than what the batch leaves of their key are `refused`; older ones are superseded
 like others. Statements that add a column are no effects.
-
-One limit stands until tables keep an order per column: a column that a table does not know yet is
-not missed in an image that leaves it out, so a row stays without it if an older image that has it
-arrives later.
 """
 
 from __future__ import annotations
@@ -86,8 +85,9 @@ class Row(NamedTuple):
         order: of the newest effect.
         image: the row; of a tombstone the row that it took away, if known.
         live: False for a tombstone.
-        sources: None if the newest image alone decides the row; else the keys whose history it
-            depends on beside its own, so that an older change that arrives later is noticed.
+        sources: None if the newest image alone decides the row, as far as the columns go that were
+            known with it; else the keys whose history it depends on beside its own, so that an
+            older change that arrives later is noticed.
         moved: the transaction that brought the row here from another key, if one did.
     """
 

@@ -10,15 +10,18 @@ from pyspark.sql import functions as F
 
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
+from waybill.merge.effects import effects, newest, tombstones
 from waybill.merge.fits import misfit
-from waybill.merge.increment import Held, Increment, effects, newest, tombstones
+from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import STAGE, Ledger, drop_held
 from waybill.merge.plan import Plan, TablePlan, make_plan
-from waybill.merge.table import TableMerge, prepare, refused_rows
+from waybill.merge.reloads import mark_gone
+from waybill.merge.table import TableMerge, refused_rows
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
 from waybill.merge.watermark import plain
+from waybill.merge.writing import prepare
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ __all__ = ["drop_held", "run_merge"]
 
 OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
+GONE = "gone by reload"
 
 
 def run_merge(spec: Migration, context: StageContext) -> StageReport:
@@ -212,11 +216,15 @@ class _Merge:
                 reduced = newest(own)
             else:
                 reduced = shared.where(F.col("qualified") == name)
-            outcome = merge.merge(reduced, own, plan.reached, bool(survey.moves))
+            outcome = merge.merge(reduced, own, plan.reached, plan.late_columns, bool(survey.moves))
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:
             self._account(name, plan, 0, 0)
+        if plan.reload is not None:
+            gone = mark_gone(lake, branch, plan.reload, batch)
+            self.report.details[name][GONE] = gone
+            self.context.progress("the full reload of %s took %d rows away", name, gone)
         self._commit(name, table, branch)
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:

@@ -34,6 +34,9 @@ class TableState(msgspec.Struct):
         places: topics and partitions that brought changes without a sequence id.
         topics: where its changes come from.
         open_rows: whether any row ever depended on more than its newest image.
+        highest: highest order of any change of a row.
+        came_up: by column that came up when rows were there: the highest order by then. A row up to
+            it may lack the column only because nobody knew it.
     """
 
     key: tuple[str, ...] | None = None
@@ -43,6 +46,8 @@ class TableState(msgspec.Struct):
     places: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     open_rows: bool = False
+    highest: str = ""
+    came_up: dict[str, str] = {}
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -25,6 +25,8 @@ class TableSurvey:
         places: topics and partitions of changes without a sequence id.
         unordered_truncates: TRUNCATEs without a sequence id.
         topics: where its changes came from.
+        lowest: lowest order of the row changes.
+        highest: their highest order.
     """
 
     rows: int = 0
@@ -35,6 +37,8 @@ class TableSurvey:
     places: set[tuple[str, int]] = field(default_factory=set)
     unordered_truncates: int = 0
     topics: set[str] = field(default_factory=set)
+    lowest: str = ""
+    highest: str = ""
 
 
 class Survey(NamedTuple):
@@ -65,6 +69,8 @@ def count(table: TableSurvey, row: Row) -> None:
         table.truncates += n
         table.unordered_truncates += n if unordered else 0
         return
+    table.lowest = min(table.lowest or row.lowest, row.lowest)
+    table.highest = max(table.highest, row.highest)
     table.rows += n
     table.keyed += row.k
     table.moves += row.m

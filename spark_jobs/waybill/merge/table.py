@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, StructField, StructType
 
 from waybill.errors import ReconciliationError, SchemaChangeError
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
 from waybill.merge.chains import fold_chains
-from waybill.merge.columns import OWN_COLUMNS, Column, widens
+from waybill.merge.effects import PLACE
 from waybill.merge.fits import fits, value_sql
-from waybill.merge.increment import PLACE
 from waybill.merge.ledger import REFUSED
 from waybill.merge.moves import Resolver
 from waybill.merge.texts import Stored, json_text
@@ -23,23 +20,17 @@ from waybill.merge.typed import typed, value_name
 from waybill.merge.writing import merge_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
 
-    from waybill.lake import Branch, Lake
+    from waybill.lake import Branch
+    from waybill.merge.columns import Column
     from waybill.merge.increment import Increment
     from waybill.merge.rules import Change
     from waybill.merge.state import Default, TableState
 
 STORED_DDL = "key string, `order` string, live boolean, image string, sources string"
-TABLE_PROPERTIES = {
-    # A TRUNCATE deletes whole files where their metrics show the orders in full.
-    f"write.metadata.metrics.column.{own.ORDER}": "full",
-    f"write.metadata.metrics.column.{own.IMAGE}": "none",
-    "write.merge.distribution-mode": "none",
-    "write.delete.granularity": "file",
-}
 
 
 @dataclass
@@ -55,25 +46,6 @@ class Outcome:
     out: int = 0
     refused: int = 0
     open_rows: bool = False
-
-
-def prepare(lake: Lake, qualified: str, state: TableState) -> str:
-    """Make the table, or give it the columns and types that it lacks.
-
-    Returns:
-        The table's full name.
-    """
-    wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
-    fields = [StructField(name, DataType.fromDDL(type_)) for name, type_ in wanted.items()]
-    table = lake.ensure_merged(qualified, to_arrow_schema(StructType(fields)), TABLE_PROPERTIES)
-    target = quoted(*table.split("."))
-    # The table is asked, not the state: a merge that was dropped may have changed it already.
-    there = {field.name: field.dataType.simpleString() for field in lake.read(table).schema}
-    for column in state.columns:
-        if widens(there[column.lake], column.type):
-            name = quoted(column.lake)
-            lake.spark.sql(f"ALTER TABLE {target} ALTER COLUMN {name} TYPE {column.type}")
-    return table
 
 
 def stored_rows(branch: Branch) -> DataFrame:
@@ -191,7 +163,12 @@ class TableMerge:
     # Rows.
 
     def merge(
-        self, newest: DataFrame, effects: DataFrame, reached: str | None, moves: bool
+        self,
+        newest: DataFrame,
+        effects: DataFrame,
+        reached: str | None,
+        late_columns: Mapping[str, str],
+        moves: bool,
     ) -> Outcome:
         """Settle every key that the increment touches and MERGE the result into the branch.
 
@@ -199,10 +176,14 @@ class TableMerge:
             newest: the newest effect of each key.
             effects: all effects, for the keys that need more than the newest.
             reached: lowest order of the batch's new TRUNCATE or default, if it has one.
+            late_columns: columns that the batch may bring to rows that lack them, with the order up
+                to which rows may (`TablePlan.late_columns`).
             moves: whether rows got other keys.
         """
         outcome = Outcome(open_rows=self.state.open_rows)
         late = self.resolver.late(reached) if self.state.open_rows else set()
+        if late_columns and self.branch.base is not None:
+            late |= self.resolver.lacking(late_columns)
         if moves:
             late |= self.increment.crossing(self.qualified)
         if self.state.truncated:
@@ -273,6 +254,7 @@ class TableMerge:
         ]
         if newer:
             outcome.refused += self.refuse(self.refused_changes(newer))
+        outcome.open_rows = outcome.open_rows or any(row.sources for row in rows.values())
         frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
         return self._part(typed(frame, self.state.columns), forced=True), unchanged
 
@@ -302,6 +284,7 @@ class TableMerge:
             own.IMAGE: F.col("image"),
             own.SOURCES: F.col("sources"),
             own.BATCH: F.lit(self.batch),
+            own.GONE: F.when(~F.col("live"), F.lit(own.BY_CHANGE)),
             **{c.lake: F.col(value_name(i)) for i, c in enumerate(self.state.columns)},
         }
         if self.branch.base is None:

@@ -1,19 +1,52 @@
-"""Writes settled rows into the branch of a merged table."""
+"""Makes merged tables, and writes settled rows into their branches."""
 
 from __future__ import annotations
 
 import secrets
 from typing import TYPE_CHECKING
 
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType, StructField, StructType
+
 from waybill.lake.names import quoted
 from waybill.merge import columns as own
+from waybill.merge.columns import OWN_COLUMNS, widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
 
-    from waybill.lake import Branch
+    from waybill.lake import Branch, Lake
+    from waybill.merge.state import TableState
+
+
+TABLE_PROPERTIES = {
+    # A TRUNCATE deletes whole files where their metrics show the orders in full.
+    f"write.metadata.metrics.column.{own.ORDER}": "full",
+    f"write.metadata.metrics.column.{own.IMAGE}": "none",
+    "write.merge.distribution-mode": "none",
+    "write.delete.granularity": "file",
+}
+
+
+def prepare(lake: Lake, qualified: str, state: TableState) -> str:
+    """Make the table, or give it the columns and types that it lacks.
+
+    Returns:
+        The table's full name.
+    """
+    wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
+    fields = [StructField(name, DataType.fromDDL(type_)) for name, type_ in wanted.items()]
+    table = lake.ensure_merged(qualified, to_arrow_schema(StructType(fields)), TABLE_PROPERTIES)
+    target = quoted(*table.split("."))
+    # The table is asked, not the state: a merge that was dropped may have changed it already.
+    there = {field.name: field.dataType.simpleString() for field in lake.read(table).schema}
+    for column in state.columns:
+        if widens(there[column.lake], column.type):
+            name = quoted(column.lake)
+            lake.spark.sql(f"ALTER TABLE {target} ALTER COLUMN {name} TYPE {column.type}")
+    return table
 
 
 def merge_rows(
