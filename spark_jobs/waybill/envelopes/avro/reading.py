@@ -36,29 +36,34 @@ class Leaf(NamedTuple):
         convert: from the value that is not null to its text; None where the value is the text.
         integer: whether the value is an integer and its digits are the text.
         structure: whether `convert` takes what `object_reader` gives, to write it as JSON.
+        mark: a value that stands for one that was not sent; None where there is none.
     """
 
     convert: Callable[[Any], Any] | None = None
     integer: bool = False
     structure: bool = False
+    mark: Any = None
 
 
-def varint(d: bytes, p: int, b: int) -> tuple[int, int]:
-    """The unsigned number of a variable-length integer whose first byte `b` has been read."""
-    c = d[p]
-    if c < 128:
-        return b & 127 | c << 7, p + 1
-    n, shift = b & 127, 7
-    while c > 127:
-        n |= (c & 127) << shift
-        p, shift = p + 1, shift + 7
-        if shift > 63:
-            break
-        c = d[p]
-    n |= c << shift
-    if n >> 64 or c > 127:
-        raise Damaged
-    return n, p + 1
+def _varint() -> Callable[[bytes, int, int], tuple[int, int]]:
+    """Makes `varint`: one test for each byte, and the bits that say more are taken off at once."""
+    lines, more = [], 0
+    for n in range(1, 10):
+        more += 128 << 7 * (n - 1)
+        total = " + ".join(["b", *(f"(c{i} << {7 * i})" for i in range(1, n + 1))])
+        # The tenth byte has one bit of the 64.
+        lines += [f"c{n} = d[p + {n - 1}]", f"if c{n} < {128 if n < 9 else 2}:"]
+        lines += [f"    return {total} - {more}, p + {n}"]
+    body = "".join(f"    {line}\n" for line in lines)
+    scope: dict[str, Any] = {"Damaged": Damaged}
+    exec(f"def varint(d, p, b):\n{body}    raise Damaged\n", scope)
+    made: Callable[[bytes, int, int], tuple[int, int]] = scope["varint"]
+    return made
+
+
+varint = _varint()
+"""The unsigned number of a variable-length integer in `d` whose first byte `b` was read before `p`,
+and the position behind it."""
 
 
 def float_value(value: float) -> Any:
@@ -77,7 +82,7 @@ _HELPERS: dict[str, Any] = {
     "S": _SMALL,
     "UNSET": msgspec.UNSET,
 }
-_SIGNED = "(b >> 1) ^ -(b & 1)"
+_SIGNED = "(~(b >> 1) if b & 1 else b >> 1)"
 
 
 def object_reader(node: Node) -> Reader:
@@ -85,7 +90,7 @@ def object_reader(node: Node) -> Reader:
 
     Records become structs; bytes stay bytes, which JSON has as Base64.
     """
-    maker = _Maker()
+    maker = Maker()
     return maker.function_of(node)
 
 
@@ -100,7 +105,7 @@ def row_reader(
         result: what the function gives, an expression of the fields' texts `v0`, `v1`, ….
         names: what the expression calls.
     """
-    maker = _Maker()
+    maker = Maker()
     maker.scope.update(names)
     lines: list[str] = []
     for i, (field, leaf) in enumerate(zip(node.fields, leaves, strict=True)):
@@ -108,8 +113,11 @@ def row_reader(
     return maker.compile("row", [*lines, f"return {result}, p"])
 
 
-class _Maker:
-    """Makes the text of functions; it holds nothing but numbered names."""
+class Maker:
+    """Makes the text of functions; it holds nothing but numbered names.
+
+    In it `d` is the data, `p` the position, `e` the end; a value ends up in the variable `v`.
+    """
 
     def __init__(self) -> None:
         self.scope: dict[str, Any] = dict(_HELPERS)
@@ -117,15 +125,22 @@ class _Maker:
         self.count = 0
 
     def compile(self, name: str, lines: list[str]) -> Reader:
+        """A function of statements that return what it gives."""
         body = "\n".join(f"    {line}" for line in lines)
         exec(f"def {name}(d, p, e):\n{body}\n", self.scope)
         made: Reader = self.scope[name]
         return made
 
     def function_of(self, node: Node) -> Reader:
+        """The function that reads a type."""
         name = self.named(node)
         made: Reader = self.scope[name]
         return made
+
+    def know(self, node: Node, read: Reader) -> None:
+        """Take a function for a type, instead of making one."""
+        name = self.functions[node] = f"known{len(self.functions)}"
+        self.scope[name] = read
 
     def named(self, node: Node) -> str:
         """The name of the function that reads a type, made when it is first needed."""
@@ -149,12 +164,16 @@ class _Maker:
         if node.kind == "null":
             return [f"{v} = None"]
         lines = self._plain(node, v, leaf)
-        if leaf is not None and leaf.convert is not None:
-            self.count += 1
-            helper = f"c{self.count}"
-            self.scope[helper] = leaf.convert
-            lines.append(f"{v} = {helper}({v})")
-        return lines
+        if leaf is None:
+            return lines
+        self.count += 1
+        more = f"{v} = c{self.count}({v})" if leaf.convert is not None else ""
+        self.scope[f"c{self.count}"] = leaf.convert
+        if leaf.mark is not None:
+            self.scope[f"k{self.count}"] = leaf.mark
+            lines.append(f"if {v} == k{self.count}: {v} = UNSET")
+            more = f"else: {more}" if more else ""
+        return [*lines, more] if more else lines
 
     def _union(self, node: Node, v: str, leaf: Leaf | None) -> list[str]:
         lines = ["b = d[p]; p += 1"]
@@ -170,7 +189,7 @@ class _Maker:
         if kind in ("int", "long"):
             return self._integer(kind, v, leaf is not None and leaf.integer)
         if kind in ("string", "bytes"):
-            taken = 'str(d[p:q], "utf-8")' if kind == "string" else "d[p:q]"
+            taken = "d[p:q].decode()" if kind == "string" else "d[p:q]"
             return [
                 "b = d[p]; p += 1",
                 "if b > 127: b, p = varint(d, p, b)",

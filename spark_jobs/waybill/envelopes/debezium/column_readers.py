@@ -116,6 +116,8 @@ class Readings:
     def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
         if declared == reading.type or declared.kind == "unknown":
             return reading
+        if declared.kind == "timestamp" and reading.convert in _TIMESTAMPS.values():
+            return reading._replace(type=declared)
         if field.name is None and (field.type, declared.kind) in _PLAIN:
             found = self.of_json(_PLAIN[field.type, declared.kind], declared)
             return found._replace(source_type=reading.source_type)

@@ -53,7 +53,8 @@ _peek = msgspec.json.Decoder(_Peek).decode
 _source = msgspec.json.Decoder(Source | None).decode
 _transaction = msgspec.json.Decoder(_Transaction).decode
 
-_ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
+ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
+"""Operations of rows by `op`."""
 _NAMES = frozenset(
     {"before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message"}
 )
@@ -159,6 +160,11 @@ class DebeziumDecoder:
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
 
+    def plan_of(self, topic: str) -> RowPlan | None:
+        """The plan of the row that was read last from a topic, where later ones will be like it."""
+        known = self._topics.get(topic)
+        return None if known is None or known.event is None else known.event.plan
+
     def _as_before(self, topic: _Topic, message: Message, value: bytes) -> Change | None:
         """The change of a message like those before it, None if it is another one."""
         if topic.prefix:
@@ -191,7 +197,7 @@ class DebeziumDecoder:
             source, plan = told.source or topic.fallback, event.plan
             if plan.connector != source.connector:
                 return None
-        operation = _ROWS.get(told.op)
+        operation = ROWS.get(told.op)
         if operation is None or not plan.fits_key(message.key):
             return None
         return self._change(message, event, value, told, source, operation)
@@ -240,7 +246,7 @@ class DebeziumDecoder:
             sequence = position(source, plan.rule)  # says what is wrong
         full_row = False
         if operation == "read" or source.snapshot not in STREAMING:
-            operation, full_row = self._snapshot(operation, source, sequence)
+            operation, full_row = self.snapshot_of(operation, source, sequence)
         return Change(
             operation,
             plan.schema,
@@ -269,7 +275,7 @@ class DebeziumDecoder:
             return EXTRA, 1
         return LEFT + to_json(new_key) + b',"debezium":{', 0
 
-    def _snapshot(
+    def snapshot_of(
         self, operation: str, source: Source, sequence: tuple[int, ...] | None
     ) -> tuple[str, bool]:
         """Operation and full-row flag of a row that a snapshot read; old ones wrote op c."""
@@ -329,7 +335,7 @@ class DebeziumDecoder:
         op = msgspec.json.decode(fields["op"], type=str)
         if op == "t":
             return _truncated(message, fields, source)
-        operation = _ROWS.get(op)
+        operation = ROWS.get(op)
         if operation is None:
             raise Refusal("operation", f"op {op[:40]!r} is none of c, u, d, r, t and m")
         rows = (fields.get("after", _NULL), fields.get("before", _NULL))

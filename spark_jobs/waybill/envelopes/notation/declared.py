@@ -62,8 +62,15 @@ def integer_check(kind: str) -> Check:
 
 def decimal_check(precision: int, scale: int) -> Check:
     """A check for numbers that a decimal holds without rounding; trailing zeros stay."""
+    # What nearly all values look like.
+    fits = re.compile(
+        rf"-?(?:0|[1-9][0-9]{{0,{max(precision - scale - 1, 0)}}})(?:\.[0-9]{{1,{max(scale, 1)}}})?"
+    ).fullmatch
+    usual = 0 < scale < precision
 
     def check(text: str) -> str:
+        if usual and fits(text):
+            return text
         plain = number_text(text)
         whole, _, fraction = plain.lstrip("-").partition(".")
         if len(fraction.rstrip("0")) > scale or len(whole.lstrip("0")) > precision - scale:
