@@ -16,9 +16,10 @@ from tests.contract.effort import properties
 from tests.contract.test_envelopes import BOTH_WAYS, by_name
 from tests.golden import test_golden as golden
 from tests.histories import by_name as images
+from waybill.envelopes import registry
 from waybill.errors import REFUSAL_KINDS, Refusal
 from waybill.records import OPERATIONS, ROW_OPERATIONS, Change, Column, Message, intern_schema
-from waybill.tables import TableRules
+from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 OUTCOMES = {"ok", "refused", "skipped"}
@@ -28,8 +29,6 @@ envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
 @lru_cache
 def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
     """The messages of the golden cases, with what their readers are told."""
-    from waybill.envelopes import registry
-
     found = []
     for path in sorted(Path(golden.HERE, name).glob("*.json")):
         case = msgspec.json.decode(path.read_bytes(), type=golden.Case)
@@ -173,11 +172,50 @@ def test_damaged_messages(envelope, data):
     if message.value is None:
         return
     decoder = envelope.decoder(told, rules)
-    first = outcome(decoder, message)
     bad = Message("topic", 0, 1, None, message.key, data.draw(broken(message.value)))
     bad.headers = message.headers
+    damaged(decoder, message, bad)
+
+
+def damaged(decoder, message, bad) -> None:
+    first = outcome(decoder, message)
     written(outcome(decoder, bad))
     assert said(outcome(decoder, message)) == said(first)
+
+
+DEBEZIUM = (
+    b'{"before":null,"after":{"id":1,"at":%b},"source":{"version":"2.7.4.Final","connector":'
+    b'"mysql","name":"dbz","ts_ms":1700000000000,"snapshot":"false","db":"shop","sequence":null,'
+    b'"table":"t","file":"mysql-bin.000003","pos":154,"row":0},"transaction":%b,"op":"c","ts_ms":5%b}'
+)
+MAXWELL = b'{"database":"shop","table":"t","type":"update","data":{%b"n":7},"old":{"a":{}}}'
+OGG = b'{"table":"OGG.T","op_type":"I","primary_keys":["id"],"after":{"id":1,"at":"%b"}}'
+GOOD = DEBEZIUM % (b"1", b"null", b"")
+TRUNCATE = GOOD.replace(b'{"id":1,"at":1}', b"null").replace(b'"c"', b'"t"')
+FOUND = {
+    # A name that no struct can have, carried on to a message with a schema.
+    "name": ("debezium-json", GOOD, TRUNCATE[:-1] + b',"a\\"b":""}'),
+    # A block of another type than its schema has.
+    "block": ("debezium-json", GOOD, DEBEZIUM % (b"1", b"[]", b"")),
+    # A fraction among counts of time: the counts after it were taken for texts.
+    "count": ("debezium-json", GOOD, DEBEZIUM % (b"-0.0", b"null", b"")),
+    # A document where texts are: the texts after it were taken for documents.
+    "document": ("maxwell", MAXWELL % b'"a":"text",', MAXWELL % b""),
+    # A text that is nearly a time with its offset.
+    "time": ("ogg", OGG % b"2020-01-01 08:00:00.5 +08:00", OGG % b"2020-01N#01 08:00:00.5 +08:00"),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_what_was_found_once(case):
+    name, good, bad = FOUND[case]
+    envelope = registry.get(name)
+    rules = TableRules(
+        {"*": TableRule(None, {"at": parse_type(f"timestamp{'tz' * (name == 'ogg')}")})}
+    )
+    decoder = envelope.decoder(envelope.decode_settings(), rules)
+    messages = [Message("topic", 0, n, 5, None, value) for n, value in enumerate((good, bad))]
+    damaged(decoder, *messages)
 
 
 @envelopes

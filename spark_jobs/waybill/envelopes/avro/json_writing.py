@@ -46,6 +46,7 @@ class _Maker:
             "varint": varint,
             "no_text": _no_text,
             "no_field": _no_field,
+            "no_record": _no_record,
         }
         self.named: dict[Node, str] = {}
 
@@ -71,7 +72,8 @@ class _Maker:
 
     def _record(self, node: Node, name: str) -> list[str]:
         names = self.kept(frozenset(field.name for field in node.fields))
-        lines = [f"if not {names}.issuperset(v): no_field(v, {names})", "get = v.get"]
+        lines = ["if v.__class__ is not dict: no_record(v)"]
+        lines += [f"if not {names}.issuperset(v): no_field(v, {names})", "get = v.get"]
         for field in node.fields:
             lines += [f"x = get({self.kept(field.name)})", *self._value(field.node, "x")]
         return lines
@@ -119,6 +121,10 @@ class _Maker:
 def _no_field(value: Iterable[str], names: frozenset[str]) -> NoReturn:
     unknown = sorted(set(value) - names)
     raise ValueError(f"there is no field {unknown[0]!r}")
+
+
+def _no_record(value: Any) -> NoReturn:
+    raise TypeError(f"{value!r:.60} is no record")
 
 
 def _no_text(value: Any) -> NoReturn:

@@ -130,13 +130,16 @@ def shape_check(shape: Shape) -> Callable[[bytes], Any]:
 
 
 def _shape_struct(shape: Shape) -> type[Any]:
-    return msgspec.defstruct(
-        "Block",
-        [(f"f{i}", _checked_type(kind)) for i, (_, kind) in enumerate(shape)],
-        rename={f"f{i}": name for i, (name, _) in enumerate(shape)},
-        forbid_unknown_fields=True,
-        gc=False,
-    )
+    try:
+        return msgspec.defstruct(
+            "Block",
+            [(f"f{i}", _checked_type(kind)) for i, (_, kind) in enumerate(shape)],
+            rename={f"f{i}": name for i, (name, _) in enumerate(shape)},
+            forbid_unknown_fields=True,
+            gc=False,
+        )
+    except ValueError as error:
+        raise Refusal("encoding", f"a name of the envelope cannot be written: {error}") from None
 
 
 def _checked_type(kind: Any) -> Any:

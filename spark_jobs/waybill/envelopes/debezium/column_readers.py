@@ -218,6 +218,8 @@ class Readings:
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")
             return Reading(declared, wire, read, source, marks, raw, quick)
+        if kind == "real" and declared.kind in _COUNTED:
+            raise ValueError(f"a number with a fraction stands in a column declared {declared}")
         reading = _checked(self._undeclared(kind), declared)._replace(source_type=None)
         if kind == "int" and declared.kind in _RANGED:
             # The range is checked where the number is decoded.

@@ -114,6 +114,8 @@ class Plans:
             else:
                 plan = self._from_schema(schema, identity, readings, rule, shape, source)
             self._plans[cached] = plan
+        # Only now it is sure that no column was refused.
+        self._remember(identity, columns)
         return plan
 
     # With a schema
@@ -201,14 +203,18 @@ class Plans:
         readings: Readings,
     ) -> dict[str, _Kind]:
         """The kind of every column of a message, nulls told from the messages before it."""
-        before = self._kinds.setdefault(identity, {})
+        before = self._kinds.get(identity, {})
         declared = self.rules.find(*identity).columns
         columns: dict[str, _Kind] = {}
         for name in names:
             seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
-        before.update((name, kind) for name, kind in columns.items() if kind.kind != "mixed")
         return columns
+
+    def _remember(self, identity: Identity, columns: dict[str, _Kind]) -> None:
+        told = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
+        if told:
+            self._kinds.setdefault(identity, {}).update(told)
 
     def _key_only(self, source: Source) -> bool:
         return source.connector == "postgresql" and self.settings.replica_identity == "default"

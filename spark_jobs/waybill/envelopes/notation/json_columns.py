@@ -151,8 +151,7 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name == "set" and style.arrays:
         return Notation("raw", _set_reader(style.enum), _write_set)
     if name == "json":
-        nested = Notation("raw", _document, write_document)
-        return nested if style.nested else Notation("raw", _document_or_text)
+        return _documents(style)
     if name == "geometry" and style.wkt:
         return Notation("text", wkt_to_base64, wkt_from_base64)
     if name in ("timestamp", "timestamptz"):
@@ -161,6 +160,14 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name == "enum" or name == "set":
         return Notation("text", style.enum)
     return _NOTATIONS.get(name, _TEXT)
+
+
+def _documents(style: Style) -> Notation:
+    if style.inferred:
+        # A string tells that the column holds no documents after all.
+        return Notation("raw", _structure)
+    nested = Notation("raw", _document, write_document)
+    return nested if style.nested else Notation("raw", _document_or_text)
 
 
 def read_one(notation: Notation, raw: Raw) -> str | None:
@@ -341,13 +348,18 @@ def _document(literal: str) -> str:
     return literal
 
 
+def _structure(literal: str) -> str:
+    """A document that stands as it is."""
+    if literal[0] not in "{[":
+        raise Refusal("value", f"a JSON document was expected and the value is {literal[:60]}")
+    return _document(literal)
+
+
 def _document_or_text(literal: str) -> str:
     """A document in a string; one that stands as it is can be told from that."""
     if literal[0] == '"':
         return _decode_string(literal)
-    if literal[0] not in "{[":
-        raise Refusal("value", f"a JSON document was expected and the value is {literal[:60]}")
-    return _document(literal)
+    return _structure(literal)
 
 
 def write_document(text: str) -> Raw:

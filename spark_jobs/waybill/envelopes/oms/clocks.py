@@ -51,7 +51,7 @@ def _from_offset(text: str) -> str:
         return text
     wall = iso_from_blank(match[1])
     shift = timedelta(hours=int(match[3]), minutes=int(match[4]))
-    if wall is match[1] or shift >= timedelta(days=1):
+    if not is_wall_clock(wall) or shift >= timedelta(days=1):
         return text
     try:
         moment = datetime.fromisoformat(wall[:19])
