@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.merge_lake import schema
-from tests.spark.test_merge_stage import images, row, step
+from tests.spark.test_merge_stage import ddl, images, row, step
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -18,7 +18,11 @@ NARROW = schema("shop.t", {"id": "int64", "n": "int32"}, ("id",))
 WIDE = schema("shop.t", {"id": "int64", "n": "int32", "t": "string"}, ("id",))
 
 
-def test_an_older_change_brings_a_column_that_nobody_knew(lake: Lake, migration) -> None:
+@pytest.mark.parametrize("few", [0, 10])
+def test_an_older_change_brings_a_column_that_nobody_knew(
+    lake: Lake, migration, monkeypatch, few: int
+) -> None:
+    monkeypatch.setattr("waybill.merge.settling.FEW", few)
     spec = migration()
     first = [row(50, key, "update", table=NARROW, n="5") for key in (1, 2, 3, 4)]
     step(lake, spec, "b1", [*first, row(51, 5, table=NARROW, n="5")], [NARROW])
@@ -68,3 +72,19 @@ def test_what_comes_in_order_asks_the_table_nothing(lake: Lake, migration, monke
     step(lake, spec, "b2", [row(2, 1, "update", table=WIDE, n="2", t="x")], [WIDE])
     step(lake, spec, "b3", [row(3, 2, "update", table=WIDE, n="3", t="y")], [WIDE])
     assert [image.get("t") for image in images(lake)] == ["x", "y"]
+
+
+def test_a_default_reaches_rows_of_its_own_batch(lake: Lake, migration) -> None:
+    """The statement comes in one batch, the first row with the column in a later one."""
+    spec = migration()
+    step(lake, spec, "b1", [row(10, 1, table=NARROW, n="1")], [NARROW])
+    added = ddl(30, "ALTER TABLE shop.t ADD COLUMN t VARCHAR(40) NOT NULL DEFAULT 'basic'", NARROW)
+    rows = [row(20, 2, table=NARROW, n="2"), row(21, 3, "update", old=1, table=NARROW, n="3")]
+    step(lake, spec, "b2", [*rows, added], [NARROW])
+    step(lake, spec, "b3", [row(25, 4, table=NARROW, n="4")], [NARROW])
+    step(lake, spec, "b4", [row(40, 5, table=WIDE, n="5", t="x")], [WIDE])
+    assert [(image["id"], image["t"]) for image in images(lake)] == [
+        *(("2", "basic"), ("3", "basic"), ("4", "basic"), ("5", "x"))
+    ]
+    live = lake.read(lake.merged("shop.t")).where("NOT _waybill_deleted").orderBy("id")
+    assert [found.t for found in live.collect()] == ["basic", "basic", "basic", "x"]

@@ -1,4 +1,4 @@
-"""Rows that depend on other rows or on changes of long ago, settled on the driver.
+"""Rows that depend on other rows or on changes of long ago, found and settled, few on the driver.
 
 Three kinds, all rare:
 
@@ -8,7 +8,8 @@ Three kinds, all rare:
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).
-The others always need the history: they start anew with every change of the keys concerned.
+The others always need the history: they start anew with every change of the keys concerned. Keys
+that no key change touched can do so in Spark, however many they are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.merge.effects import effects, tombstones
+from waybill.merge.effects import PLACE, effects, tombstones
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Row, Rows, fold
 from waybill.merge.texts import Stored, change_of, in_order, row_of, statements, stored_of
@@ -78,7 +79,7 @@ class Resolver:
         )
         return not row.live and not came
 
-    def late(self, statements_from: str | None) -> set[str]:
+    def late(self, statements_from: str | None) -> DataFrame:
         """Keys whose stored row rests on several changes and that the batch reaches below.
 
         Args:
@@ -97,13 +98,12 @@ class Resolver:
             (F.col("b.source") == F.col("c.key")) & (F.col("c.order") < F.col("b.order")),
             "left_semi",
         )
-        keys = {row.key for row in reached.select("key").distinct().collect()}
+        keys = reached.select("key")
         if statements_from is not None:
-            above = rows.where(F.col("order") > statements_from).select("key").collect()
-            keys |= {row.key for row in above}
+            keys = keys.union(rows.where(F.col("order") > statements_from).select("key"))
         return keys
 
-    def lacking(self, columns: Mapping[str, str]) -> set[str]:
+    def lacking(self, columns: Mapping[str, str]) -> DataFrame:
         """Keys whose stored row may lack a column that an older change of the batch has.
 
         Args:
@@ -118,16 +118,11 @@ class Resolver:
         given = given & (F.col("order") > self.state.truncated)
         lowest = changes.where(given).groupBy("key").agg(F.min("order").alias("given"))
         newer = self.stored().join(lowest, "key").where(F.col("order") > F.col("given"))
-        newer = newer.select("key", "live", "image", "sources").persist()
-        try:
-            lacks = F.lit(False)
-            for name in columns:
-                lacks = lacks | ~F.array_contains(F.json_object_keys("image"), name)
-            found = newer.where(F.col("live") & F.isnull("sources") & lacks).select("key")
-            keys = {row.key for row in found.collect()}
-            return keys | self._moved_from(newer.select("key"), limit)
-        finally:
-            newer.unpersist()
+        lacks = F.lit(False)
+        for name in columns:
+            lacks = lacks | ~F.array_contains(F.json_object_keys("image"), name)
+        found = newer.where(F.col("live") & F.isnull("sources") & lacks).select("key")
+        return found.union(self._among(self._moved_from(newer.select("key"), limit)))
 
     def _moved_from(self, keys: DataFrame, limit: str) -> set[str]:
         """The keys that rows of `keys` had after them, by moves with an order up to `limit`."""
@@ -143,6 +138,21 @@ class Resolver:
                 return found
             found |= reached
             keys = self._among(reached)
+
+    def moved(self, keys: DataFrame) -> set[str]:
+        """Those of keys that a key change of the log touched, on either side."""
+        moves = self.increment.history(self.qualified).where("old_key IS NOT NULL")
+        ends = moves.select("key").union(moves.select("old_key"))
+        return {row.key for row in keys.join(ends, "key", "left_semi").collect()}
+
+    def every_effect(self, keys: DataFrame) -> DataFrame:
+        """Every effect on keys that no key change touched."""
+        return effects(self.increment.history(self.qualified)).join(keys, "key", "left_semi")
+
+    def came(self, rows: DataFrame) -> DataFrame:
+        """Those of rows with a place that the increment brought."""
+        places = self.increment.rows().where(F.col("qualified") == self.qualified).select(*PLACE)
+        return rows.join(places, list(PLACE), "left_semi")
 
     def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
         """The rows of keys as all changes of the log make them, and what of the batch is no fit."""

@@ -16,7 +16,8 @@ from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import STAGE, Ledger, drop_held
 from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.reloads import mark_gone
-from waybill.merge.table import TableMerge, refused_rows
+from waybill.merge.settling import refused_rows
+from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
@@ -210,7 +211,7 @@ class _Merge:
                 moved, refusals = self._moves(name, plan, merge)
                 own = own.unionByName(moved)
             if self.spec.order.ambiguous == "fail":
-                stored = None if branch.base is None else merge.resolver.stored
+                stored = None if branch.base is None else merge.settling.resolver.stored
                 refuse_ambiguous(name, plan, own, stored)
             if shared is None or survey.moves or not survey.rows:
                 reduced = newest(own)
@@ -248,7 +249,7 @@ class _Merge:
             move for move in odd if move.place not in bad and move.order > plan.state.truncated
         ]
         if refused:
-            merge.refuse(merge.refused_changes(refused))
+            merge.settling.refuse(refused)
         if lacking:
             plan.state.open_rows = True
             both = both.unionByName(self._completed(name, lacking, merge))
@@ -256,7 +257,7 @@ class _Merge:
         return both, len(refused)
 
     def _completed(self, name: str, lacking: list[Change], merge: TableMerge) -> DataFrame:
-        found = merge.resolver.complete(lacking)
+        found = merge.settling.resolver.complete(lacking)
         rows: list[tuple[object, ...]] = []
         for move in lacking:
             row = found[move.place]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.errors import ReconciliationError, SchemaChangeError
+from waybill.errors import SchemaChangeError
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
-from waybill.merge.chains import fold_chains
-from waybill.merge.effects import PLACE
 from waybill.merge.fits import fits, value_sql
-from waybill.merge.ledger import REFUSED
-from waybill.merge.moves import Resolver
-from waybill.merge.texts import Stored, json_text
+from waybill.merge.settling import Outcome, Settling
+from waybill.merge.texts import json_text
 from waybill.merge.typed import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -27,51 +23,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch
     from waybill.merge.columns import Column
     from waybill.merge.increment import Increment
-    from waybill.merge.rules import Change
     from waybill.merge.state import Default, TableState
-
-STORED_DDL = "key string, `order` string, live boolean, image string, sources string"
-
-
-@dataclass
-class Outcome:
-    """What a merge did to one table.
-
-    Attributes:
-        out: keys whose newest effect the batch brought.
-        refused: how many changes were refused.
-        open_rows: whether rows were written that rest on several changes.
-    """
-
-    out: int = 0
-    refused: int = 0
-    open_rows: bool = False
-
-
-def stored_rows(branch: Branch) -> DataFrame:
-    """The rows of a merged table under the short names of `Stored`."""
-    return branch.read().select(
-        F.col(own.KEY).alias("key"),
-        F.col(own.ORDER).alias("order"),
-        (~F.col(own.DELETED)).alias("live"),
-        F.col(own.IMAGE).alias("image"),
-        F.col(own.SOURCES).alias("sources"),
-    )
-
-
-def refused_rows(batch: str, qualified: str, frame: DataFrame) -> DataFrame:
-    """Refused changes (key, order, image, place, reason) in the columns of `MERGES`."""
-    return frame.select(
-        F.lit(batch).alias("batch"),
-        F.lit(REFUSED).alias("kind"),
-        F.lit(qualified).alias("table"),
-        "key",
-        F.col("order").alias("order_key"),
-        *PLACE,
-        F.lit("column").alias("reason_kind"),
-        "reason",
-        F.col("image").alias("body"),
-    )
 
 
 class TableMerge:
@@ -98,11 +50,8 @@ class TableMerge:
         self.branch = branch
         self.qualified = qualified
         self.state = state
-        self.increment = increment
         self.batch = batch
-        self.refuse = refuse
-        self.spark = increment.lake.spark
-        self.resolver = Resolver(qualified, state, increment, lambda: stored_rows(branch))
+        self.settling = Settling(branch, qualified, state, increment, batch, refuse)
 
     # Statements.
 
@@ -181,99 +130,46 @@ class TableMerge:
             moves: whether rows got other keys.
         """
         outcome = Outcome(open_rows=self.state.open_rows)
-        late = self.resolver.late(reached) if self.state.open_rows else set()
-        if late_columns and self.branch.base is not None:
-            late |= self.resolver.lacking(late_columns)
-        if moves:
-            late |= self.increment.crossing(self.qualified)
+        anew = self.settling.from_anew(reached, late_columns, moves)
         if self.state.truncated:
             newest = newest.where(F.col("order") > self.state.truncated)
         candidates = typed(newest, self.state.columns)
         candidates = candidates.withColumn("unsettled", F.expr(self._unsettled()))
-        if late:
-            candidates = candidates.join(F.broadcast(self._keys(late)), "key", "left_anti")
+        if anew is not None:
+            candidates = candidates.join(anew, "key", "left_anti")
         candidates = candidates.persist()
-        parts = [self._part(candidates.where("NOT unsettled"))]
+        parts = [self.settling.part(candidates.where("NOT unsettled"))]
         try:
             unsettled = candidates.where("unsettled").select("key")
             if not unsettled.isEmpty():
-                parts.append(self._chained(unsettled, effects, outcome))
+                parts.append(self.settling.chained(unsettled, effects, outcome))
             unchanged = 0
-            if late:
-                part, unchanged = self._replayed(late, outcome)
-                parts.append(part)
+            if anew is not None:
+                more, unchanged = self.settling.anew(anew, outcome)
+                parts += more
             source = parts[0]
             for part in parts[1:]:
                 source = source.unionByName(part)
             outcome.out = self._write(source) - unchanged
         finally:
             candidates.unpersist()
+            if anew is not None:
+                anew.unpersist()
         return outcome
 
     def _unsettled(self) -> str:
         """SQL: the newest image alone does not decide the row."""
-        older = max((default.order for default in self.state.defaults), default="")
-        return f"misfit OR (lacks AND (NOT whole OR `order` < {literal(older)}))"
-
-    def _part(self, frame: DataFrame, forced: bool = False) -> DataFrame:
-        values = [value_name(i) for i in range(len(self.state.columns))]
-        return frame.select(*Stored._fields, *values, F.lit(forced).alias("forced"))
-
-    def _chained(self, keys: DataFrame, effects: DataFrame, outcome: Outcome) -> DataFrame:
-        """Keys whose changes have to be folded one by one."""
-        own_effects = effects.where(F.col("qualified") == self.qualified)
-        result = fold_chains(
-            own_effects.join(keys, "key", "left_semi"),
-            stored_rows(self.branch).join(keys, "key", "left_semi"),
-            self.state,
-        ).persist()
-        rows = typed(result.where("kind = 'row'"), self.state.columns)
-        seen = rows.agg(
-            F.count_if("misfit").alias("misfits"), F.count("sources").alias("open")
-        ).collect()[0]
-        if seen.misfits:
-            message = (
-                f"{seen.misfits} rows of {self.qualified} fit by one reading and not by the other; "
-                "nothing was committed: please report this with the refused values"
-            )
-            raise ReconciliationError(message)
-        refused = result.where("kind = 'refused'")
-        outcome.refused += self.refuse(self._refused(refused))
-        outcome.open_rows = outcome.open_rows or seen.open > 0
-        return self._part(rows)
-
-    def _replayed(self, keys: set[str], outcome: Outcome) -> tuple[DataFrame, int]:
-        """Keys that start anew from the log; also how many of them got no newer change."""
-        rows, misfits = self.resolver.replay(keys)
-        orders = self.resolver.orders(keys)
-        unchanged = sum(orders.get(key) == row.order for key, row in rows.items())
-        newer = [
-            (change, reason)
-            for change, reason in misfits
-            if change.key not in rows or change.order > rows[change.key].order
+        defaults = self.state.defaults
+        older = max((default.order for default in defaults), default="")
+        reasons = ["misfit", f"(lacks AND (NOT whole OR `order` < {literal(older)}))"]
+        # No row has brought the column yet, so it is not missed; its default goes to rows before.
+        reasons += [
+            f"(live AND `order` < {literal(default.order)} "
+            f"AND NOT array_contains(json_object_keys(image), {literal(default.column)}))"
+            for default in defaults
+            if default.column not in self.state.names
         ]
-        if newer:
-            outcome.refused += self.refuse(self.refused_changes(newer))
-        outcome.open_rows = outcome.open_rows or any(row.sources for row in rows.values())
-        frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
-        return self._part(typed(frame, self.state.columns), forced=True), unchanged
-
-    def refused_changes(self, refused: list[tuple[Change, str]]) -> DataFrame:
-        """Refused changes as rows of `merges`."""
-        rows = [
-            (c.key, c.order, json_text(c.image or {}), *c.place, reason) for c, reason in refused
-        ]
-        ddl = (
-            "key string, `order` string, image string, topic string, `partition` int, "
-            "offset bigint, `index` int, reason string"
-        )
-        return self._refused(self.spark.createDataFrame(rows, ddl))
-
-    def _refused(self, frame: DataFrame) -> DataFrame:
-        return refused_rows(self.batch, self.qualified, frame)
-
-    def _keys(self, keys: set[str]) -> DataFrame:
-        return self.spark.createDataFrame([(key,) for key in sorted(keys)], "key string")
+        return " OR ".join(reasons)
 
     def _write(self, source: DataFrame) -> int:
         """Write rows; returns how many were new or newer than what was there (or forced)."""
