@@ -15,6 +15,7 @@ from waybill.convert.waiting import end_waiting
 from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
+from waybill.lake import Span
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import CHANGES
 from waybill.records import TableSchema
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from waybill.context import StageContext
     from waybill.convert.plan import Reading
     from waybill.lake import Branch
+    from waybill.lake.commit import Make
     from waybill.report import StageReport
 
 FURTHER_ROWS = "further rows of a message"
@@ -58,8 +60,8 @@ class Decoding:
         if report.rows_in:
             tally = Tally(self.context.spark.sparkContext)
             messages = self.context.lake.increment(archive, after, upto, parallel=True)
-            with self.context.lake.batches_by_rows(archive, after, upto):
-                self.branch.append(self._decoded(messages, tally))
+            with self.context.lake.batches_by_rows(Span(archive, after, upto)):
+                self.branch.append_made(_bytes_of(messages), self._decode(tally), CHANGES)
             self._count_tasks(tally, report)
         replayed = self.context.options.mode == "replay" and self._replay(archive, report)
         if report.rows_in or replayed:
@@ -71,7 +73,8 @@ class Decoding:
             end_waiting(self.context, self.branch, report)
         self.sizes.tell(report, "changes")
 
-    def _decoded(self, messages: DataFrame, tally: Tally) -> DataFrame:
+    def _decode(self, tally: Tally) -> Make:
+        """From batches of the archive to batches of `changes`, in a task."""
         reading, batch_id = self.reading, self.context.batch
         schemas, sizes = self.schemas.of_tasks(), self.sizes
 
@@ -84,10 +87,7 @@ class Decoding:
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)
             schemas.end()
 
-        read = messages.select(
-            "topic", "partition", "offset", "timestamp", "key", "value", "headers"
-        )
-        return read.mapInArrow(decode, from_arrow_schema(CHANGES))
+        return decode
 
     def _replay(self, archive: str, report: StageReport) -> bool:
         """Decode refused messages once more; rows of theirs that were taken before stay.
@@ -108,7 +108,8 @@ class Decoding:
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
-        decoded = self._decoded(messages, tally).persist()
+        made = _bytes_of(messages).mapInArrow(self._decode(tally), from_arrow_schema(CHANGES))
+        decoded = made.persist()
         rows = decoded.where("outcome <> 'schema'")
         fresh = rows.join(taken.select(*place, "index"), [*place, "index"], "left_anti").persist()
         count = fresh.count()
@@ -231,6 +232,11 @@ class Decoding:
                 add(report.skipped, row.reason_kind, row["count"])
         report.rows_out += written - skipped
         report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
+
+
+def _bytes_of(messages: DataFrame) -> DataFrame:
+    """What a decoder reads of messages."""
+    return messages.select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def schemas_in(rows: DataFrame) -> dict[str, TableSchema]:

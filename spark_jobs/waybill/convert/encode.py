@@ -7,10 +7,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.convert.decode import add, schemas_in
 from waybill.envelopes.batch import MessageBatches
+from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import OUTBOX
@@ -18,11 +18,12 @@ from waybill.report import StageReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import Row
 
     from waybill.context import StageContext
     from waybill.convert.plan import Writing
     from waybill.lake import Branch
+    from waybill.lake.commit import Make
     from waybill.records import TableSchema
 
 FURTHER_MESSAGES = "further messages of a change"
@@ -87,8 +88,8 @@ class Encoding:
         schemas = schemas_in(rows.where("outcome = 'schema'"))
         accepted = rows.where("outcome = 'ok'").select(*COLUMNS)
         if changes:
-            with lake.batches_by_rows(log, after, upto):
-                self.branch.append(self._encoded(accepted, schemas, self.writings))
+            with lake.batches_by_rows(Span(log, after, upto)):
+                self.branch.append_made(accepted, self._encode(schemas, self.writings), OUTBOX)
         counted = self._counted()
         for writing in self.writings:
             label = writing.label
@@ -131,14 +132,13 @@ class Encoding:
             if writing.label in counts:
                 own = places.where(F.col("target") == writing.label).select(*place)
                 mine = changes.join(own, place, "left_semi").select(*COLUMNS)
-                self.branch.append(self._encoded(mine, schemas, (writing,)))
+                self.branch.append_made(mine, self._encode(schemas, (writing,)), OUTBOX)
         changes.unpersist()
         places.unpersist()
         return counts
 
-    def _encoded(
-        self, changes: DataFrame, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]
-    ) -> DataFrame:
+    def _encode(self, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]) -> Make:
+        """From batches of `changes` to batches of `outbox`, in a task."""
         batch_id, sizes = self.context.batch, self.sizes
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -149,7 +149,7 @@ class Encoding:
             written = (work.convert(iter([batch])) for batch in batches for work in works)
             return sizes.of(chain.from_iterable(written))
 
-        return changes.mapInArrow(encode, from_arrow_schema(OUTBOX))
+        return encode
 
     def _counted(self) -> dict[str, list[Row]]:
         grouped = self.branch.added().groupBy("target", "outcome", "reason_kind", "losses")

@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.settings import spark_settings
-from waybill.lake.tables import LOG_PROPERTIES, Lake
+from waybill.lake.tables import LOG_PROPERTIES, Lake, Span
 
-__all__ = ["LOG_PROPERTIES", "Branch", "Commit", "Lake", "spark_settings"]
+__all__ = ["LOG_PROPERTIES", "Branch", "Commit", "Lake", "Span", "spark_settings"]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from waybill.errors import ReconciliationError
+from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.settings import CATALOG
+from waybill.object_store.places import is_object_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
+
+FOOTERS_AT_ONCE = 8
+"""How many footers of data files are read at the same time."""
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""
@@ -110,6 +117,75 @@ class Catalog:
         there = {str(field.name()) for field in table.schema().columns()}
         if set(schema.names) - there:
             table.updateSchema().unionByNameWith(self._columns(schema)).commit()
+
+    def data_file_writer(
+        self, namespace: str, name: str, schema: pa.Schema
+    ) -> DataFileWriter | None:
+        """What writes rows of a table in tasks, without Spark's own writer.
+
+        Args:
+            namespace: of the table.
+            name: of the table.
+            schema: the rows.
+
+        Returns:
+            None where only Iceberg knows where files go, or how to write there: a layout of its
+            own, a partition that is computed, a file system that tasks cannot open by themselves.
+        """
+        table = self.load(namespace, name)
+        properties = dict(table.properties())
+        folder = str(properties.get("write.data.path") or f"{table.location()}/data")
+        parts = [(str(field.name()), str(field.transform())) for field in table.spec().fields()]
+        laid_out = str(properties.get("write.object-storage.enabled", "false")).lower() == "true"
+        if laid_out or not self._opened_by_tasks(folder):
+            return None
+        if any(transform != "identity" for _, transform in parts):
+            return None
+        told = str(self.jvm.org.apache.iceberg.SchemaParser.toJson(table.schema()))
+        names = tuple(part for part, _ in parts)
+        return DataFileWriter(folder, with_field_ids(schema, told), names)
+
+    def _opened_by_tasks(self, folder: str) -> bool:
+        """Whether tasks can write below a folder: on disk, or in the migration's own bucket."""
+        if folder.startswith(("/", "file:///")):
+            return True
+        warehouse = str(self.spark.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", ""))
+        return is_object_url(folder) and folder.startswith(f"{warehouse.rstrip('/')}/")
+
+    def append_files(self, namespace: str, name: str, branch: str, files: list[Row]) -> None:
+        """Commit data files that tasks have written to a branch.
+
+        Args:
+            namespace: of the table.
+            name: of the table.
+            branch: where to.
+            files: what tasks told of them (`data_files.WRITTEN_DDL`).
+
+        Raises:
+            ReconciliationError: a file does not hold what its task says.
+        """
+        table = self.load(namespace, name)
+        iceberg = self.jvm.org.apache.iceberg
+        bounds = iceberg.MetricsConfig.forTable(table)
+
+        def described(file: Row) -> Any:
+            source = table.io().newInputFile(file.path)
+            metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, bounds)
+            if int(metrics.recordCount()) != file.rows:
+                message = (
+                    f"{file.path} holds {metrics.recordCount()} rows and {file.rows} were written; "
+                    "nothing was committed: run the batch again"
+                )
+                raise ReconciliationError(message)
+            data = iceberg.DataFiles.builder(table.spec()).withPath(file.path)
+            data = data.withFormat("parquet").withFileSizeInBytes(file.bytes).withMetrics(metrics)
+            return data.withPartitionValues(file.partition).build()
+
+        append = table.newAppend()
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            for data in pool.map(described, files):
+                append = append.appendFile(data)
+        append.toBranch(branch).commit()
 
     def _columns(self, schema: pa.Schema) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema

@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConflictError, WaybillError
+from waybill.lake.data_files import WRITTEN_DDL
 from waybill.lake.names import branch_prefix, literal, quoted
 from waybill.lake.settings import CATALOG
 from waybill.task_errors import unwrapped
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from waybill.lake.catalog import Catalog, Metadata, Snapshot
+
+    Make = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 
 BATCH, STAGE, CURSOR, REPORT = (
     "waybill.batch",
@@ -108,6 +112,35 @@ class Branch:
         """
         with self._writing():
             rows.writeTo(self.identifier).append()
+        return self._advance("added-records")
+
+    def append_made(self, rows: DataFrame, make: Make, schema: pa.Schema) -> int:
+        """Append what a function makes of rows in tasks, which write it themselves if they can.
+
+        Args:
+            rows: what the function is given.
+            make: from batches of those to batches of the table's rows.
+            schema: the rows that it makes.
+
+        Returns:
+            How many rows were written.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        writer = self._catalog.data_file_writer(*self._path, schema)
+        if writer is None:
+            return self.append(rows.mapInArrow(make, from_arrow_schema(schema)))
+
+        def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            return writer.write(make(batches))
+
+        with self._writing():
+            files = rows.mapInArrow(write, WRITTEN_DDL).collect()
+            if files:
+                self._catalog.append_files(*self._path, self.name, files)
         return self._advance("added-records")
 
     def overwrite(self, rows: DataFrame, where: Column) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
 from waybill.lake.object_storage import AWS_JAR, JAVA_OPTIONS, needs_aws
-from waybill.lake.sizing import MOST_ROWS
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -26,9 +25,10 @@ ANY_BYTES = str(2**31 - 1)
 
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    ARROW_ROWS: str(MOST_ROWS),
-    # A batch of long rows ends at this size although it has fewer rows. Spark measures every row
-    # for it, so it goes where the longest row is known (`Lake.batches_by_rows`).
+    # A batch of long rows ends at 32 MiB although it has fewer rows. Spark measures the batch anew
+    # after every row for it, the longer the more rows there are, so batches are small and bounded
+    # by their number of rows alone where the longest row is known (`Lake.batches_by_rows`).
+    ARROW_ROWS: "1000",
     ARROW_BYTES: str(32 << 20),
 }
 """What every query of a stage relies on; may be set on a session that runs already."""

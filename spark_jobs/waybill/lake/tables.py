@@ -58,6 +58,14 @@ LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(16 << 20)}
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
+class Span(NamedTuple):
+    """What a table got: rows appended after one snapshot and up to another."""
+
+    table: str
+    after: int | None
+    upto: int | None
+
+
 class BranchInfo(NamedTuple):
     """A branch that is waiting: written, not visible."""
 
@@ -290,23 +298,27 @@ class Lake:
         return {"bytes": size, "shuffle_partitions": pieces}
 
     @contextmanager
-    def batches_by_rows(self, table: str, after: int | None, upto: int | None) -> Iterator[None]:
-        """While this lasts, rows go to Python in batches of a number that suits an increment.
+    def batches_by_rows(self, *spans: Span) -> Iterator[None]:
+        """While this lasts, rows go to Python in batches of a number that suits what is read.
 
-        Where the longest row of the increment is not known, and where the migration has a limit of
-        its own, Spark goes on measuring every row.
+        Where the longest row is not known, and where the migration says how large batches are,
+        nothing changes.
+
+        Args:
+            spans: all that is read.
         """
-        conf, longest = self.spark.conf, self._longest_row(table, after, upto)
-        before = {name: str(conf.get(name)) for name in (ARROW_ROWS, ARROW_BYTES)}
-        if longest is None or before[ARROW_BYTES] != SESSION_SETTINGS[ARROW_BYTES]:
+        conf = self.spark.conf
+        longest = [self._longest_row(*span) for span in spans]
+        usual = {name: SESSION_SETTINGS[name] for name in (ARROW_ROWS, ARROW_BYTES)}
+        if None in longest or any(conf.get(name) != value for name, value in usual.items()):
             yield
             return
         try:
-            conf.set(ARROW_ROWS, str(min(int(before[ARROW_ROWS]), rows_per_batch(longest))))
+            conf.set(ARROW_ROWS, str(rows_per_batch(max(filter(None, longest), default=0))))
             conf.set(ARROW_BYTES, ANY_BYTES)
             yield
         finally:
-            for name, value in before.items():
+            for name, value in usual.items():
                 conf.set(name, value)
 
     def _longest_row(self, table: str, after: int | None, upto: int | None) -> int | None:

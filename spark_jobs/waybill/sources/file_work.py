@@ -12,7 +12,6 @@ from waybill.tally import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
     from waybill.lake import Branch, Commit
@@ -71,7 +70,7 @@ class FileWork:
         tasks = self._plan.tasks
         if tasks:
             tally = Tally(self._context.spark.sparkContext)
-            written = branch.append(self._messages(tasks, tally, sizes))
+            written = self._write(branch, tasks, tally, sizes)
             counts = {task.name: tally.counts[task.name] for task in tasks}
             report.rows_in = sum(rows + empty for rows, empty, _ in counts.values())
             report.rows_out = written
@@ -92,7 +91,7 @@ class FileWork:
         """Nothing is left to do once the batch is visible."""
         return []
 
-    def _messages(self, tasks: list[FileTask], tally: Tally, sizes: RowSizes) -> DataFrame:
+    def _write(self, branch: Branch, tasks: list[FileTask], tally: Tally, sizes: RowSizes) -> int:
         groups, layout, batch = grouped(tasks), self._source.layout, self._context.batch
 
         def tell(task: FileTask, counts: FileCounts) -> None:
@@ -104,11 +103,8 @@ class FileWork:
                 for number in numbered:
                     yield from sizes.of(read_tasks(groups[number], layout, batch, tell))
 
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        schema = from_arrow_schema(ARCHIVE)
         frame = self._context.spark.range(0, len(groups), 1, len(groups))
-        return frame.mapInArrow(read, schema)
+        return branch.append_made(frame, read, ARCHIVE)
 
     def _describe(self, report: StageReport) -> None:
         work = self._plan

@@ -145,10 +145,8 @@ def _load(
             for number in numbered:
                 yield from sizes.of(read_dumps([dumps[number]], batch, tell))
 
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     frame = context.spark.range(0, len(dumps), 1, len(dumps))
-    report.rows_out += branch.append(frame.mapInArrow(read, from_arrow_schema(ARCHIVE)))
+    report.rows_out += branch.append_made(frame, read, ARCHIVE)
     rows = {task.name: tally.counts[task.name][0] for task in dumps}
     report.rows_in += sum(rows.values())
     report.details["full_loads"] = rows

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waybill.errors import WaybillError
+from waybill.lake import Span
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -14,15 +15,6 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Commit, Lake
 
 STAGE = "validate"
-
-
-@dataclass(frozen=True)
-class Span:
-    """What a table got: rows appended after one snapshot and up to another."""
-
-    table: str
-    after: int | None
-    upto: int | None
 
 
 @dataclass

@@ -144,10 +144,12 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
     lake = context.lake
     outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
     accepted, told = changes.where("outcome = 'ok'"), changes.where("outcome = 'schema'")
+    read = [batch.changes, batch.outbox]
     if any(
         "encoded_again" in c.report["details"] for c in commits_in(lake, batch.outbox, "convert")
     ):
         # Messages that a target refused before are made from changes of earlier batches.
+        read.append(batch.changes._replace(after=None))
         log = lake.read(batch.changes.table, batch.changes.upto)
         older = log.join(outbox.select(*IDENTITY), list(IDENTITY), "left_semi")
         older = older.where("outcome = 'ok'").join(accepted, list(IDENTITY), "left_anti")
@@ -159,7 +161,8 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
     pairs = told.select("schema_id", "extra").distinct().collect()
     schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in pairs}
     readers = readers_of(spec.publish, schemas.values())
-    return reread(outbox, accepted, schemas, readers)
+    with lake.batches_by_rows(*read):
+        return reread(outbox, accepted, schemas, readers)
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:

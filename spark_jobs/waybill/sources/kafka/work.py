@@ -25,7 +25,6 @@ from waybill.tally import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
     from waybill.lake import Branch, Commit
@@ -97,7 +96,7 @@ class KafkaWork:
             )
             tasks = dealt(self._plan.ranges, size)
             tally = Tally(self._context.spark.sparkContext)
-            report.rows_out = branch.append(self._messages(tasks, tally, sizes))
+            report.rows_out = self._write(branch, tasks, tally, sizes)
             read = _told(tasks, tally)
             report.rows_in = sum(told.rows for told in read.values())
             check_unchanged(self._cluster, self._plan)
@@ -116,7 +115,9 @@ class KafkaWork:
             return []
         return commit_offsets(self._properties, self._source.group, self._plan.ranges)
 
-    def _messages(self, tasks: list[list[Range]], tally: Tally, sizes: RowSizes) -> DataFrame:
+    def _write(
+        self, branch: Branch, tasks: list[list[Range]], tally: Tally, sizes: RowSizes
+    ) -> int:
         reading = Reading(
             self._properties,
             self._context.batch,
@@ -133,10 +134,8 @@ class KafkaWork:
                 for number in numbered:
                     yield from sizes.of(read_ranges(tasks[number], reading, tell))
 
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         frame = self._context.spark.range(0, len(tasks), 1, len(tasks))
-        return frame.mapInArrow(read, from_arrow_schema(ARCHIVE))
+        return branch.append_made(frame, read, ARCHIVE)
 
     def _describe(self, report: StageReport, read: dict[Range, Read]) -> None:
         rows: dict[tuple[str, int], int] = {}

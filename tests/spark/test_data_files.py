@@ -1,0 +1,129 @@
+"""Rows that tasks write themselves are to every reader what Spark would have written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from waybill.errors import ConflictError, WaybillError
+from waybill.lake import Lake, Span
+from waybill.lake.row_sizes import LONGEST, RowSizes
+from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
+from waybill.layout import ARCHIVE
+from waybill.report import StageReport
+
+pytestmark = pytest.mark.spark
+
+TIME = datetime(2026, 2, 3, 4, 5, 6, 789, UTC)
+
+
+def messages(numbers: list[int]) -> pa.RecordBatch:
+    rows = [
+        {
+            "topic": "ok" if n % 3 else "a/b=ü",
+            "partition": n % 2,
+            "offset": n,
+            "timestamp": TIME if n % 2 else None,
+            "value": b"\x00\xff" * n,
+            "headers": [{"key": "k", "value": None}] * (n % 3) if n % 4 else None,
+        }
+        for n in numbers
+    ]
+    return pa.RecordBatch.from_pylist(rows, ARCHIVE)
+
+
+def make(batches):
+    for numbers in batches:
+        yield messages(numbers.column(0).to_pylist())
+
+
+@pytest.fixture
+def table(lake: Lake) -> str:
+    return lake.ensure(lake.log("things"), ARCHIVE, ("topic",))
+
+
+def test_every_reader_finds_what_spark_would_have_written(lake: Lake, table: str) -> None:
+    numbers = lake.spark.range(0, 50, 1, 3)
+    branch = lake.branch(table, "snapshot", "b1")
+    assert branch.append_made(numbers, make, ARCHIVE) == 50
+    mine = branch.read()
+    other = lake.branch(table, "snapshot", "b2")
+    theirs = numbers.mapInArrow(make, from_arrow_schema(ARCHIVE))
+    other.append(theirs)
+    assert mine.exceptAll(other.read()).isEmpty()
+    assert other.read().exceptAll(mine).isEmpty()
+    branch.fast_forward()
+    pruned = lake.read(table).where("topic = 'a/b=ü' AND offset > 45")
+    assert [row.offset for row in pruned.collect()] == [48]
+    files = lake.spark.sql(f"SELECT * FROM {table}.files").collect()
+    assert sum(file.record_count for file in files) == 50
+    assert {file.partition.topic for file in files} == {"ok", "a/b=ü"}
+    assert all(file.readable_metrics.offset.upper_bound is not None for file in files)
+
+
+def test_a_task_that_fails_leaves_nothing(lake: Lake, table: str, tmp_path) -> None:
+    def failing(batches):
+        yield from make(batches)
+        raise WaybillError("this is the reason")
+
+    branch = lake.branch(table, "snapshot", "b1")
+    with pytest.raises(WaybillError, match="this is the reason"):
+        branch.append_made(lake.spark.range(10), failing, ARCHIVE)
+    assert branch.read().isEmpty()
+    assert list(tmp_path.rglob("data/**/*.parquet")) == []
+
+
+def test_a_branch_that_was_taken_over_is_noticed(lake: Lake, table: str) -> None:
+    branch = lake.branch(table, "snapshot", "b1")
+    lake.branch(table, "snapshot", "b1")
+    with pytest.raises(ConflictError, match="another run"):
+        branch.append_made(lake.spark.range(10), make, ARCHIVE)
+    assert lake.read(table).isEmpty()
+
+
+def test_a_layout_that_only_iceberg_knows_is_left_to_it(lake: Lake, table: str) -> None:
+    lake.set_properties(table, {"write.object-storage.enabled": "true"})
+    branch = lake.branch(table, "snapshot", "b1")
+    assert branch.append_made(lake.spark.range(10), make, ARCHIVE) == 10
+    assert branch.read().count() == 10
+
+
+def test_batches_are_measured_unless_the_longest_row_is_known(lake: Lake, table: str) -> None:
+    def settings() -> tuple[str, ...]:
+        return tuple(str(lake.spark.conf.get(name)) for name in (ARROW_ROWS, ARROW_BYTES))
+
+    usual = (SESSION_SETTINGS[ARROW_ROWS], SESSION_SETTINGS[ARROW_BYTES])
+
+    def land(batch: str, count: int, told: bool) -> int:
+        branch = lake.branch(table, "snapshot", batch)
+        sizes, report = RowSizes(lake.spark.sparkContext), StageReport("snapshot", batch)
+        branch.append_made(lake.spark.range(count), lambda b: sizes.of(make(b)), ARCHIVE)
+        if told:
+            sizes.tell(report, "things")
+        branch.commit({}, report.to_dict(), batch, "snapshot")
+        branch.fast_forward()
+        return branch.head
+
+    first, second = land("b1", 1000, True), land("b2", 40_000, True)
+    told = lake.find(table, "snapshot", "b2")
+    assert told is not None
+    assert 80_000 <= told.report["details"][LONGEST]["things"] < 81_000
+    with lake.batches_by_rows(Span(table, None, first)):
+        assert settings() == ("10000", ANY_BYTES)
+    with lake.batches_by_rows(Span(table, first, second), Span(table, None, first)):
+        assert int(settings()[0]) * 80_000 <= 64 << 20
+        assert settings()[1] == ANY_BYTES
+    assert settings() == usual
+    third = land("b3", 10, False)
+    for after, upto in ((second, third), (None, third)):
+        with lake.batches_by_rows(Span(table, after, upto)):
+            assert settings() == usual
+    lake.spark.conf.set(ARROW_ROWS, "77")
+    try:
+        with lake.batches_by_rows(Span(table, None, first)):
+            assert settings() == ("77", usual[1])
+    finally:
+        lake.spark.conf.set(ARROW_ROWS, usual[0])

@@ -1,0 +1,133 @@
+"""Data files as tasks write them, without Spark: what stands in them, and how long rows are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybill.errors import ReconciliationError
+from waybill.lake import data_files
+from waybill.lake.data_files import DataFileWriter, with_field_ids
+from waybill.lake.row_sizes import longest_row
+from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, rows_per_batch
+from waybill.layout import ARCHIVE
+
+SCHEMA = pa.schema([("id", pa.int64()), ("outcome", pa.string()), ("text", pa.string())])
+ICEBERG = json.dumps(
+    {"fields": [{"id": 7 + n, "name": name, "type": "x"} for n, name in enumerate(SCHEMA.names)]}
+)
+
+
+def writer(folder: Path, *partition_by: str) -> DataFileWriter:
+    return DataFileWriter(str(folder), with_field_ids(SCHEMA, ICEBERG), partition_by)
+
+
+def batch(*rows: tuple[int, str | None, str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA
+    )
+
+
+def written(made: DataFileWriter, *batches: pa.RecordBatch) -> list[dict[str, object]]:
+    (told,) = made.write(iter(batches))
+    return told.to_pylist()
+
+
+def test_every_row_is_in_the_file_of_its_partition_and_in_its_order(tmp_path: Path) -> None:
+    first = batch((1, "ok", "a"), (2, "a/b=ü", "b"), (3, "ok", "c"))
+    told = written(writer(tmp_path, "outcome"), first, batch((4, "ok", "d")), batch())
+    found = {}
+    for file in told:
+        path = Path(str(file["path"]))
+        assert path.stat().st_size == file["bytes"]
+        found[tuple(file["partition"])] = pq.read_table(path, partitioning=None)["id"].to_pylist()
+    assert found == {("ok",): [1, 3, 4], ("a/b=ü",): [2]}
+
+
+def test_files_carry_the_field_ids_of_the_table(tmp_path: Path) -> None:
+    (file,) = written(writer(tmp_path), batch((1, "ok", "a")))
+    schema = pq.read_schema(str(file["path"]))
+    assert [field.metadata[b"PARQUET:field_id"] for field in schema] == [b"7", b"8", b"9"]
+
+
+def test_lists_and_what_is_in_them_have_ids_too() -> None:
+    header = {"id": 3, "name": "headers"}
+    inner = [{"id": 5, "name": "key", "type": "string"}, {"id": 6, "name": "value", "type": "x"}]
+    kind = {"type": "list", "element-id": 4, "element": {"type": "struct", "fields": inner}}
+    told = json.dumps({"fields": [{**header, "type": kind}]})
+    found = with_field_ids(pa.schema([ARCHIVE.field("headers")]), told)
+    element = found.field("headers").type.value_field
+    assert element.metadata == {b"PARQUET:field_id": b"4"}
+    assert [part.metadata[b"PARQUET:field_id"] for part in element.type] == [b"5", b"6"]
+
+
+def test_long_writes_become_row_groups_and_files(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(data_files, "ROW_GROUP_BYTES", 100)
+    monkeypatch.setattr(data_files, "FILE_BYTES", 400)
+    batches = [batch(*((n, "ok", "x" * 20) for n in range(i, i + 5))) for i in range(0, 50, 5)]
+    told = written(writer(tmp_path, "outcome"), *batches)
+    assert len(told) > 2
+    groups = [pq.ParquetFile(str(file["path"])).metadata.num_row_groups for file in told]
+    assert max(groups) > 1
+    ids = [i for file in told for i in pq.read_table(str(file["path"]))["id"].to_pylist()]
+    assert ids == list(range(50))
+
+
+def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
+    def failing():
+        yield batch((1, "ok", "a"), (2, "refused", "b"))
+        raise RuntimeError("in the middle")
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        list(writer(tmp_path, "outcome").write(failing()))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_row_without_partition_is_not_lost(tmp_path: Path) -> None:
+    rows = batch((1, "ok", "a"), (2, None, "b"))
+    with pytest.raises(ReconciliationError, match="1 rows have no value in outcome"):
+        list(writer(tmp_path, "outcome").write([rows]))
+    with pytest.raises(ReconciliationError):
+        list(writer(tmp_path, "outcome").write([batch((2, None, "b"))]))
+
+
+def test_nothing_makes_no_file(tmp_path: Path) -> None:
+    assert written(writer(tmp_path, "outcome")) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+header = st.fixed_dictionaries({"key": st.text(), "value": st.none() | st.binary()})
+message = st.fixed_dictionaries(
+    {
+        "topic": st.text(),
+        "key": st.none() | st.binary(),
+        "value": st.none() | st.binary(),
+        "headers": st.none() | st.lists(header, max_size=3),
+    }
+)
+
+
+@given(st.lists(message, min_size=1), st.data())
+def test_no_row_is_longer_than_the_longest(messages, data) -> None:
+    rows = pa.RecordBatch.from_pylist(messages, ARCHIVE)
+    part = rows.slice(data.draw(st.integers(0, len(messages) - 1)))
+    sizes = [
+        len(m["topic"].encode())
+        + sum(len(m[name] or b"") for name in ("key", "value"))
+        + sum(len(h["key"].encode()) + len(h["value"] or b"") for h in m["headers"] or ())
+        for m in messages[len(messages) - part.num_rows :]
+    ]
+    assert longest_row(part) >= max(sizes)
+
+
+@given(st.integers(0, 1 << 40))
+def test_the_longest_rows_fit_a_batch(longest) -> None:
+    rows = rows_per_batch(longest)
+    assert 1 <= rows <= MOST_ROWS
+    assert rows == 1 or rows * longest <= BATCH_BYTES
