@@ -180,7 +180,12 @@ def test_damaged_messages(envelope, data):
 def damaged(decoder, message, bad) -> None:
     first = outcome(decoder, message)
     written(outcome(decoder, bad))
-    assert said(outcome(decoder, message)) == said(first)
+    again = outcome(decoder, message)
+    if isinstance(first, tuple):
+        # What is known of a table may bring up another of its faults first.
+        assert isinstance(again, tuple)
+    else:
+        assert said(again) == said(first)
 
 
 DEBEZIUM = (

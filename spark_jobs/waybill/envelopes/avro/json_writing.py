@@ -9,6 +9,7 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from waybill.envelopes.avro.schema import without_null
 from waybill.envelopes.avro.writing import (
     SMALL,
     Write,
@@ -35,11 +36,13 @@ def json_writer(node: Node) -> Write:
     Raises:
         ValueError: the schema has a union of more than null and one type.
     """
-    maker = _Maker()
+    maker = Maker()
     return maker.function(node)
 
 
-class _Maker:
+class Maker:
+    """Makes the text of functions that write to `out`."""
+
     def __init__(self) -> None:
         self.scope: dict[str, Any] = {
             "SMALL": SMALL,
@@ -51,6 +54,7 @@ class _Maker:
         self.named: dict[Node, str] = {}
 
     def function(self, node: Node) -> Write:
+        """The function that writes a type."""
         made: Write = self.scope[self.name_of(node)]
         return made
 
@@ -59,10 +63,15 @@ class _Maker:
         name = self.named.get(node)
         if name is None:
             name = self.named[node] = f"w{len(self.named)}"
-            lines = self._record(node, name) if node.kind == "record" else self._value(node, "v")
-            body = "\n".join(f"    {line}" for line in lines)
-            exec(f"def {name}(out, v):\n{body}\n", self.scope)
+            lines = self._record(node, name) if node.kind == "record" else self.value(node, "v")
+            self.compile(f"{name}(out, v)", lines)
         return name
+
+    def compile(self, head: str, lines: list[str]) -> Any:
+        """A function of statements; `head` is its name and its arguments."""
+        body = "\n".join(f"    {line}" for line in lines)
+        exec(f"def {head}:\n{body}\n", self.scope)
+        return self.scope[head.partition("(")[0]]
 
     def kept(self, value: Any) -> str:
         """The name under which functions find a value."""
@@ -75,10 +84,10 @@ class _Maker:
         lines = ["if v.__class__ is not dict: no_record(v)"]
         lines += [f"if not {names}.issuperset(v): no_field(v, {names})", "get = v.get"]
         for field in node.fields:
-            lines += [f"x = get({self.kept(field.name)})", *self._value(field.node, "x")]
+            lines += [f"x = get({self.kept(field.name)})", *self.value(field.node, "x")]
         return lines
 
-    def _value(self, node: Node, v: str) -> list[str]:
+    def value(self, node: Node, v: str) -> list[str]:
         """Statements that write the value of a variable."""
         kind = node.kind
         if kind == "union":
@@ -96,15 +105,21 @@ class _Maker:
         return [f"{self.kept(self._other(node))}(out, {v})"]
 
     def _union(self, node: Node, v: str) -> list[str]:
-        kinds = [branch.kind for branch in node.branches]
-        if len(kinds) != 2 or "null" not in kinds:
+        inner = without_null(node)
+        if inner is node:
             raise ValueError("only unions of null and one type are written")
-        null = kinds.index("null")
+        return self.optional(node, v, self.value(inner, v))
+
+    def optional(self, node: Node, v: str, lines: list[str]) -> list[str]:
+        """Statements that write a value that may be null, `lines` those of one that is not."""
+        if node.kind != "union":
+            return lines
+        null = [branch.kind for branch in node.branches].index("null")
         return [
             f"if {v} is None: out.append({2 * null})",
             "else:",
             f"    out.append({2 - 2 * null})",
-            *(f"    {line}" for line in self._value(node.branches[1 - null], v)),
+            *(f"    {line}" for line in lines),
         ]
 
     def _other(self, node: Node) -> Write:

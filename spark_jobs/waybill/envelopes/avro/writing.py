@@ -31,17 +31,27 @@ def varint(number: int) -> bytes:
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"{number} has more than 64 bits")
     rest = (number << 1) ^ (number >> 63)
-    if rest < 128:
-        return bytes((rest,))
+    if rest < 1 << 14:
+        return _ENDS[rest]
+    if rest < 1 << 28:
+        return _PAIRS[rest & 16383] + _ENDS[rest >> 14]
+    return _PAIRS[rest & 16383] + _PAIRS[rest >> 14 & 16383] + _upper(rest >> 28)
+
+
+@lru_cache(maxsize=4096)
+def _upper(rest: int) -> bytes:
+    """The bytes from the fifth on: those of times and of many ids stay the same for long."""
     out = b""
     while rest >= 1 << 14:
         out += _PAIRS[rest & 16383]
         rest >>= 14
-    return out + (bytes((rest,)) if rest < 128 else bytes((rest & 127 | 128, rest >> 7)))
+    return out + _ENDS[rest]
 
 
 _PAIRS = [bytes((n & 127 | 128, n >> 7 | 128)) for n in range(1 << 14)]
 """Two bytes of a number after which others follow."""
+_ENDS = [bytes((n,)) if n < 128 else bytes((n & 127 | 128, n >> 7)) for n in range(1 << 14)]
+"""The last bytes of a number, one or two."""
 
 SMALL = [varint(n) for n in range(1024)]
 """Small numbers as they are written."""

@@ -17,7 +17,7 @@ from waybill.envelopes.avro.alike import block_reader, pair_reader
 from waybill.envelopes.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.debezium import text_values
-from waybill.envelopes.debezium.source import Source
+from waybill.envelopes.debezium.source import CHANGING, Source
 from waybill.envelopes.notation.values import (
     base64_bytes,
     base64_text,
@@ -46,13 +46,6 @@ _SAMPLES: dict[str, Any] = {
     "fixed": b"",
 }
 _RANGES = {"int": 2**31, "long": 2**63}
-_CHANGING = frozenset(
-    {
-        *("sequence", "gtid", "query", "change_lsn", "commit_lsn", "scn", "commit_scn", "rs_id"),
-        *("row_id", "redo_sql"),
-    }
-)
-"""Texts of a source block that are others in each message."""
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -144,7 +137,7 @@ def _source_reader(node: Node) -> Reader:
         gc=False,
     )
     values = ", ".join(f"v{i}" for i in range(len(names)))
-    return block_reader(node, _CHANGING, f"Source({values})", {"Source": struct})
+    return block_reader(node, CHANGING, f"Source({values})", {"Source": struct})
 
 
 def _transaction_id(node: Node, block: str) -> str:

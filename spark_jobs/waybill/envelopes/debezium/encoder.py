@@ -206,7 +206,12 @@ class DebeziumEncoder:
         deleted = self._row(table, "d", before, None, fields, headers)
         if deleted.key is None or not self.settings.tombstones:
             return [deleted]
-        return [deleted, Encoded(deleted.key, None, headers)]
+        return [deleted, self._tombstone(deleted, headers)]
+
+    def _tombstone(
+        self, deleted: Encoded, headers: list[tuple[str, bytes | None]] | None
+    ) -> Encoded:
+        return Encoded(deleted.key, None, headers)
 
     def _moves(self, table: _Table, change: Change) -> bool:
         """Whether an update gives the row another key."""

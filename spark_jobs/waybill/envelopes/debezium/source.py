@@ -54,6 +54,15 @@ class Source(msgspec.Struct, gc=False):
     ord: int | None = None
 
 
+CHANGING = frozenset(
+    {
+        *("sequence", "gtid", "query", "change_lsn", "commit_lsn", "scn", "commit_scn", "rs_id"),
+        *("row_id", "redo_sql"),
+    }
+)
+"""Texts of a source block that are others in each message."""
+
+
 STREAMING = ("false", None, False, "incremental")
 """Values of `source.snapshot` of rows that take part in the order of the stream.
 
