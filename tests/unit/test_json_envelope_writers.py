@@ -89,7 +89,7 @@ def test_oms_from_a_database_with_schemas():
     assert (meta["db"], meta["table_name"], meta["dbType"]) == ("shop%", "50%", "MYSQL")
     assert meta["record_primary_key"] == "id\u0001at"
     assert meta["record_primary_value"] == "7\u00011672531200.5"
-    assert meta["storeDataSequence"] == (3 * 10**10 + 42) * 10**5 + 2
+    assert meta["storeDataSequence"] == (10**9 + 3 * 10**10 + 42) * 10**5 + 2
     assert meta["timestamp"] is None
     assert value["prevStruct"]["name%"] == "b"
     assert sorted(losses) == ["schema_name", "transactions", "types"]
