@@ -18,7 +18,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from stack.server import LOOPBACK, Server, ServerError, free_port, listening
+from stack.server import Server, ServerError, listening
+from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "kafka"
 """Where `make servers` puts Kafka."""

@@ -18,8 +18,9 @@ import psycopg
 from stack.kafka import Broker
 from stack.postgres import PostgresServer
 from stack.s3 import S3Server
-from stack.server import LOOPBACK, ServerError
+from stack.server import ServerError
 from stack.spark import Cluster
+from waybill.loopback import LOOPBACK
 from waybill_airflow.local_airflow import LocalAirflow
 
 CHECKOUT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from stack.server import LOOPBACK, Server, ServerError, free_port, listening
+from stack.server import Server, ServerError, listening
+from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "postgres"
 """Where `make servers` puts PostgreSQL, packed."""

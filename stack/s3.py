@@ -16,7 +16,8 @@ import secrets
 import sys
 from pathlib import Path
 
-from stack.server import LOOPBACK, Server, ServerError, free_port, listening
+from stack.server import Server, ServerError, listening
+from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "s3proxy"
 """Where `make servers` puts S3Proxy."""

@@ -14,20 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-LOOPBACK = "127.0.0.1"
+from waybill.loopback import LOOPBACK
 
 _PR_SET_PDEATHSIG = 1
 
 
 class ServerError(Exception):
     """A server could not be started or ended; one sentence that says what to do."""
-
-
-def free_port() -> int:
-    """A port of the loopback address that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
 
 
 def listening(port: int) -> bool:

@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from stack.server import LOOPBACK, Server, ServerError, free_port
+from stack.server import Server, ServerError
+from waybill.loopback import LOOPBACK, free_port
 
 
 class Cluster:

@@ -127,6 +127,7 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
             batch="upkeep",
             mode="incremental",
             until=STAGES[-1],
+            until_time="",
             name=f"waybill {spec.name} upkeep",
         )
     return dag

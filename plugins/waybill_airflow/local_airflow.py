@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from waybill.errors import WaybillError
+from waybill.loopback import free_port
 from waybill_airflow.places import CHECKOUT
 from waybill_airflow.rest import Client, RestError
 
@@ -85,7 +86,7 @@ class LocalAirflow:
         lock = self._own_folder()
         self._start_keeper(lock)
         os.close(lock)
-        self._driver_port = _free_port()
+        self._driver_port = free_port()
         passwords = self.home / "airflow" / "passwords.json"
         handle = os.open(passwords, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
@@ -312,12 +313,6 @@ class LocalAirflow:
 
 _AIRFLOW = (sys.executable, "-m", "airflow")
 _WAYBILL = (sys.executable, "-m", "waybill.cli")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _pipe(pipe: Any) -> Any:

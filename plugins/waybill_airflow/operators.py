@@ -67,6 +67,7 @@ class StageOperator(SparkSubmitOperator):
         batch: id of the batch (templated).
         mode: what the snapshot reads (templated).
         until: the last stage that the run wants; later ones are skipped (templated).
+        until_time: up to when topics are read, in ISO 8601; empty for all there is (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -75,6 +76,7 @@ class StageOperator(SparkSubmitOperator):
         "batch",
         "mode",
         "until",
+        "until_time",
     )
     overwrite_rtif_after_execution = True
     """The task's page shows the arguments that Spark was really started with."""
@@ -88,6 +90,7 @@ class StageOperator(SparkSubmitOperator):
         batch: str = "{{ params.batch or batch_of(dag_run) }}",
         mode: str = "{{ params.mode }}",
         until: str = "{{ params.until }}",
+        until_time: str = "{{ params.until_time or '' }}",
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("application", str(places.entry_scripts() / SCRIPTS[stage]))
@@ -102,6 +105,7 @@ class StageOperator(SparkSubmitOperator):
         self.batch = batch
         self.mode = mode
         self.until = until
+        self.until_time = until_time
         self.submitted_batch: str | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
@@ -143,6 +147,8 @@ class StageOperator(SparkSubmitOperator):
             "mode": self.mode,
             "connections": connections,
         }
+        if self.until_time:
+            order["until_time"] = self.until_time
         try:
             result = driver.run(order, self._tell)
         except DriverError as error:
@@ -173,7 +179,9 @@ class StageOperator(SparkSubmitOperator):
 
     def _prepare(self, folder: Path, result: Path, spec: Migration) -> None:
         """Make up what depends on the worker: settings, the library, the place of the result."""
-        self.application_args = [*(self.application_args or []), "--result", str(result)]
+        until_time = ["--until-time", self.until_time] if self.until_time else []
+        arguments = [*(self.application_args or []), *until_time]
+        self.application_args = [*arguments, "--result", str(result)]
         self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
         try:
             ours, theirs = submission.settings(spec, self._master())

@@ -23,6 +23,9 @@ MODES = {
 BATCH_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 """What a batch id may look like: it names branches, folders and files."""
 
+TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?$"
+"""A point in time, in UTC where it names no zone."""
+
 
 def trigger_form() -> dict[str, Param]:
     """The fields of the form, each checked by Airflow before a run starts."""
@@ -41,6 +44,15 @@ def trigger_form() -> dict[str, Param]:
             title="Stop after",
             enum=list(STAGES),
             description_md="Later stages are skipped; the next batch takes over from there.",
+        ),
+        "until_time": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",  # gives the form a calendar; nobody checks it, unlike the pattern
+            pattern=TIME_PATTERN,
+            title="Read up to",
+            description_md="Messages of this time and later ones are left to the next batch. For "
+            "topics of Kafka; left empty, everything that is there is read.",
         ),
         "batch": Param(
             None,

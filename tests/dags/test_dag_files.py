@@ -71,7 +71,12 @@ class TestDag:
 
     def test_the_form_is_valid_and_may_be_left_as_it_is(self, dag):
         dag.params.validate()
-        assert dag.params.dump() == {"mode": "incremental", "until": "publish", "batch": None}
+        assert dag.params.dump() == {
+            "mode": "incremental",
+            "until": "publish",
+            "until_time": None,
+            "batch": None,
+        }
 
     def test_it_serialises_and_comes_back(self, dag):
         data = DagSerialization.to_dict(dag)
@@ -107,6 +112,8 @@ def test_the_page_tells_what_each_target_cannot_carry(bag):
         ("mode", "everything"),
         ("until", "the end"),
         ("until", None),
+        ("until_time", "yesterday"),
+        ("until_time", ""),
         ("batch", "../../etc"),
         ("batch", "a b"),
         ("batch", ""),

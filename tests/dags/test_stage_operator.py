@@ -37,7 +37,7 @@ def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> St
         batch="b-1",
         mode="full",
         until=until,
-        **more,
+        **{"until_time": "", **more},
     )
 
 
@@ -50,6 +50,12 @@ def test_the_report_comes_back(migrations, fake_stages):
     result = given.pop("--result")
     assert given == {"--migration": str(file), "--batch": "b-1", "--mode": "full"}
     assert not Path(result).parent.exists(), "nothing stays behind"
+
+
+def test_a_time_to_read_up_to_is_handed_on(migrations, fake_stages):
+    stage(migrations("shop"), "snapshot", until_time="2026-11-20T06:00:00+00:00").execute({})
+    ((_name, given),) = fake_stages()
+    assert given["--until-time"] == "2026-11-20T06:00:00+00:00"
 
 
 def log_lines(capsys) -> list[str]:
@@ -216,6 +222,10 @@ class TestWithADriver:
         assert order == {**expected, "connections": {}}
         assert fake_stages() == []
         assert "merge: said" in capsys.readouterr().out
+
+    def test_a_time_to_read_up_to_is_handed_on(self, orders, migrations, fake_stages):
+        stage(migrations("shop"), until_time="2026-11-20T06:00:00Z").execute({})
+        assert orders[0]["until_time"] == "2026-11-20T06:00:00Z"
 
     def test_spark_settings_of_its_own_need_a_spark_of_its_own(
         self, orders, migrations, fake_stages

@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stack.server import free_port
 from tests.e2e.conftest import PROJECT
+from waybill.loopback import free_port
 from waybill_airflow import demo as demo_command
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]

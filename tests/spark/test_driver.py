@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -108,6 +109,20 @@ def test_an_order_that_makes_no_sense_is_refused_without_its_secrets(url, order)
         ask(url, TOKEN, wrong, lambda *_: None)
     assert "hidden" not in str(caught.value)
     assert not caught.value.transient
+
+
+@pytest.mark.parametrize("text", ["2026-11-20T06:00:00", "2026-11-20T07:00:00+01:00"])
+def test_a_stage_is_told_up_to_when_it_reads(url, order, stage, text) -> None:
+    seen = []
+
+    def look(spec: Any, context: Any) -> StageReport:
+        seen.append(context.options.until_time)
+        return StageReport("snapshot", context.batch)
+
+    stage(look)
+    ask(url, TOKEN, {**order, "until_time": text}, lambda *_: None)
+    ask(url, TOKEN, order, lambda *_: None)
+    assert seen == [datetime(2026, 11, 20, 6, tzinfo=UTC), None]
 
 
 def test_connections_are_there_for_one_stage_only(url, order, stage, monkeypatch) -> None:

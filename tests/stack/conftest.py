@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stack.local import MIGRATIONS, LocalStack
-from stack.server import free_port
+from waybill.loopback import free_port
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,10 @@ import psutil
 import pytest
 
 from stack.local import CHECKOUT, SAMPLES
-from stack.server import LOOPBACK, Server, free_port
+from stack.server import Server
 from stack.spark import Cluster
 from waybill.driver.client import ask
+from waybill.loopback import LOOPBACK, free_port
 from waybill.report import STAGES
 from waybill.spec_file import load_migration
 

@@ -9,12 +9,14 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from waybill.connections import variable_of
 from waybill.context import Options
+from waybill.durations import moment_of
 from waybill.jobs import MODES, UPKEEP, result_of
 from waybill.report import STAGES
 
@@ -37,6 +39,10 @@ def _one_of(known: Sequence[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment_of(moment)
+
+
 class Order(BaseModel):
     """One stage of one batch, as a client asks for it."""
 
@@ -48,6 +54,7 @@ class Order(BaseModel):
     batch: str
     mode: Annotated[str, _one_of(MODES)] = MODES[0]
     drop_held: bool = False
+    until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
     connections: dict[str, str] = Field(default_factory=dict, repr=False)
     """Connections that the migration names, as JSON; forgotten when the stage has ended."""
 
@@ -106,7 +113,7 @@ class Work:
         try:
             with running.heard(), _environment(order.connections):
                 self.spark.sparkContext.setJobGroup(running.group, running.label, True)
-                options = Options(mode=order.mode, drop_held=order.drop_held)
+                options = Options(order.mode, order.drop_held, order.until_time)
                 result = result_of(order.stage, order.migration, order.batch, options)
         finally:
             self._running = None
