@@ -62,7 +62,7 @@ def login(broker: Broker, password: str = PASSWORD) -> dict[str, str]:
     }
 
 
-MADE = [Made("b1", 3000, 100, "shop/0/0/0", 0)]
+MADE = [Made("b1", 3000, 9000, 100, 0, lambda: "shop/0/0/0")]
 
 
 def plan(target: dict[str, str], made: list[Made] = MADE):

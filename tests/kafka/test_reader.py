@@ -262,7 +262,7 @@ def half_read(
     client: dict[str, str], name: str, end: int, stall: float, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[int]]:
     """Offsets batch by batch, with a queue so short that most is still on the broker."""
-    monkeypatch.setattr("waybill.sources.kafka.reader.ROWS_PER_BATCH", 100)
+    monkeypatch.setattr("waybill.larger.ROWS_PER_BATCH", 100)
     short = {**client, "queued.max.messages.kbytes": "64", "queued.min.messages": "10"}
     short["fetch.message.max.bytes"] = "10000"
     reading = Reading(short, "b", stall)

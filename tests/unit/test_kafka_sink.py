@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +19,6 @@ from waybill.publish.kafka.ledger import Owner
 from waybill.publish.kafka.partitions import Partitioner, murmur2
 from waybill.publish.kafka.publishing import Made, check_messages
 from waybill.publish.kafka.topic import FRAME, TargetTopic
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 JAVA = {
     b"21": -973932308,
@@ -196,6 +194,29 @@ def test_messages_that_look_alike_have_different_checksums(one, other):
     assert summed(one).sha256 != summed(other).sha256
 
 
+def test_slices_and_what_lies_under_nulls_make_no_difference():
+    """As the cutting slices batches, and as Arrow's own functions leave values under a mask."""
+    rows = [(b"a", b"one", None), (None, b"two", None), (b"", None, None), (b"c", b"", None)]
+    (whole,) = stream([message(i, key, value) for i, (key, value, _) in enumerate(rows)])
+    sliced = Content()
+    for start, end in ((0, 1), (1, 3), (3, 3), (3, 4)):
+        sliced.add(whole.slice(start, end - start))
+    assert sliced.sha256 == summed(rows).sha256
+
+    places = pa.py_buffer(np.array([0, 3, 8, 8, 8], np.int32).tobytes())
+    masked = pa.Array.from_buffers(
+        pa.binary(), 4, [pa.py_buffer(b"\x09"), places, pa.py_buffer(b"onehides")]
+    )
+    assert masked.to_pylist() == [b"one", None, None, b""]
+    at = whole.schema.get_field_index("value")
+    covered = Content()
+    covered.add(whole.set_column(at, "value", masked))
+    plain = [
+        (key, value, None) for (key, _, _), value in zip(rows, masked.to_pylist(), strict=True)
+    ]
+    assert covered.sha256 == summed(plain).sha256
+
+
 def test_sizes_and_tombstones_are_counted():
     content = summed([(b"key", b"value", [("name", b"1"), ("ü", None)]), (None, None, None)])
     assert (content.messages, content.tombstones, content.bytes) == (2, 1, 3 + 5 + 4 + 1 + 2)
@@ -205,19 +226,27 @@ def test_sizes_and_tombstones_are_counted():
 # What a topic takes
 
 
+def made(batch: str, largest: int, place: str | None = None, keyless: int = 0) -> Made:
+    def look_up() -> str:
+        assert place is not None, "looked up although nothing is wrong"
+        return place
+
+    return Made(batch, 9, 100, largest, keyless, look_up)
+
+
 def test_a_message_that_just_fits_passes_and_one_byte_more_does_not():
     topic = TargetTopic("out", 1, {"max.message.bytes": "5000"})
-    check_messages([Made("b1", 9, 10, "s/0/1/0", 0), Made("b2", 9, 5000 - FRAME, "x", 0)], topic)
+    check_messages([made("b1", 10), made("b2", 5000 - FRAME)], topic)
     with pytest.raises(ConfigurationError, match=r"s/0/1/0 has 4901 bytes.* to at least 5001"):
-        check_messages([Made("b1", 9, 5001 - FRAME, "s/0/1/0", 0)], topic)
-    check_messages([Made("b1", 1, 10**9, "x", 0)], TargetTopic("out", 1, {}))
+        check_messages([made("b1", 5001 - FRAME, "s/0/1/0")], topic)
+    check_messages([made("b1", 10**9)], TargetTopic("out", 1, {}))
 
 
 def test_a_compacted_topic_takes_no_message_without_key():
     topic = TargetTopic("out", 1, {"cleanup.policy": "compact,delete"})
-    check_messages([Made("b1", 9, 10, "x", 0)], topic)
+    check_messages([made("b1", 10)], topic)
     with pytest.raises(ConfigurationError, match="2 messages have no key"):
-        check_messages([Made("b1", 9, 10, "x", 2)], topic)
+        check_messages([made("b1", 10, keyless=2)], topic)
 
 
 # The ledger's keys

@@ -10,15 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import SourceError
+from waybill.larger import BYTES_PER_BATCH, ROWS_PER_BATCH
 from waybill.layout import HEADERS, TIMESTAMP
 from waybill.sources.streams import DigestReader, opened
-from waybill.sources.tasks import (
-    BYTES_PER_BATCH,
-    ROWS_PER_BATCH,
-    FileCounts,
-    FileTask,
-    archive_batch,
-)
+from waybill.sources.tasks import FileCounts, FileTask, archive_batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

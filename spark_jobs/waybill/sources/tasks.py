@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from waybill.larger import ROWS_PER_BATCH
 from waybill.layout import ARCHIVE, HEADERS, TIMESTAMP
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROWS_PER_BATCH = 10_000
-BYTES_PER_BATCH = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)

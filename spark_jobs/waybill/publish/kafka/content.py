@@ -40,7 +40,7 @@ class Content:
         for i, name in enumerate(("key", "value")):
             column = batch.column(name)
             self._sums[2 * i].update(_lengths(column, -1).tobytes())
-            self._sums[2 * i + 1].update(b"".join(filter(None, column.to_pylist())))
+            self._sums[2 * i + 1].update(_joined(column))
         headers = batch.column("headers")
         if headers.null_count == len(headers):
             self._sums[4].update(b"\0" * len(headers))
@@ -61,6 +61,18 @@ def sizes(batch: pa.RecordBatch) -> Any:
     if headers.null_count < len(headers):
         total = total + np.array([_size(row) for row in headers.to_pylist()], dtype=np.int64)
     return total
+
+
+def _joined(column: Any) -> Any:
+    """The bytes of all values, one after another; as Arrow holds them, where it holds them so."""
+    if column.type == pa.binary() and len(column):
+        _, places, data = column.buffers()
+        ends = np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1]
+        start, end = int(ends[0]), int(ends[-1])
+        # The slot of a null may hold bytes too.
+        if data is not None and end - start == int(_lengths(column, 0).sum()):
+            return memoryview(data)[start:end]
+    return b"".join(filter(None, column.to_pylist()))
 
 
 def _lengths(column: Any, null: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -16,6 +17,7 @@ from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import GROUP, Limits
 from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.progress import sent_of, told_of
 from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
 from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
 from waybill.publish.outcome import Part, Published
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
 
     from waybill.spec import KafkaTarget
 
-FEW = 50_000
-"""So many messages are not worth a shuffle before they are sorted."""
+LITTLE = 1 << 30
+"""So many bytes of messages the one task that sends reads itself. Beyond, all tasks read and hand
+over to it, which takes more of the processors and less of the time."""
 
 COLUMNS = (*ORDER, "table", "timestamp", "key", "value", "headers")
 """What the sender needs of the outbox."""
@@ -40,16 +43,18 @@ class Made(NamedTuple):
     Attributes:
         batch: the batch.
         messages: how many.
+        bytes: of keys, values and headers.
         largest: bytes of the largest one.
-        place: its change.
         keyless: messages without key.
+        place: looks up the change of the largest one.
     """
 
     batch: str
     messages: int
+    bytes: int
     largest: int
-    place: str
     keyless: int
+    place: Callable[[], str]
 
 
 def publish_kafka(
@@ -86,8 +91,8 @@ def publish_kafka(
         *(owner.target, count, target.topic, sending.partitions),
         f"; {before} were sent before" if before else "",
     )
-    rows = _ordered(messages, made, count)
-    with unwrapped():
+    rows = _ordered(messages, made)
+    with unwrapped(), told_of(sending, before, progress):
         found = rows.mapInArrow(sending.run, from_arrow_schema(SENT)).collect()
     sent = [(row.batch, row.part, _entry(row.entry)) for row in found]
     again = sum(row.before for row in found)
@@ -153,8 +158,7 @@ def recover(sending: Sending, progress: Callable[..., Any]) -> int:
         transactions.take()
     entries = read_entries(sending.properties, sending.ledger, sending.owner, progress)
     check_entries(sending, entries)
-    batches = {group.batch for group in sending.groups}
-    return sum(entry.messages for (batch, _), entry in entries.items() if batch in batches)
+    return sent_of(entries, {group.batch for group in sending.groups})
 
 
 def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
@@ -180,7 +184,7 @@ def check_messages(made: Sequence[Made], topic: TargetTopic) -> None:
     largest = max(made, key=lambda found: found.largest)
     if topic.largest is not None and largest.largest + FRAME > topic.largest:
         message = (
-            f"the message of change {largest.place} has {largest.largest} bytes, more than the "
+            f"the message of change {largest.place()} has {largest.largest} bytes, more than the "
             f"topic {topic.name} takes, so nothing was sent: raise its max.message.bytes from "
             f"{topic.largest} to at least {largest.largest + FRAME}"
         )
@@ -196,22 +200,38 @@ def check_messages(made: Sequence[Made], topic: TargetTopic) -> None:
 
 def _made(messages: DataFrame, batches: Sequence[str], origin: bool) -> list[Made]:
     """What each batch made, in the order of batches; those that are not named go first."""
-    size = _size(messages)
     place = F.concat_ws("/", "topic", "partition", "offset", "index")
+    size = _size(messages)
     if origin:
         size += F.octet_length("batch") + F.octet_length(place) + F.lit(40)
+
+    def place_of(batch: str, largest: int) -> str:
+        found = messages.where((F.col("batch") == batch) & (size == largest)).select(place)
+        return str(found.first()[0])  # type: ignore[index]
+
+    # Numbers only: with a text in it, Spark would sort the rows to aggregate them.
     rows = (
         messages.groupBy("batch")
         .agg(
             F.count("*").alias("messages"),
+            F.sum(size).alias("bytes"),
             F.max(size).alias("largest"),
-            F.max_by(place, size).alias("place"),
             F.count_if(F.col("key").isNull()).alias("keyless"),
         )
         .collect()
     )
     order = {batch: i for i, batch in enumerate(batches)}
-    made = [Made(*row) for row in rows]
+    made = [
+        Made(
+            row.batch,
+            row.messages,
+            row.bytes,
+            row.largest,
+            row.keyless,
+            partial(place_of, row.batch, row.largest),
+        )
+        for row in rows
+    ]
     return sorted(made, key=lambda found: (order.get(found.batch, -1), found.batch))
 
 
@@ -226,13 +246,14 @@ def _size(messages: DataFrame) -> Column:
     return length + headers
 
 
-def _ordered(messages: DataFrame, made: Sequence[Made], count: int) -> DataFrame:
+def _ordered(messages: DataFrame, made: Sequence[Made]) -> DataFrame:
     """Every message in one task, by batch and in the order of the source."""
     group = F.lit(0)
     for number, found in enumerate(made[1:], start=1):
         group = F.when(F.col("batch") == found.batch, F.lit(number)).otherwise(group)
     rows = messages.select(group.cast("int").alias(GROUP), *COLUMNS)
-    single = rows.coalesce(1) if count <= FEW else rows.repartition(1)
+    little = sum(found.bytes for found in made) <= LITTLE
+    single = rows.coalesce(1) if little else rows.repartition(1)
     return single.sortWithinPartitions(GROUP, *ORDER)
 
 

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from waybill.errors import SourceError, UnreachableError
 from waybill.kafka.failures import failure, permanent, sentence
+from waybill.larger import BYTES_PER_BATCH, larger
 from waybill.sources.kafka.rows import archive_rows
-from waybill.sources.tasks import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,29 +127,11 @@ def read_ranges(
     """
     work = _Work(ranges, reading)
     try:
-        yield from _larger(work.batches())
+        yield from larger(work.batches())
         for progress in work.progress.values():
             tell(progress.span, Read(progress.rows, progress.bytes, progress.lost))
     finally:
         work.consumer.close()
-
-
-def _larger(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches joined to some thousand rows: each costs Spark a fixed time."""
-    import pyarrow as pa
-
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= ROWS_PER_BATCH or size >= BYTES_PER_BATCH:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held.clear()
-            rows = size = 0
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
 
 
 class _Work:
