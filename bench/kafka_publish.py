@@ -53,6 +53,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     from waybill.lake.session import start_session
+    from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS
+    from waybill.lake.sizing import MOST_ROWS
     from waybill.layout import OUTBOX
     from waybill.publish.kafka.ledger import Owner
     from waybill.publish.kafka.publishing import publish_kafka
@@ -92,6 +94,9 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     with Broker(scratch / "broker") as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
         spark = start_session(spec, "bench")
+        # As the stage has it, which knows from the outbox how long its rows are.
+        spark.conf.set(ARROW_BYTES, ANY_BYTES)
+        spark.conf.set(ARROW_ROWS, str(MOST_ROWS))
         outbox = spark.read.parquet(str(scratch / "outbox.parquet"))
         alone, sink = [], []
         # One after the other, again and again: what else runs on the machine meets both.

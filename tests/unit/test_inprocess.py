@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from waybill.errors import ConfigurationError
 from waybill.inprocess import lines as lines_module
 from waybill.inprocess.job import ConvertJob
-from waybill.inprocess.lines import OutputFile, line_blocks
+from waybill.inprocess.lines import OutputFile, line_blocks, open_output
 from waybill.inprocess.run import BLANK, TOMBSTONE, convert_file, layout_of
 
 TYPES = {"id": "bigint(20)", "total": "decimal(60,20)", "note": "varchar(9)"}
@@ -256,6 +256,16 @@ def test_the_input_is_never_overwritten(tmp_path, write):
         convert_file(ConvertJob("canal", "canal", given, given))
     with pytest.raises(ConfigurationError, match="would be overwritten"):
         convert_file(job(tmp_path, "canal", "canal", given), given)
+
+
+@pytest.mark.parametrize("path", ["s3://bucket/in.jsonl", "oss://bucket/out.parquet"])
+def test_a_url_is_not_taken_for_a_folder(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="no file of this machine: copy it here, or pipe"):
+        layout_of(path)
+    with pytest.raises(ConfigurationError, match="no file of this machine"):
+        open_output(path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_wrong_is_said(tmp_path, write):

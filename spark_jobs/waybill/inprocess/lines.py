@@ -25,6 +25,20 @@ STANDARD = "-"
 """Standard input or output, where a file is named."""
 
 
+def check_local(path: str) -> None:
+    """See that a path is one of this machine.
+
+    Raises:
+        ConfigurationError: it is a URL, which would else be taken for a folder of that name.
+    """
+    if "://" in path:
+        message = (
+            f"{path} is no file of this machine: copy it here, or pipe it through and name - "
+            "(a migration reads and writes object storage itself)"
+        )
+        raise ConfigurationError(message)
+
+
 def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
     """A stream of the bytes of a file of lines; `.gz` is unpacked.
 
@@ -105,4 +119,5 @@ def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
     """A stream to write to: standard output, or a file that appears when it is whole."""
     if path == STANDARD:
         return nullcontext(sys.stdout.buffer)
+    check_local(path)
     return OutputFile(path)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
-from waybill.inprocess.lines import STANDARD, line_blocks, open_lines, open_output
+from waybill.inprocess.lines import STANDARD, check_local, line_blocks, open_lines, open_output
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.records import Message
 
@@ -35,8 +35,9 @@ def layout_of(path: str) -> str:
     """`lines` or `parquet`, by the suffix.
 
     Raises:
-        ConfigurationError: the suffix is neither.
+        ConfigurationError: the suffix is neither, or the path is a URL.
     """
+    check_local(path)
     name = path.removesuffix(".gz")
     if path == STANDARD or name.endswith(LINES):
         return "lines"

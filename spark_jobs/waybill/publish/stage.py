@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConfigurationError, GateError
+from waybill.lake import Span
 from waybill.lake.landing import land, repeated
 from waybill.layout import OUTBOX, PUBLISHED
 from waybill.publish.files import publish_files
@@ -66,9 +67,10 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     else:
         messages = lake.increment(outbox, after, upto).where(F.col("outcome") == "ok")
         batches = [commit.batch for commit in lake.commits(outbox)][::-1]
-    for target in spec.publish:
-        own = messages.where(F.col("target") == target.label)
-        rows += _send(own, target, batches, context, report)
+    with lake.batches_by_rows(Span(outbox, after, upto)):
+        for target in spec.publish:
+            own = messages.where(F.col("target") == target.label)
+            rows += _send(own, target, batches, context, report)
     if rows:
         branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
     land(branch, report, "published", started)
