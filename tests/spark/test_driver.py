@@ -78,6 +78,9 @@ def test_a_batch_through_all_stages(url, order, spark) -> None:
     ]
     assert [report["stage"] for report in reports] == list(jobs.STAGES)
     assert reports[-1]["rows_out"] == 1
+    # What the shuffles were cut for, and into how many pieces, is in the waybill.
+    sizes = [report["details"]["sizes"] for report in reports[1:4]]
+    assert all(size["bytes"] > 0 and size["shuffle_partitions"] == 1 for size in sizes)
     assert "snapshot: 1 messages in the archive" in said
     assert list(jobs.read_table(order["migration"], spark=spark)) == [{"id": "1", "title": "one"}]
     again = ask(url, TOKEN, order, lambda *_: None)
@@ -112,14 +115,14 @@ def test_an_order_that_makes_no_sense_is_refused_without_its_secrets(url, order)
 
 
 @pytest.mark.parametrize("text", ["2026-11-20T06:00:00", "2026-11-20T07:00:00+01:00"])
-def test_a_stage_is_told_up_to_when_it_reads(url, order, stage, text) -> None:
+def test_a_stage_is_told_up_to_when_it_reads(url, order, monkeypatch, text) -> None:
     seen = []
 
-    def look(spec: Any, context: Any) -> StageReport:
-        seen.append(context.options.until_time)
-        return StageReport("snapshot", context.batch)
+    def look(stage: str, migration: str, batch: str, options: Any) -> dict[str, Any]:
+        seen.append(options.until_time)
+        return {"report": StageReport(stage, batch).to_dict()}
 
-    stage(look)
+    monkeypatch.setattr("waybill.driver.work.result_of", look)
     ask(url, TOKEN, {**order, "until_time": text}, lambda *_: None)
     ask(url, TOKEN, order, lambda *_: None)
     assert seen == [datetime(2026, 11, 20, 6, tzinfo=UTC), None]
