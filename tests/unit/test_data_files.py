@@ -25,7 +25,7 @@ ICEBERG = json.dumps(
 
 
 def writer(folder: Path, *partition_by: str) -> DataFileWriter:
-    return DataFileWriter(str(folder), with_field_ids(SCHEMA, ICEBERG), partition_by)
+    return DataFileWriter(str(folder), str(folder), with_field_ids(SCHEMA, ICEBERG), partition_by)
 
 
 def batch(*rows: tuple[int, str | None, str]) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ import msgspec
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.settings import CATALOG
-from waybill.object_store.places import is_object_url
+from waybill.object_store.places import is_object_url, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,10 +50,16 @@ class Metadata(NamedTuple):
 
 
 class Catalog:
-    """The Iceberg catalog behind the Spark catalog `lake` of a session."""
+    """The Iceberg catalog behind the Spark catalog `lake` of a session.
 
-    def __init__(self, spark: SparkSession) -> None:
+    Args:
+        spark: the session.
+        warehouse: the migration's folder, with the name of its connection where it has one.
+    """
+
+    def __init__(self, spark: SparkSession, warehouse: str) -> None:
         self.spark = spark
+        self._warehouse = warehouse.rstrip("/")
         self.jvm: Any = spark._jvm
         manager = spark._jsparkSession.sessionState().catalogManager()
         self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
@@ -137,20 +143,23 @@ class Catalog:
         folder = str(properties.get("write.data.path") or f"{table.location()}/data")
         parts = [(str(field.name()), str(field.transform())) for field in table.spec().fields()]
         laid_out = str(properties.get("write.object-storage.enabled", "false")).lower() == "true"
-        if laid_out or not self._opened_by_tasks(folder):
-            return None
-        if any(transform != "identity" for _, transform in parts):
+        opened = None if laid_out else self._opened_by_tasks(folder)
+        if opened is None or any(transform != "identity" for _, transform in parts):
             return None
         told = str(self.jvm.org.apache.iceberg.SchemaParser.toJson(table.schema()))
         names = tuple(part for part, _ in parts)
-        return DataFileWriter(folder, with_field_ids(schema, told), names)
+        return DataFileWriter(folder, opened, with_field_ids(schema, told), names)
 
-    def _opened_by_tasks(self, folder: str) -> bool:
-        """Whether tasks can write below a folder: on disk, or in the migration's own bucket."""
+    def _opened_by_tasks(self, folder: str) -> str | None:
+        """A folder as tasks can open it: on disk, or in the migration's own bucket; else None."""
         if folder.startswith(("/", "file:///")):
-            return True
-        warehouse = str(self.spark.conf.get(f"spark.sql.catalog.{CATALOG}.warehouse", ""))
-        return is_object_url(folder) and folder.startswith(f"{warehouse.rstrip('/')}/")
+            return folder
+        if is_object_url(folder) and is_object_url(self._warehouse):
+            # Iceberg does not know the connection that the warehouse names.
+            known = place_of(self._warehouse).url.rstrip("/")
+            if folder.startswith(f"{known}/"):
+                return self._warehouse + folder.removeprefix(known)
+        return None
 
     def append_files(self, namespace: str, name: str, branch: str, files: list[Row]) -> None:
         """Commit data files that tasks have written to a branch.

@@ -41,12 +41,14 @@ class DataFileWriter:
     """Writes rows into data files of one table, inside tasks.
 
     Attributes:
-        folder: the table's folder for data.
+        folder: the table's folder for data, as the table names it.
+        opened: the same as tasks open it.
         schema: the rows, with the table's field ids.
         partition_by: the columns that the table is partitioned by, as they are.
     """
 
     folder: str
+    opened: str
     schema: pa.Schema
     partition_by: tuple[str, ...]
 
@@ -111,7 +113,7 @@ class _File:
     def __init__(self, writer: DataFileWriter, values: tuple[str, ...]) -> None:
         pairs = zip(writer.partition_by, values, strict=True)
         folders = [f"{name}={file_name(value)}" for name, value in pairs]
-        self._store: Store = open_store("/".join((writer.folder, *folders)))
+        self._store: Store = open_store("/".join((writer.opened, *folders)))
         self._name = f"{secrets.token_hex(16)}.parquet"
         self._path = "/".join((writer.folder, *folders, self._name))
         self._values = values

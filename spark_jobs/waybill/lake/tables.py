@@ -82,11 +82,13 @@ class Lake:
         migration: name of the migration.
     """
 
-    def __init__(self, spark: SparkSession, migration: str, pieces: int | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, migration: str, warehouse: str, pieces: int | None = None
+    ) -> None:
         self.spark = spark
         self.migration = migration
         self._pieces = pieces
-        self._catalog = Catalog(spark)
+        self._catalog = Catalog(spark, warehouse)
 
     @classmethod
     def open(cls, spark: SparkSession, spec: Migration) -> Lake:
@@ -96,7 +98,8 @@ class Lake:
             ConfigurationError: the catalog cannot be opened.
         """
         given = spec.spark.get(SHUFFLE) or spark.sparkContext.getConf().get(SHUFFLE)
-        return cls(lake_session(spark, spec), spec.name, None if given is None else int(given))
+        pieces = None if given is None else int(given)
+        return cls(lake_session(spark, spec), spec.name, spec.lake.warehouse, pieces)
 
     # Names. A full name is `lake.<namespace>.<table>`, plain words that need no quotes.
 
