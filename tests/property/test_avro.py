@@ -136,6 +136,9 @@ def test_an_audited_history_comes_back(data):
     for trip in travel(IBM, history.changes, form="audit"):
         assert trip.refusal is None, f"{named(trip.change)}: {trip.refusal}"
         real = lost(IBM, trip)
+        if "unchanged_columns" in real:
+            # The old value of a column without a new one has no place.
+            real.discard("before_image")
         assert not real & {"operations", "before_image", "source_time", "key_change"} or not any(
             isinstance(value, str)
             for image in (trip.change.before, trip.change.moved_from)

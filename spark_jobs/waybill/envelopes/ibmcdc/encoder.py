@@ -269,8 +269,10 @@ class IbmCdcEncoder:
             losses.append("transactions")
         if len(columns) < len(before):
             losses.append("unchanged_columns")
-        if change.before is not None and not any(isinstance(value, str) for value in before):
-            # A reader takes columns that are all null for a row that is not told.
+        told = any(isinstance(value, str) for value in before)
+        if (change.before is not None and not told) or set(_present(before)) - set(columns):
+            # A reader takes columns that are all null for a row that is not told, and does not
+            # look for the old value of a column that has no new one.
             losses.append("before_image")
 
     def _check_names(self, table: _Table) -> None:
