@@ -31,8 +31,8 @@ PRIMITIVE = {
     "boolean": st.booleans(),
     "int": st.integers(-(2**31), 2**31 - 1),
     "long": st.integers(-(2**63), 2**63 - 1),
-    "float": st.floats(width=32),
-    "double": st.floats(),
+    "float": st.floats(width=32, allow_nan=False) | st.just(math.nan),
+    "double": st.floats(allow_nan=False) | st.just(math.nan),
     "bytes": st.binary(max_size=200),
     "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=100),
 }
