@@ -164,7 +164,7 @@ def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ..
 def digests(effects: list[Effect]) -> Digests:
     """The digests of effects, whatever their order; one that is told twice counts once."""
     strong = weak = 0
-    for effect in dict.fromkeys(effects):
+    for effect in effects if len(effects) == 1 else dict.fromkeys(effects):
         short = _number(_json((effect.what, effect.table, effect.key)))
         weak += short
         strong += short if effect.row is None else _number(_json(effect))

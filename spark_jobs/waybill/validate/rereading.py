@@ -195,28 +195,11 @@ def reread(
     changes = changes.select(*_CHANGES)
     mine = changes.mapInArrow(_digest_changes(schemas), _DIGEST_DDL)
     theirs = outbox.mapInArrow(_digest_messages(readers), _DIGEST_DDL)
-    met = (
-        mine.unionByName(theirs)
-        .groupBy(*IDENTITY)
-        .agg(
-            F.max(F.when(F.col("target").isNull(), F.col("strong"))).alias("own_strong"),
-            F.max(F.when(F.col("target").isNull(), F.col("weak"))).alias("own_weak"),
-            F.collect_list(
-                F.when(
-                    F.col("target").isNotNull(),
-                    F.struct("target", "strong", "weak", "weakened", "broken"),
-                )
-            ).alias("messages"),
-        )
-        .where("size(messages) > 0")
-        .withColumn("doubtful", F.expr(_DOUBTFUL))
-        .select(*IDENTITY, F.size("messages").alias("sent"), "doubtful")
-        .persist()
-    )
+    met = _met(mine.unionByName(theirs), list(readers)).persist()
     try:
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
             result.messages[row.topic] = row.sent
-        doubtful = met.where("size(doubtful) > 0").select(*IDENTITY, "doubtful")
+        doubtful = met.where("doubtful").select(*IDENTITY)
         few = doubtful.orderBy(*IDENTITY).limit(LOOKED_AT).collect()
         if few:
             total = doubtful.count()
@@ -230,12 +213,32 @@ def reread(
     return result
 
 
-_DOUBTFUL = """
-    transform(
-      filter(messages, m -> m.broken OR own_strong IS NULL OR
-        CASE WHEN m.weakened THEN m.weak <> own_weak ELSE m.strong <> own_strong END),
-      m -> m.target)
-"""
+def _met(digested: DataFrame, labels: list[str]) -> DataFrame:
+    """Each change that messages were made from: how many targets have it, whether all agree.
+
+    Nothing but numbers is aggregated, side by side for each target: lists would make Spark sort.
+    """
+    own = F.col("target").isNull()
+    columns = [F.max(F.when(own, F.col(name))).alias(f"own_{name}") for name in ("strong", "weak")]
+    sent, doubtful = F.lit(0), F.lit(False)
+    for i, label in enumerate(labels):
+        here = F.col("target") == label
+        columns.append(F.count_if(here).alias(f"sent_{i}"))
+        for name in ("strong", "weak", "weakened", "broken"):
+            columns.append(F.max(F.when(here, F.col(name))).alias(f"{name}_{i}"))
+        sent += F.col(f"sent_{i}")
+        different = F.when(
+            F.col(f"weakened_{i}"), F.col(f"weak_{i}") != F.col("own_weak")
+        ).otherwise(F.col(f"strong_{i}") != F.col("own_strong"))
+        # A change whose messages two tasks have read is looked at as a whole.
+        wrong = F.col(f"broken_{i}") | F.col("own_strong").isNull() | (F.col(f"sent_{i}") > 1)
+        doubtful |= (F.col(f"sent_{i}") > 0) & (wrong | different)
+    return (
+        digested.groupBy(*IDENTITY)
+        .agg(*columns)
+        .select(*IDENTITY, sent.alias("sent"), doubtful.alias("doubtful"))
+        .where("sent > 0")
+    )
 
 
 class _Side(NamedTuple):
@@ -256,8 +259,9 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     for batch in changes.select(list(_CHANGES)).to_batches():
         for change in changes_of(batch, side.schemas):
             expected[_place(change)] = effects_of(change)
-    rows = side.outbox.join(wanted, list(IDENTITY), "left_semi").toArrow().to_pylist()
-    rows.sort(key=lambda row: (row["target"], *(row[n] for n in IDENTITY), row["message"]))
+    table = side.outbox.join(wanted, list(IDENTITY), "left_semi").toArrow()
+    order: Any = [(name, "ascending") for name in ("target", *IDENTITY, "message")]
+    rows = _rows_of(table.sort_by(order).to_batches())
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in _grouped(rows):
@@ -296,27 +300,32 @@ def _place(change: Change) -> tuple[Any, ...]:
 Group = tuple[str, tuple[Any, ...], list[tuple[Message, str]], bool]
 
 
-def _grouped(rows: Iterable[dict[str, Any]]) -> Iterator[Group]:
+def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+    """Rows of the outbox, in the order of `_OUTBOX`; times as microseconds."""
+    for batch in batches:
+        columns = {name: batch.column(name) for name in _OUTBOX}
+        columns["timestamp"] = columns["timestamp"].cast(pa.int64())
+        yield from zip(*(column.to_pylist() for column in columns.values()), strict=True)
+
+
+def _grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
     """Neighbouring messages of one change and target."""
-    label: str = ""
-    place: tuple[Any, ...] = ()
+    last: tuple[Any, ...] = ()
     messages: list[tuple[Message, str]] = []
     weakened = False
     for row in rows:
-        own = (row["topic"], row["partition"], row["offset"], row["index"])
-        if (row["target"], own) != (label, place):
+        if row[:5] != last:
             if messages:
-                yield label, place, messages, weakened
-            label, place, messages, weakened = row["target"], own, [], False
-        headers = row["headers"]
+                yield last[0], last[1:], messages, weakened
+            last, messages, weakened = row[:5], [], False
+        _, topic, partition, offset, _, _, time, key, value, headers, losses, table = row
         pairs = [(h["key"], h["value"]) for h in headers] if headers else None
-        time = row["timestamp"]
-        milliseconds = None if time is None else int(time.timestamp() * 1000)
-        message = Message(*own[:3], milliseconds, row["key"], row["value"], pairs)
-        messages.append((message, row.get("table") or ""))
-        weakened = weakened or not WEAKENING.isdisjoint(row["losses"] or ())
+        milliseconds = None if time is None else time // 1000
+        message = Message(topic, partition, offset, milliseconds, key, value, pairs)
+        messages.append((message, table or ""))
+        weakened = weakened or not WEAKENING.isdisjoint(losses or ())
     if messages:
-        yield label, place, messages, weakened
+        yield last[0], last[1:], messages, weakened
 
 
 def _effects(
@@ -351,7 +360,7 @@ def _digest_messages(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoders = {label: reader.decoder() for label, reader in readers.items()}
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = _rows_of(batches)
         out: list[tuple[Any, ...]] = []
         for label, place, messages, weakened in _grouped(rows):
             effects, why = _effects(decoders[label], messages)
