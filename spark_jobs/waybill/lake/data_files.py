@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from waybill.file_store import Store
 
-ROW_GROUP_BYTES = 32 << 20
-"""Bytes of Arrow in one row group: so few that every core gets some of a file."""
+ROW_GROUP_BYTES = 16 << 20
+"""Bytes of rows in one row group: so few that every core gets some of a file."""
 
 FILE_BYTES = 1 << 30
 """Bytes of Arrow in one file; it takes a fifth to a twentieth of that."""

@@ -10,6 +10,7 @@ from waybill.errors import ConfigurationError
 from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog, Metadata
 from waybill.lake.commit import Branch, Commit
+from waybill.lake.data_files import ROW_GROUP_BYTES
 from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
 from waybill.lake.row_sizes import LONGEST
 from waybill.lake.session import lake_session
@@ -52,8 +53,8 @@ TABLE_PROPERTIES = {
 """Iceberg properties of every table."""
 
 
-LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(16 << 20)}
-"""Beside these for tables of messages: row groups so small that every core gets some of a file."""
+LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
+"""Beside these for tables of messages, where Spark writes them."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 
