@@ -174,7 +174,9 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        iceberg = self.jvm.org.apache.iceberg
+        iceberg, gateway = self.jvm.org.apache.iceberg, self.spark.sparkContext._gateway
+        # What is a list of Python comes to Java as one of small integers, which these are not.
+        as_list = iceberg.relocated.com.google.common.primitives.Longs.asList
         bounds = iceberg.MetricsConfig.forTable(table)
 
         def described(file: Row) -> Any:
@@ -188,7 +190,11 @@ class Catalog:
                 raise ReconciliationError(message)
             data = iceberg.DataFiles.builder(table.spec()).withPath(file.path)
             data = data.withFormat("parquet").withFileSizeInBytes(file.bytes).withMetrics(metrics)
-            return data.withPartitionValues(file.partition).build()
+            groups = gateway.new_array(self.jvm.long, len(file.groups))  # type: ignore[union-attr]
+            for i, start in enumerate(file.groups):
+                groups[i] = start
+            data = data.withPartitionValues(file.partition).withSplitOffsets(as_list(groups))
+            return data.build()
 
         append = table.newAppend()
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:

@@ -32,8 +32,11 @@ FILE_BYTES = 1 << 30
 """Bytes of Arrow in one file; it takes a fifth to a twentieth of that."""
 
 FIELD_ID = b"PARQUET:field_id"
-WRITTEN_DDL = "path string, bytes long, rows long, partition array<string>"
-"""What a task tells of a file: where it is, its size, and its values of the partition columns."""
+WRITTEN_DDL = "path string, bytes long, rows long, partition array<string>, groups array<long>"
+"""What a task tells of a file: where it is, its size, its values of the partition columns, and
+where its row groups begin."""
+
+Written = tuple[str, int, int, tuple[str, ...], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class DataFileWriter:
         import pyarrow as pa
 
         files: dict[tuple[str, ...], _File] = {}
-        written: list[tuple[str, int, int, tuple[str, ...]]] = []
+        written: list[Written] = []
         with ExitStack() as stack:
             for batch in batches:
                 for values, rows in self._by_partition(batch):
@@ -73,8 +76,9 @@ class DataFileWriter:
                         written.append(file.finish())
                         del files[values]
             written += [file.finish() for file in files.values()]
-        kinds = [pa.string(), pa.int64(), pa.int64(), pa.list_(pa.string())]
-        names = ["path", "bytes", "rows", "partition"]
+        texts, numbers = pa.list_(pa.string()), pa.list_(pa.int64())
+        kinds = [pa.string(), pa.int64(), pa.int64(), texts, numbers]
+        names = ["path", "bytes", "rows", "partition", "groups"]
         columns = list(zip(*written, strict=True)) or [()] * len(names)
         arrays = [pa.array(c, kind) for c, kind in zip(columns, kinds, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names)
@@ -122,6 +126,7 @@ class _File:
         self._held_bytes = 0
         self._taken = 0
         self._rows = 0
+        self._footers: list[Any] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> _File:
@@ -131,7 +136,11 @@ class _File:
             self._stream = _Counted(stack.enter_context(self._store.write(self._name)))
             sink: Any = self._stream  # all of a stream that Arrow asks for
             self._parquet = pq.ParquetWriter(
-                sink, self._schema, compression="zstd", write_page_index=True
+                sink,
+                self._schema,
+                compression="zstd",
+                write_page_index=True,
+                metadata_collector=self._footers,
             )
             self._stack = stack.pop_all()
         return self
@@ -164,12 +173,15 @@ class _File:
             self._taken += self._held_bytes
             self._held, self._held_bytes = [], 0
 
-    def finish(self) -> tuple[str, int, int, tuple[str, ...]]:
-        """Let the file appear; its path, size, rows and partition."""
+    def finish(self) -> Written:
+        """Let the file appear, and tell of it."""
         self._flush()
         self._parquet.close()
         self._stack.close()
-        return self._path, self._stream.bytes, self._rows, self._values
+        (footer,) = self._footers
+        firsts = [footer.row_group(i).column(0) for i in range(footer.num_row_groups)]
+        groups = [first.dictionary_page_offset or first.data_page_offset for first in firsts]
+        return self._path, self._stream.bytes, self._rows, self._values, groups
 
 
 class _Counted:
