@@ -20,6 +20,7 @@ from waybill.lake.row_sizes import RowSizes
 from waybill.layout import CHANGES
 from waybill.records import TableSchema
 from waybill.tally import Tally
+from waybill.task_start import light
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from waybill.context import StageContext
     from waybill.convert.plan import Reading
     from waybill.lake import Branch
-    from waybill.lake.commit import Make
     from waybill.report import StageReport
+    from waybill.task_start import Make
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
@@ -108,7 +109,9 @@ class Decoding:
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
-        made = _bytes_of(messages).mapInArrow(self._decode(tally), from_arrow_schema(CHANGES))
+        made = _bytes_of(messages).mapInArrow(
+            light(self._decode(tally)), from_arrow_schema(CHANGES)
+        )
         decoded = made.persist()
         rows = decoded.where("outcome <> 'schema'")
         fresh = rows.join(taken.select(*place, "index"), [*place, "index"], "left_anti").persist()
@@ -201,7 +204,7 @@ class Decoding:
             .repartition(*group)
             .sortWithinPartitions(*group, "order_key")
             .drop("sequence")
-            .mapInArrow(join, from_arrow_schema(CHANGES))
+            .mapInArrow(light(join), from_arrow_schema(CHANGES))
         )
 
     def _schemas(self, ids: list[str]) -> dict[str, TableSchema]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from waybill.context import StageContext
     from waybill.convert.plan import Writing
     from waybill.lake import Branch
-    from waybill.lake.commit import Make
     from waybill.records import TableSchema
+    from waybill.task_start import Make
 
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"

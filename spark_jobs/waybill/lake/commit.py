@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,14 +18,14 @@ from waybill.lake.data_files import WRITTEN_DDL
 from waybill.lake.names import branch_prefix, literal, quoted
 from waybill.lake.settings import CATALOG
 from waybill.task_errors import unwrapped
+from waybill.task_start import light
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from waybill.lake.catalog import Catalog, Metadata, Snapshot
-
-    Make = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+    from waybill.task_start import Make
 
 BATCH, STAGE, CURSOR, REPORT = (
     "waybill.batch",
@@ -132,13 +132,13 @@ class Branch:
 
         writer = self._catalog.data_file_writer(*self._path, schema)
         if writer is None:
-            return self.append(rows.mapInArrow(make, from_arrow_schema(schema)))
+            return self.append(rows.mapInArrow(light(make), from_arrow_schema(schema)))
 
         def write(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             return writer.write(make(batches))
 
         with self._writing():
-            files = rows.mapInArrow(write, WRITTEN_DDL).collect()
+            files = rows.mapInArrow(light(write), WRITTEN_DDL).collect()
             if files:
                 self._catalog.append_files(*self._path, self.name, files)
         return self._advance("added-records")

@@ -16,6 +16,7 @@ import pyarrow as pa
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Rows, fold
 from waybill.merge.texts import Stored, in_order, read_image, row_of, statements, stored_of
+from waybill.task_start import light
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -167,4 +168,4 @@ def fold_chains(effects: DataFrame, stored: DataFrame, state: TableState) -> Dat
     rows = both.unionByName(base).repartition("key").sortWithinPartitions("key", "turn")
     return rows.selectExpr(
         *(f"`{c}`" if c != "stored" else "turn = 0 AS stored" for c in COLUMNS)
-    ).mapInArrow(Chains(state), RESULT_DDL)
+    ).mapInArrow(light(Chains(state)), RESULT_DDL)

@@ -24,6 +24,7 @@ from waybill.file_store import TEMPORARY, Store, file_name, open_store
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
 from waybill.task_errors import unwrapped
+from waybill.task_start import light
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,7 +120,7 @@ def publish_files(
     columns = ["part", *cutting.ORDER, *KAFKA_COLUMNS]
     rows = cutting.with_part(messages, parts).select(*columns)
     with unwrapped():
-        found = rows.mapInArrow(writer.write_all, from_arrow_schema(_RESULT)).collect()
+        found = rows.mapInArrow(light(writer.write_all), from_arrow_schema(_RESULT)).collect()
     written = sorted(FilePart(*row) for row in found)
     manifest = manifest_of(written, label, envelope, batch, target.layout)
     put_manifest(store, manifest, listed)

@@ -22,6 +22,7 @@ from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
+from waybill.task_start import light
 from waybill.types import LogicalType
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
 
@@ -193,8 +194,8 @@ def reread(
     result = Reread()
     outbox = outbox.where(F.col("target").isin(list(readers))).select(*_OUTBOX)
     changes = changes.select(*_CHANGES)
-    mine = changes.mapInArrow(_digest_changes(schemas), _DIGEST_DDL)
-    theirs = outbox.mapInArrow(_digest_messages(readers), _DIGEST_DDL)
+    mine = changes.mapInArrow(light(_digest_changes(schemas)), _DIGEST_DDL)
+    theirs = outbox.mapInArrow(light(_digest_messages(readers)), _DIGEST_DDL)
     met = _met(mine.unionByName(theirs), list(readers)).persist()
     try:
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():

@@ -23,6 +23,7 @@ from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
 from waybill.publish.outcome import Part, Published
 from waybill.publish.parts import ORDER
 from waybill.task_errors import unwrapped
+from waybill.task_start import light
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -93,7 +94,7 @@ def publish_kafka(
     )
     rows = _ordered(messages, made)
     with unwrapped(), told_of(sending, before, progress):
-        found = rows.mapInArrow(sending.run, from_arrow_schema(SENT)).collect()
+        found = rows.mapInArrow(light(sending.run), from_arrow_schema(SENT)).collect()
     sent = [(row.batch, row.part, _entry(row.entry)) for row in found]
     again = sum(row.before for row in found)
     parts = [
