@@ -9,7 +9,6 @@ import msgspec
 import pyarrow as pa
 
 from waybill.errors import ConflictError
-from waybill.larger import larger
 from waybill.publish.kafka.content import Content
 from waybill.publish.kafka.cutting import Cut, Limits, cut
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
@@ -103,7 +102,7 @@ class Sending:
                 entry = entries.get((self.groups[group].batch, part))
                 return None if entry is None else entry.messages
 
-            for piece in cut(larger(batches), known, self.limits):
+            for piece in cut(batches, known, self.limits):
                 group = self.groups[piece.group]
                 before = entries.get((group.batch, piece.part))
                 if before is not None:
