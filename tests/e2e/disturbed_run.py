@@ -27,15 +27,16 @@ from waybill.lake.catalog import Catalog
 
 registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
 
-METHODS = {
-    "branch": (commit, "start_branch"),
-    "append": (commit.Branch, "append"),
-    "overwrite": (commit.Branch, "overwrite"),
-    "delete": (commit.Branch, "delete_partition"),
-    "sql": (commit.Branch, "sql"),
-    "stamp": (commit.Branch, "commit"),
-    "move": (Catalog, "move"),
-    "mark": (Lake, "mark_read"),
+METHODS: dict[str, list[tuple[Any, str]]] = {
+    "branch": [(commit, "start_branch")],
+    "append": [(commit.Branch, "append"), (commit.Branch, "append_made")],
+    "overwrite": [(commit.Branch, "overwrite")],
+    "delete": [(commit.Branch, "delete_partition")],
+    "sql": [(commit.Branch, "sql")],
+    "stamp": [(commit.Branch, "commit")],
+    "files": [(Catalog, "append_files")],
+    "move": [(Catalog, "move")],
+    "mark": [(Lake, "mark_read")],
 }
 
 
@@ -52,24 +53,26 @@ def table_of(args: tuple[Any, ...]) -> str:
 def disturb(point: str, act) -> None:
     """Call `act` at a point."""
     table, method, when = point.split(":")
-    owner, name = METHODS[method]
-    honest = getattr(owner, name)
-    done = []
+    done: list[bool] = []
 
-    def disturbed(*args: Any, **kwargs: Any) -> Any:
-        if done or table not in ("*", table_of(args)):
-            return honest(*args, **kwargs)
-        done.append(True)
-        if when == "before":
-            act()
-        if when == "during":
-            threading.Timer(0.15, act).start()
-        result = honest(*args, **kwargs)
-        if when == "after":
-            act()
-        return result
+    def with_act(honest: Any) -> Any:
+        def disturbed(*args: Any, **kwargs: Any) -> Any:
+            if done or table not in ("*", table_of(args)):
+                return honest(*args, **kwargs)
+            done.append(True)
+            if when == "before":
+                act()
+            if when == "during":
+                threading.Timer(0.15, act).start()
+            result = honest(*args, **kwargs)
+            if when == "after":
+                act()
+            return result
 
-    setattr(owner, name, disturbed)
+        return disturbed
+
+    for owner, name in METHODS[method]:
+        setattr(owner, name, with_act(getattr(owner, name)))
 
 
 def kill() -> None:

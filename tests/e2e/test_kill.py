@@ -59,6 +59,7 @@ POINTS = [
     "archive:append:during",
     "archive:stamp:after",
     "archive:move:after",
+    "changes:files:before",
     "changes:append:after",
     "changes:overwrite:after",
     "changes:move:after",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AclOperation
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from tests.kafka.conftest import PASSWORD
 from tests.kafka.producing import (
@@ -153,26 +154,26 @@ def test_what_is_deleted_between_plan_and_read_is_counted(
 ) -> None:
     name = topic()
     send(client, name, [b"x"] * 10)
-    honest = Branch.append
+    honest = Branch.append_made
 
-    def late(self: Branch, rows: Any) -> int:
+    def late(self: Branch, *given: Any) -> int:
         delete_before(client, name, 7)
-        return honest(self, rows)
+        return honest(self, *given)
 
-    monkeypatch.setattr(Branch, "append", late)
+    monkeypatch.setattr(Branch, "append_made", late)
     with pytest.raises(SourceError, match="begin at offset 7 by now"):
         snapshot(spark, reading(name, start={name: {0: 0}}), "b1")
     send(client, name, [b"x"] * 10)
     spec = reading(name, on_data_loss="earliest")
-    monkeypatch.setattr(Branch, "append", honest)
+    monkeypatch.setattr(Branch, "append_made", honest)
     snapshot(spark, spec, "b2")
     send(client, name, [b"x"] * 10)
 
-    def later(self: Branch, rows: Any) -> int:
+    def later(self: Branch, *given: Any) -> int:
         delete_before(client, name, 25)
-        return honest(self, rows)
+        return honest(self, *given)
 
-    monkeypatch.setattr(Branch, "append", later)
+    monkeypatch.setattr(Branch, "append_made", later)
     report = snapshot(spark, spec, "b3")
     assert (report.rows_in, report.details["lost_offsets"]) == (5, 5)
     assert "5 offsets of partition 0" in report.warnings[0]
@@ -189,20 +190,20 @@ def test_brokers_that_go_away_in_mid_stage(
     name = topic()
     spec = reading(name, stall="3s")
     send(client, name, [b"x"] * 10)
-    honest = Branch.append
+    honest = Branch.append_made
 
-    def without_broker(self: Branch, rows: Any) -> int:
+    def without_broker(self: Branch, *given: Any) -> int:
         broker.kill()
         try:
-            return honest(self, rows)
+            return honest(self, *given)
         finally:
             broker.start()
 
-    monkeypatch.setattr(Branch, "append", without_broker)
+    monkeypatch.setattr(Branch, "append_made", without_broker)
     with pytest.raises(UnreachableError, match=f"^{name}/0 from offset 0 to 10 at") as caught:
         snapshot(spark, spec, "b1")
     assert "\n" not in str(caught.value)
-    monkeypatch.setattr(Branch, "append", honest)
+    monkeypatch.setattr(Branch, "append_made", honest)
     lake = Lake.open(spark, spec)
     assert lake.head(lake.log("archive")) is None, "nothing became visible"
     assert snapshot(spark, spec, "b1").rows_in == 10
@@ -231,13 +232,15 @@ def test_the_password_is_nowhere(
     with pytest.raises(ConfigurationError, match="give the user of the connection the right"):
         snapshot(spark, spec, "b1")
     allow(client, name, AclOperation.READ)
-    honest, plans = Branch.append, []
+    honest, plans = Branch.append_made, []
 
-    def told(self: Branch, rows: Any) -> int:
-        plans.append(rows._jdf.queryExecution().toString())
-        return honest(self, rows)
+    def told(self: Branch, *given: Any) -> int:
+        rows, make, schema = given
+        made = rows.mapInArrow(make, from_arrow_schema(schema))
+        plans.append(made._jdf.queryExecution().toString())
+        return honest(self, *given)
 
-    monkeypatch.setattr(Branch, "append", told)
+    monkeypatch.setattr(Branch, "append_made", told)
     caplog.set_level("DEBUG")
     report = snapshot(spark, spec, "b1")
     assert report.rows_in == 1
