@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,8 @@ class _File:
     def __exit__(self, *raised: Any) -> None:
         # After `finish` there is nothing left to close.
         self._stream.given_up = True
-        self._parquet.close()
+        with suppress(Exception):  # the first error is the one to tell
+            self._parquet.close()
         self._stack.__exit__(*raised)
 
     @property
