@@ -8,7 +8,8 @@ PySpark ships, once for all jars, into a cache that lives only as long as this r
 and servers name files and look nothing up.
 
 The jars of a lock file are fetched as listed, without what they depend on, one a line:
-`group:artifact:version[:classifier] sha256:SUM`. A line `from group:artifact:version` names what
+`group:artifact:version[:classifier][@tar.gz] sha256:SUM`, with `@tar.gz` for a program that comes
+packed and not as a jar. A line `from group:artifact:version` names what
 the list was made from: `lock` then resolves these with all they need, and writes the list anew.
 """
 
@@ -32,7 +33,7 @@ LOCK = PROJECT / "jars.lock"
 FOLDER = PROJECT / "jars"
 ENTRY = re.compile(
     r"(?P<origin>from\s+)?(?P<group>[\w.-]+):(?P<artifact>[\w.-]+):(?P<version>[\w.-]+)"
-    r"(?::(?P<classifier>[\w.-]+))?(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
+    r"(?::(?P<classifier>[\w.-]+))?(?:@(?P<ending>tar\.gz))?(?:\s+sha256:(?P<sum>[0-9a-f]{64}))?"
 )
 
 
@@ -50,16 +51,19 @@ class Jar:
     sum: str | None
     classifier: str | None = None
     """Which of several jars of one version it is."""
+    ending: str = "jar"
+    """How the file's name ends."""
 
     @property
     def name(self) -> str:
         """The file's name inside the jar folder."""
         marked = f"-{self.classifier}" if self.classifier else ""
-        return f"{self.artifact}-{self.version}{marked}.jar"
+        return f"{self.artifact}-{self.version}{marked}.{self.ending}"
 
     def line(self) -> str:
         """The line as it stands in the lock file."""
         marked = f":{self.classifier}" if self.classifier else ""
+        marked += f"@{self.ending}" if self.ending != "jar" else ""
         return f"{self.group}:{self.artifact}:{self.version}{marked} sha256:{self.sum}"
 
 
@@ -77,11 +81,11 @@ def _entries(text: str, lock: str) -> tuple[list[Jar], list[Jar]]:
             continue
         match = ENTRY.fullmatch(line.strip())
         if match is None:
-            form = "group:artifact:version[:classifier] sha256:SUM"
+            form = "group:artifact:version[:classifier][@tar.gz] sha256:SUM"
             message = f"{lock} line {number} does not have the form '{form}': {line.strip()!r}."
             raise JarError(message)
         named = (match["group"], match["artifact"], match["version"])
-        found = Jar(*named, match["sum"], match["classifier"])
+        found = Jar(*named, match["sum"], match["classifier"], match["ending"] or "jar")
         (origins if match["origin"] else jars).append(found)
     return origins, jars
 
@@ -123,7 +127,7 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
     try:
         (scratch / "ivy.xml").write_text(_ivy_module(jars, transitive), encoding="utf-8")
         out = scratch / "out"
-        pattern = out / "[organisation]" / "[module]" / "[revision]" / "[module](-[classifier]).jar"
+        pattern = out / "[organisation]/[module]/[revision]/[ext]/[module](-[classifier])"
         command = [
             java(),
             f"-Divy.default.ivy.user.dir={scratch / 'home'}",
@@ -135,7 +139,7 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
             *("-retrieve", str(pattern)),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        places = sorted(path.relative_to(out) for path in out.glob("*/*/*/*.jar"))
+        places = sorted(path.relative_to(out) for path in out.glob("*/*/*/*/*"))
         found = [_found(place) for place in places]
         missing = [jar.name for jar in jars if replace(jar, sum=None) not in found]
         if done.returncode != 0 or missing:
@@ -152,9 +156,9 @@ def download(jars: Sequence[Jar], folder: Path, transitive: bool = False) -> lis
 
 def _found(place: Path) -> Jar:
     """The jar that Ivy put at a place of its pattern."""
-    group, artifact, version, file = place.parts
-    classifier = file.removeprefix(artifact).removesuffix(".jar").removeprefix("-")
-    return Jar(group, artifact, version, None, classifier or None)
+    group, artifact, version, ending, file = place.parts
+    classifier = file.removeprefix(artifact).removeprefix("-")
+    return Jar(group, artifact, version, None, classifier or None, ending)
 
 
 def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
@@ -178,11 +182,12 @@ def _ivy_module(jars: Sequence[Jar], transitive: bool) -> str:
 
 def _artifacts(jars: list[Jar]) -> str:
     """What Ivy has to be told to take others of a module's jars than the usual one."""
-    if all(jar.classifier is None for jar in jars):
+    if all(jar.classifier is None and jar.ending == "jar" for jar in jars):
         return ""
     marks = [f" m:classifier={quoteattr(j.classifier)}" if j.classifier else "" for j in jars]
-    named = f'<artifact name={quoteattr(jars[0].artifact)} type="jar" ext="jar"'
-    return "".join(f"{named}{mark}/>" for mark in marks)
+    named = f'<artifact name={quoteattr(jars[0].artifact)} type="jar"'
+    endings = [quoteattr(jar.ending) for jar in jars]
+    return "".join(f"{named} ext={e}{m}/>" for e, m in zip(endings, marks, strict=True))
 
 
 def java() -> str:
@@ -205,7 +210,8 @@ def fetch(lock: Path = LOCK, folder: Path = FOLDER) -> None:
     """Make the folder hold exactly the jars of the lock, each with the sum it should have."""
     jars = read_lock(lock.read_text(encoding="utf-8"), lock.name)
     folder.mkdir(parents=True, exist_ok=True)
-    for stale in {path.name for path in folder.glob("*.jar")} - {jar.name for jar in jars}:
+    there = {path.name for path in (*folder.glob("*.jar"), *folder.glob("*.tar.gz"))}
+    for stale in there - {jar.name for jar in jars}:
         (folder / stale).unlink()
     missing = [jar for jar in jars if not (folder / jar.name).is_file()]
     if missing:

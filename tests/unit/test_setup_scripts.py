@@ -92,10 +92,11 @@ def test_a_jar_that_is_not_the_locked_one_is_deleted(tmp_path):
     folder.mkdir()
     good = hashlib.sha256(b"good").hexdigest()
     lock.write_text(f"# jars\n\norg.acme:thing:1.0 sha256:{good}\n", encoding="utf-8")
-    jar, stale = folder / "thing-1.0.jar", folder / "thing-0.9.jar"
+    jar, stale, packed = (folder / f"thing-{end}" for end in ("1.0.jar", "0.9.jar", "all.tar.gz"))
 
     jar.write_bytes(b"good")
     stale.write_bytes(b"old")
+    packed.write_bytes(b"old")
     jars.fetch(lock, folder)
     assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
 
@@ -121,8 +122,18 @@ def test_one_of_several_jars_of_a_version_is_named():
     assert (jar.name, jar.sum) == ("thing-1.0-all-in-one.jar", None)
     locked = jars.Jar("org.acme", "thing", "1.0", "0" * 64, "all-in-one")
     assert jars.read_lock(locked.line()) == [locked]
-    assert jars._found(Path("org.acme/thing/1.0/thing-all-in-one.jar")) == jar
-    assert jars._found(Path("org.acme/thing/1.0/thing.jar")).classifier is None
+    assert jars._found(Path("org.acme/thing/1.0/jar/thing-all-in-one")) == jar
+    assert jars._found(Path("org.acme/thing/1.0/jar/thing")).classifier is None
+
+
+def test_a_program_that_comes_packed():
+    (packed,) = jars.read_lock("org.acme:thing:1.0:all@tar.gz\n")
+    assert packed.name == "thing-1.0-all.tar.gz"
+    assert jars._found(Path("org.acme/thing/1.0/tar.gz/thing-all")) == packed
+    locked = jars.Jar("org.acme", "thing", "1.0", "0" * 64, "all", "tar.gz")
+    assert jars.read_lock(locked.line()) == [locked]
+    with pytest.raises(jars.JarError, match="does not have the form"):
+        jars.read_lock("org.acme:thing:1.0:all@exe\n")
 
 
 def test_what_a_list_was_made_from_is_not_fetched_itself():
@@ -146,7 +157,7 @@ def test_missing_jars_are_fetched_in_one_go(tmp_path, monkeypatch):
         asked.append(module)
         pattern = command[command.index("-retrieve") + 1]
         for name in ("a", "c"):
-            words = {"organisation": "org.acme", "module": name, "revision": "1.0"}
+            words = {"organisation": "org.acme", "module": name, "revision": "1.0", "ext": "jar"}
             place = pattern.replace("(-[classifier])", "")
             for word, value in words.items():
                 place = place.replace(f"[{word}]", value)
