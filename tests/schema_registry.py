@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +26,10 @@ class SchemaRegistry:
         asked: methods and paths of all requests.
         user_info: `user:password` that requests must bring, None for no check.
         broken: whether it answers every request with an error.
-        incompatible: whether it finds a schema that it does not have incompatible.
+        incompatible: whether it finds every schema incompatible.
+        first: what it answers before anything else, one a request; text is sent as it is, and
+            None as nothing at all, after `slow` seconds.
+        slow: how long None takes.
     """
 
     url: str = ""
@@ -35,6 +39,8 @@ class SchemaRegistry:
     user_info: str | None = None
     broken: bool = False
     incompatible: bool = False
+    first: list[tuple[int, Any]] = field(default_factory=list)
+    slow: float = 0.0
 
     def add(self, subject: str, schema: Any, **more: Any) -> int:
         """Register a schema, the same one only once."""
@@ -68,11 +74,21 @@ class SchemaRegistry:
             for number, entry in self.schemas.items():
                 if entry["guid"] == parts[2]:
                     return 200, {"id": number, **entry}
-        if parts[0] == "subjects" and parts[2:3] == ["versions"] and parts[1] in self.subjects:
-            number = self.subjects[parts[1]][int(parts[3]) - 1]
-            told = {"subject": parts[1], "version": int(parts[3]), "id": number}
-            return 200, {**told, **self.schemas[number]}
-        return 404, {"error_code": 40403, "message": "Schema not found"}
+        if parts[0] == "subjects" and parts[2:3] == ["versions"]:
+            return self._version(parts[1], int(parts[3]))
+        if parts[0] == "schemas":
+            return 404, {"error_code": 40403, "message": "Schema not found"}
+        return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+    def _version(self, subject: str, version: int) -> tuple[int, Any]:
+        versions = self.subjects.get(subject)
+        if versions is None:
+            return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
+        if version > len(versions):
+            return 404, {"error_code": 40402, "message": f"Version {version} not found."}
+        number = versions[version - 1]
+        told = {"subject": subject, "version": version, "id": number}
+        return 200, {**told, **self.schemas[number]}
 
 
 @contextmanager
@@ -91,8 +107,13 @@ def schema_registry(user_info: str | None = None) -> Iterator[SchemaRegistry]:
             if wanted is not None and self.headers.get("Authorization") != wanted:
                 status, found = 401, {"error_code": 401, "message": "Unauthorized"}
             else:
-                status, found = registry.answer(self.command, self.path, body)
-            content = json.dumps(found).encode()
+                asked = (self.command, self.path, body)
+                first = registry.first
+                status, found = first.pop(0) if first else registry.answer(*asked)
+            if found is None:
+                time.sleep(registry.slow)
+                return
+            content = (found if isinstance(found, str) else json.dumps(found)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

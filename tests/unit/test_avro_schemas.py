@@ -16,12 +16,11 @@ from tests.contract.probes import IN_PUBLIC, OTHER, PLAIN, ROW, change
 from tests.histories import by_name
 from tests.schema_registry import schema_registry
 from waybill.envelopes import registry as envelopes
-from waybill.envelopes.avro.registry import RegistryError
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.avro.settings import CREDENTIALS
 from waybill.envelopes.avro.sinks import id_of_text
 from waybill.envelopes.batch import decode_message
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message
 from waybill.tables import TableRules
 
@@ -163,10 +162,10 @@ def test_a_registry_that_does_not_answer_is_no_fault_of_the_message():
     with schema_registry() as registry:
         registry.broken = True
         decoder = reader("ibmcdc-avro", registry=registry.url)
-        with pytest.raises(RegistryError, match="answers 500") as caught:
+        with pytest.raises(UnavailableError, match="answers 500") as caught:
             decode_message(decoder, Message("t", 0, 0, None, None, b"\0\0\0\0\x01\0"))
         assert caught.value.transient
-    with pytest.raises(RegistryError, match="fails with Connect"):
+    with pytest.raises(UnavailableError, match="cannot be reached"):
         decode_message(decoder, Message("t", 0, 0, None, None, b"\0\0\0\0\x01\0"))
 
 

@@ -3,37 +3,52 @@
 from __future__ import annotations
 
 import os
+import random
+import time
+import warnings
 from typing import Any, NoReturn
 from uuid import UUID
 
 from waybill.envelopes.avro.settings import CREDENTIALS
 from waybill.envelopes.avro.sources import Text
 from waybill.envelopes.avro.told import told_by
-from waybill.errors import ConfigurationError, Refusal, WaybillError
+from waybill.errors import ConfigurationError, Refusal, UnavailableError
 
-_NOT_FOUND = 404
+_UNKNOWN = {40401, 40402, 40403}
+"""Error codes of a subject, version or schema that is not there. A 404 without one of them comes
+from something else than a registry's API."""
+
 _MOST_REFERENCES = 100
+_MOST_OF_A_REASON = 500
 
-_REFUSALS = {
-    401: "does not know the user",
-    403: "does not allow the user",
-    409: "finds the schema incompatible with earlier ones",
-    422: "takes the schema for a wrong one",
+_TIMEOUTS = (2.5, 10.0, 10.0, 10.0)
+"""Seconds to connect, to read, to write and to wait for a connection: an address where nothing is
+takes three tries, which is less than 10 s."""
+
+_CONFLICT = 409
+_PAUSES = (0.05, 0.1, 0.2, 0.4)
+"""Seconds between attempts to register a schema, at random up to half more or less."""
+
+_NO_CODE = -1
+"""What the client takes for the error code of an answer that is not a registry's."""
+
+_SERVER_ERRORS = 500
+_LATER = {408, 429}
+"""Answers below those that ask for patience."""
+
+_WRONG_ADDRESS = "name the URL of its API (Apicurio's ends in /apis/ccompat/v7)"
+
+_PERMANENT = {
+    401: ("does not know the user", f"mend {CREDENTIALS}"),
+    403: ("does not allow the user", "give the user of the environment the right to the subject"),
+    404: ("has no such page", _WRONG_ADDRESS),
+    409: (
+        "finds the schema incompatible with earlier ones",
+        "publish under another subject, or change the subject's compatibility there",
+    ),
+    422: ("does not take the schema", "look at the subject's rules and mode there"),
 }
-"""Answers that asking again does not change."""
-
-_WHAT_TO_DO = {
-    401: f"mend {CREDENTIALS}",
-    403: "give the user of the environment the right to the subject",
-    409: "publish under another subject, or change the subject's compatibility there",
-    422: "look at the subject's rules there",
-}
-
-
-class RegistryError(WaybillError):
-    """The schema registry does not answer as it should; the run may be tried again."""
-
-    transient = True
+"""Answers that asking again does not change, and what helps."""
 
 
 class Registry:
@@ -46,10 +61,12 @@ class Registry:
     """
 
     def __init__(self, url: str) -> None:
-        from confluent_kafka.schema_registry import SchemaRegistryClient
+        # The client's own libraries warn whoever imports them of each other's age.
+        with warnings.catch_warnings(record=True):
+            from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self.url = url
-        told: dict[str, Any] = {"url": url, "timeout": 10, "max.retries": 2}
+        told: dict[str, Any] = {"url": url, "timeout": _TIMEOUTS, "max.retries": 2}
         told["retries.wait.ms"] = 200
         credentials = os.environ.get(CREDENTIALS)
         if credentials:
@@ -62,8 +79,9 @@ class Registry:
         """A schema, None where the registry has none of this id.
 
         Raises:
-            Refusal: kind `schema`; it is no Avro schema.
-            RegistryError: the registry does not answer.
+            Refusal: kind `schema`; it is no Avro schema, or uses one that is not there.
+            ConfigurationError: there is no registry at the address, or not for this user.
+            UnavailableError: the registry does not answer.
         """
         known = told_by(self.url)
         name = str(identity)
@@ -80,17 +98,20 @@ class Registry:
                 found = self.client.get_schema(identity)
             else:
                 found = self.client.get_schema_by_guid(str(identity))
-            references: dict[str, str] = {}
-            self._collect(found.references or [], references)
+            if not found.schema_str:
+                raise ValueError("an answer without a schema")
         except Exception as error:  # noqa: BLE001 - the client lets through what its parts raise
-            if getattr(error, "http_status_code", None) == _NOT_FOUND:
+            if _unknown(error):
                 return None
-            self._failed(error)
+            by_guid = "" if isinstance(identity, int) else " by its GUID"
+            self._failed(error, f"for schema {identity}{by_guid}")
         if found.schema_type not in (None, "AVRO"):
             raise Refusal("schema", f"schema {identity} is {found.schema_type}, not AVRO")
-        return Text(found.schema_str or "", tuple(references.values()))
+        references: dict[str, str] = {}
+        self._collect(identity, found.references or [], references)
+        return Text(found.schema_str, tuple(references.values()))
 
-    def _collect(self, references: list[Any], found: dict[str, str]) -> None:
+    def _collect(self, identity: int | UUID, references: list[Any], found: dict[str, str]) -> None:
         """Schemas that a schema uses, those first that others use."""
         for reference in references:
             name = f"{reference.subject}:{reference.version}"
@@ -98,39 +119,71 @@ class Registry:
                 continue
             if len(found) >= _MOST_REFERENCES:
                 raise Refusal("schema", f"a schema uses more than {_MOST_REFERENCES} others")
-            version = self.client.get_version(reference.subject, reference.version)
+            try:
+                used = self.client.get_version(reference.subject, reference.version).schema
+            except Exception as error:  # noqa: BLE001 - see above
+                if _unknown(error):
+                    sentence = f"version {reference.version} of {reference.subject!r}"
+                    message = f"schema {identity} uses {sentence}, which the registry does not have"
+                    raise Refusal("schema", message) from None
+                self._failed(error, f"for {name}")
             found[name] = ""
-            self._collect(version.schema.references or [], found)
+            self._collect(identity, used.references or [], found)
             found.pop(name)
-            found[name] = version.schema.schema_str or ""
+            found[name] = used.schema_str or ""
 
     def register(self, subject: str, text: str) -> int:
         """The id of a schema under a subject, registered if it is not there.
 
+        Tasks that register under a new subject at the same time get in each other's way: some
+        registries answer all but one of them with a conflict, as if the schema were incompatible.
+        So a conflict is one only when it stays.
+
         Raises:
             ConfigurationError: the registry does not take it, for one because consumers of the
                 subject's earlier schemas could not read it.
-            RegistryError: the registry does not answer.
+            UnavailableError: the registry does not answer.
         """
         from confluent_kafka.schema_registry import Schema
 
-        try:
-            return int(self.client.register_schema(subject, Schema(text, "AVRO")))
-        except Exception as error:  # noqa: BLE001 - see above
-            self._failed(error, f" to register {subject!r}")
+        for pause in (*_PAUSES, None):
+            try:
+                return int(self.client.register_schema(subject, Schema(text, "AVRO")))
+            except Exception as error:  # noqa: BLE001 - see above
+                if pause is None or getattr(error, "http_status_code", None) != _CONFLICT:
+                    self._failed(error, f"to register {subject!r}")
+            time.sleep(pause * random.uniform(0.5, 1.5))
+        raise AssertionError("the last attempt returns or raises")
 
-    def _failed(self, error: Exception, doing: str = "") -> NoReturn:
-        if isinstance(error, Refusal):
-            raise error
+    def _failed(self, error: Exception, asked: str) -> NoReturn:
+        where = f"the schema registry at {self.url}"
+        when = f"when asked {asked}{_reason(error)}"
         status = getattr(error, "http_status_code", None)
-        told = f"answers {status}" if status is not None else f"fails with {type(error).__name__}"
-        what = getattr(error, "error_message", None)
-        reason = f" ({what})" if status is not None and what else ""
-        if status in _REFUSALS:
-            message = (
-                f"the schema registry at {self.url} {_REFUSALS[status]}{doing}{reason}: "
-                f"{_WHAT_TO_DO[status]}"
-            )
-            raise ConfigurationError(message) from None
-        message = f"the schema registry at {self.url} {told}{reason}{doing}: look at the registry"
-        raise RegistryError(message) from None
+        if status in _PERMANENT:
+            told, help_ = _PERMANENT[status]
+            raise ConfigurationError(f"{where} {told} {when}: {help_}") from None
+        if status is not None:
+            told = f"{where} answers {status} {when}"
+            if status < _SERVER_ERRORS and status not in _LATER:
+                raise ConfigurationError(f"{told}: {_WRONG_ADDRESS}") from None
+            raise UnavailableError(f"{told}: look at the registry") from None
+        if isinstance(error, (ValueError, TypeError, AttributeError, KeyError)):
+            told = f"{where} answers with something else than a registry does {when}"
+            raise ConfigurationError(f"{told}: {_WRONG_ADDRESS}") from None
+        told = f"{where} cannot be reached ({type(error).__name__}: {error})"
+        raise UnavailableError(f"{told}: look at the address and at the registry") from None
+
+
+def _unknown(error: Exception) -> bool:
+    """Whether a registry says that it does not have what it was asked for."""
+    return getattr(error, "error_code", None) in _UNKNOWN
+
+
+def _reason(error: Exception) -> str:
+    """What the registry says, shortened: Confluent's repeats the schemas."""
+    if getattr(error, "error_code", None) == _NO_CODE:
+        return ""
+    said = " ".join(str(getattr(error, "error_message", None) or "").split())
+    if len(said) > _MOST_OF_A_REASON:
+        said = f"{said[:_MOST_OF_A_REASON]}…"
+    return f" ({said})" if said else ""
