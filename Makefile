@@ -10,8 +10,9 @@ VENV := .venv
 EFFORT ?= 4
 SEEDS ?= 9
 FIRST ?= $(shell date +%Y%m%d)00
-# The servers of tests and demos, each with its lock in stack.
-SERVERS := kafka s3proxy postgres rest
+# The servers of the whole stack, and those of tests beside them, each with its lock in stack.
+STACK := kafka s3proxy postgres
+SERVERS := $(STACK) rest schema_registry
 BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 UV := $(BIN)/uv
@@ -40,7 +41,7 @@ demo: setup ## Run the example migrations in Airflow and stay up; ONCE=1 ends by
 	@$(PY) -m waybill_airflow.demo $(if $(ONCE),--once)
 
 .PHONY: stack
-stack: setup setup-s3 servers ## Run the whole stack: Airflow, Kafka, S3, PostgreSQL, a Spark cluster
+stack: setup setup-s3 $(STACK:%=jars/%/.ready) ## Run the whole stack: Airflow, Kafka, S3, PostgreSQL, a Spark cluster
 	@$(PY) -m stack $(if $(ONCE),--once)
 
 .PHONY: setup
@@ -85,7 +86,7 @@ test-demo: setup ## Run the tests of whole migrations and of the demo
 	@scripts/test.sh e2e
 
 .PHONY: test-e2e
-test-e2e: setup-s3 servers ## Run the whole stack: a producer, scheduled batches, an independent consumer
+test-e2e: setup-s3 $(STACK:%=jars/%/.ready) ## Run the whole stack: a producer, scheduled batches, an independent consumer
 	@scripts/test.sh stack
 
 .PHONY: test-nightly
@@ -100,7 +101,7 @@ check: $(VENV)/.ready ## Lint, check the format and the types
 	@$(PY) -m mypy
 
 .PHONY: bench
-bench: setup servers ## Measure speed and memory beside the alternatives
+bench: setup $(STACK:%=jars/%/.ready) ## Measure speed and memory beside the alternatives
 	@$(PY) -m bench
 
 ##@ Upkeep
