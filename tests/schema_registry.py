@@ -62,12 +62,8 @@ class SchemaRegistry:
         if self.broken:
             return 500, {"error_code": 50001, "message": "the backend is away"}
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
-        if method == "POST" and parts[0] == "subjects" and parts[-1] == "versions":
-            if self.incompatible:
-                told = "Schema being registered is incompatible with an earlier schema"
-                return 409, {"error_code": 409, "message": told}
-            number = self.add(parts[1], body["schema"])
-            return 200, {"id": number, **self.schemas[number]}
+        if method == "POST":
+            return self._posted(parts, body["schema"])
         if parts[:2] == ["schemas", "ids"] and int(parts[2]) in self.schemas:
             return 200, self.schemas[int(parts[2])]
         if parts[:2] == ["schemas", "guids"]:
@@ -79,6 +75,23 @@ class SchemaRegistry:
         if parts[0] == "schemas":
             return 404, {"error_code": 40403, "message": "Schema not found"}
         return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+
+    def _posted(self, parts: list[str], text: str) -> tuple[int, Any]:
+        """Registered, or told whether it is there or could be."""
+        if parts[0] == "subjects" and parts[-1] == "versions":
+            if self.incompatible:
+                told = "Schema being registered is incompatible with an earlier schema"
+                return 409, {"error_code": 409, "message": told}
+            number = self.add(parts[1], text)
+            return 200, {"id": number, **self.schemas[number]}
+        if parts[0] == "compatibility":
+            return 200, {"is_compatible": not self.incompatible}
+        if parts[0] != "subjects":
+            return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+        for number in self.subjects.get(parts[1], []):
+            if self.schemas[number]["schema"] == text:
+                return 200, {"subject": parts[1], "id": number, "version": 1, "schema": text}
+        return 404, {"error_code": 40403, "message": "Schema not found"}
 
     def _version(self, subject: str, version: int) -> tuple[int, Any]:
         versions = self.subjects.get(subject)

@@ -15,13 +15,15 @@ from confluent_kafka.schema_registry import (
     ServerConfig,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from stack.schema_registry import SchemaRegistryServer
 from tests.contract.probes import OTHER, PLAIN, ROW, change
 from tests.histories import column_of
 from tests.unit.test_avro_schemas import BOTH, SCHEMA, framed, message, reader, rows_of, writer
-from waybill.envelopes.avro.registry import Registry
+from waybill.envelopes import registry as envelopes
+from waybill.envelopes.avro.registry import NO_ID, Registry
 from waybill.errors import ConfigurationError, Refusal
 from waybill.loopback import LOOPBACK
 from waybill.records import Message, TableSchema, intern_schema
@@ -74,20 +76,28 @@ def test_what_is_registered_is_read_by_us_and_by_confluent(registry, client, nam
 
 @BOTH
 def test_a_change_that_consumers_could_not_read_is_refused(registry, client, name):
-    topic = f"changing.{name}"
+    topic, envelope = f"changing.{name}", envelopes.get(name)
     first = orders(id="bigint", title="varchar(9)")
     wider = orders(id="bigint", title="varchar(9)", note="varchar(20)")
     other = orders(id="bigint", title="int")
 
-    def write(schema: TableSchema, title: str) -> int:
-        encoder = writer(name, registry=registry.url, topic=topic)
+    def write(schema: TableSchema, title: str, trial: bool = False) -> int:
+        settings = envelope.encode_settings(registry=registry.url, topic=topic)
+        encoder = envelope.encoder(settings.for_trial() if trial else settings)
         row = dict.fromkeys(schema.names, "x") | {"id": "1", "title": title}
         (encoded,) = encoder.encode(change("insert", after=row, schema=schema), [])
         return int.from_bytes(encoded.value[1:5])
 
+    assert write(first, "x", trial=True) == NO_ID
+    with pytest.raises(SchemaRegistryError, match="40401"):
+        client.get_versions(f"{topic}-value")
     before = write(first, "x")
+    assert write(first, "x", trial=True) == before
     client.set_config(f"{topic}-value", ServerConfig(ConfigCompatibilityLevel.FULL))
+    assert write(wider, "x", trial=True) == NO_ID
     assert write(wider, "x") != before, "a further column is compatible"
+    with pytest.raises(ConfigurationError, match="incompatible with earlier ones when asked about"):
+        write(other, "7", trial=True)
     with pytest.raises(ConfigurationError, match="incompatible with earlier ones when") as no:
         write(other, "7")
     sentence = str(no.value)

@@ -78,7 +78,7 @@ def check(spec: Migration) -> Iterator[Finding]:
     changes = yield from _decoded(decoder, sample)
     for target, writing in zip(spec.publish, plan.writings, strict=True):
         yield from _losses(source, target)
-        yield from _encoded(writing.encoder(), target, changes)
+        yield from _encoded(writing.encoder(trial=True), target, changes)
         if target.files is not None:
             yield _writable(f"target {target.label}", target.files.path)
         if target.kafka is not None:
@@ -125,6 +125,9 @@ def _decoded(decoder: Decoder, sample: list[Message]) -> Generator[Finding, None
             refused[refusal.kind] += 1
             first = first or f"offset {message.offset}: {refusal.sentence}"
             continue
+        except WaybillError as error:
+            yield Finding("sample", WRONG, str(error))
+            return []
         for change in found:
             if change.outcome == "refused":
                 refused[change.reason_kind or "shape"] += 1
@@ -189,6 +192,9 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
             messages += len(encoder.encode(change, losses))
         except Refusal as refusal:
             refused[refusal.kind] += 1
+        except WaybillError as error:
+            yield Finding(f"target {target.label}", WRONG, str(error))
+            return
         lost.update(losses)
     if not changes:
         return

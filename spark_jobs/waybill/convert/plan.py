@@ -47,12 +47,12 @@ class Writing:
     envelope: Envelope
     settings: Settings
 
-    def encoder(self) -> Encoder:
-        """An encoder for one task."""
+    def encoder(self, trial: bool = False) -> Encoder:
+        """An encoder for one task, or for messages that go nowhere."""
         if self.envelope.encoder is None:
             message = f"{self.envelope.name!r} cannot be written; `waybill formats` shows what can"
             raise ConfigurationError(message)
-        return self.envelope.encoder(self.settings)
+        return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
 
 
 @dataclass(frozen=True, slots=True)

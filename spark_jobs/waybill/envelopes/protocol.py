@@ -6,7 +6,7 @@ Adding an envelope is one file with these three, its golden cases, and one line 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
@@ -21,6 +21,10 @@ class Settings(BaseModel):
     """Base of what only one envelope needs to be told; unknown settings are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def for_trial(self) -> Self:
+        """Settings of an encoder whose messages go nowhere: it leaves nothing behind either."""
+        return self
 
 
 class Encoded(msgspec.Struct, gc=False):

@@ -25,6 +25,10 @@ _TIMEOUTS = (2.5, 10.0, 10.0, 10.0)
 """Seconds to connect, to read, to write and to wait for a connection: an address where nothing is
 takes three tries, which is less than 10 s."""
 
+NO_ID = 0
+"""What no schema has."""
+
+_NOT_FOUND = 404
 _CONFLICT = 409
 _PAUSES = (0.05, 0.1, 0.2, 0.4)
 """Seconds between attempts to register a schema, at random up to half more or less."""
@@ -154,6 +158,37 @@ class Registry:
                     self._failed(error, f"to register {subject!r}")
             time.sleep(pause * random.uniform(0.5, 1.5))
         raise AssertionError("the last attempt returns or raises")
+
+    def try_out(self, subject: str, text: str) -> int:
+        """The id of a schema under a subject, `NO_ID` if it could be registered and is not.
+
+        Raises:
+            ConfigurationError: the registry would not take it.
+            UnavailableError: the registry does not answer.
+        """
+        from confluent_kafka.schema_registry import Schema
+
+        asked = f"about a schema for {subject!r}"
+        schema = Schema(text, "AVRO")
+        try:
+            registered = self.client.lookup_schema(subject, schema).schema_id
+            if registered is not None:
+                return registered
+        except Exception as error:  # noqa: BLE001 - see above
+            if not _unknown(error):
+                self._failed(error, asked)
+        try:
+            if self.client.test_compatibility_all_versions(subject, schema):
+                return NO_ID
+        except Exception as error:  # noqa: BLE001 - see above
+            # A subject without versions; and registries that cannot be asked this are registries.
+            if getattr(error, "http_status_code", None) == _NOT_FOUND:
+                return NO_ID
+            self._failed(error, asked)
+        told, help_ = _PERMANENT[_CONFLICT]
+        raise ConfigurationError(
+            f"the schema registry at {self.url} {told} when asked {asked}: {help_}"
+        )
 
     def _failed(self, error: Exception, asked: str) -> NoReturn:
         where = f"the schema registry at {self.url}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from waybill.envelopes.protocol import Settings
 
@@ -67,8 +67,20 @@ class AvroWriteSettings(Settings):
         min_length=1,
         description="Register under TOPIC-key and TOPIC-value instead of the records' full names.",
     )
+    _trial: bool = PrivateAttr(default=False)
 
     @field_validator("registry")
     @classmethod
     def _no_credentials(cls, url: str | None) -> str | None:
         return _without_credentials(url)
+
+    @property
+    def trial(self) -> bool:
+        """Whether no schema may be left anywhere."""
+        return self._trial
+
+    def for_trial(self) -> Self:
+        """The same for an encoder that puts its schemas nowhere."""
+        made = self.model_copy()
+        made._trial = True
+        return made
