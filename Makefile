@@ -58,8 +58,8 @@ setup-s3: setup jars/s3/.ready ## Fetch what a lake in object storage needs besi
 ##@ Prove it
 
 .PHONY: test
-test: setup setup-s3 servers ## Run every test: fast, Spark, Kafka, S3, Airflow, end to end
-	@scripts/test.sh fast spark kafka s3 airflow e2e
+test: setup ## Run every test that needs no server: fast, Spark, Airflow, whole migrations
+	@scripts/test.sh fast spark airflow e2e
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
@@ -86,8 +86,8 @@ test-demo: setup ## Run the tests of whole migrations and of the demo
 	@scripts/test.sh e2e
 
 .PHONY: test-e2e
-test-e2e: setup-s3 $(STACK:%=jars/%/.ready) ## Run the whole stack: a producer, scheduled batches, an independent consumer
-	@scripts/test.sh stack
+test-e2e: setup-s3 servers ## Run the tests against real servers: Kafka, S3, PostgreSQL, the whole stack
+	@scripts/test.sh kafka s3 stack
 
 .PHONY: test-nightly
 test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages

@@ -52,12 +52,14 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from waybill.lake import LOG_PROPERTIES, Lake, Span
+    from waybill.lake.row_sizes import RowSizes
     from waybill.lake.session import start_session
-    from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS
-    from waybill.lake.sizing import MOST_ROWS
     from waybill.layout import OUTBOX
     from waybill.publish.kafka.ledger import Owner
+    from waybill.publish.kafka.outgoing import gather
     from waybill.publish.kafka.publishing import publish_kafka
+    from waybill.report import StageReport
     from waybill.spec import KafkaTarget, Migration
 
     values = Path(lines).read_bytes().splitlines()
@@ -82,7 +84,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
         else pa.nulls(count, field.type)
         for field in OUTBOX
     ]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=OUTBOX), scratch / "outbox.parquet")
+    pq.write_table(pa.Table.from_arrays(arrays, schema=OUTBOX), scratch / "messages.parquet")
     spec = Migration.model_validate(
         {
             "name": "bench",
@@ -94,10 +96,19 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     with Broker(scratch / "broker") as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
         spark = start_session(spec, "bench")
-        # As the stage has it, which knows from the outbox how long its rows are.
-        spark.conf.set(ARROW_BYTES, ANY_BYTES)
-        spark.conf.set(ARROW_ROWS, str(MOST_ROWS))
-        outbox = spark.read.parquet(str(scratch / "outbox.parquet"))
+        lake = Lake.open(spark, spec)
+        outbox = lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"), LOG_PROPERTIES)
+        branch = lake.branch(outbox, "convert", "b")
+        rows, sizes = (
+            spark.read.parquet(str(scratch / "messages.parquet")),
+            RowSizes(spark.sparkContext),
+        )
+        branch.append_made(rows, sizes.of, OUTBOX)
+        report = StageReport("convert", "b")
+        sizes.tell(report, "outbox")
+        branch.commit({}, report.to_dict(), "b", "convert")
+        branch.fast_forward()
+        span = Span(outbox, None, lake.head(outbox))
         alone, sink = [], []
         # One after the other, again and again: what else runs on the machine meets both.
         for turn in range(REPEATS + 1):
@@ -108,7 +119,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
             alone.append(time.monotonic() - start)
             start = time.monotonic()
             target = KafkaTarget(topic=f"sink{turn}")
-            sent = publish_kafka(outbox, target, Owner("bench", target.topic), ["b"], print_nothing)
+            found = gather(lake, span, lake.increment(*span), "t")
+            sent = publish_kafka(found, target, Owner("bench", target.topic), ["b"], print_nothing)
             sink.append(time.monotonic() - start)
             assert sent.messages == count
         spark.stop()

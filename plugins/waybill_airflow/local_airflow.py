@@ -271,6 +271,8 @@ class LocalAirflow:
 
     def _environment(self, passwords: Path) -> dict[str, str]:
         """The environment of every component, and so of every task."""
+        from waybill.lake.settings import SHORT_RUNS
+
         beside = str(Path(sys.executable).parent)
         unwanted = ("AIRFLOW", "PYTHONHOME", "VIRTUAL_ENV", "SPARK_HOME", "SPARK_CONF_DIR")
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
@@ -284,7 +286,7 @@ class LocalAirflow:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             # A stage of the samples ends before the second compiler would pay off.
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_SUBMIT_OPTS": SHORT_RUNS,
             "GX_ANALYTICS_ENABLED": "false",
             "no_proxy": local,
             "NO_PROXY": local,

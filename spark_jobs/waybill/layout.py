@@ -173,6 +173,11 @@ one stamped `validate-failed` for one that may not.
 """
 
 
+def columns_of(table: pa.Schema, *names: str) -> pa.Schema:
+    """Some columns of a table."""
+    return pa.schema([table.field(name) for name in names])
+
+
 def log_namespace(migration: str) -> str:
     """Namespace of the batch tables of a migration."""
     return f"{migration}_log"

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from waybill.lake.settings import SHORT_RUNS
+
 PROJECT = Path(__file__).resolve().parents[2]
 HOME = Path(tempfile.mkdtemp(prefix="waybill-airflow-"))
 
@@ -23,7 +25,7 @@ os.environ |= {
     "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
     "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
     "AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[2]"}',
-    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "SPARK_SUBMIT_OPTS": SHORT_RUNS,
 }
 os.environ.pop("WAYBILL_MIGRATIONS", None)
 

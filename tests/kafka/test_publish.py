@@ -17,7 +17,8 @@ from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.examining import examine
 from waybill.publish.kafka.ledger import Owner, ensure_ledger, read_entries
-from waybill.publish.kafka.publishing import Made, prepare, recover
+from waybill.publish.kafka.outgoing import Made
+from waybill.publish.kafka.publishing import prepare, recover
 from waybill.publish.kafka.sender import Group
 from waybill.publish.kafka.topic import FRAME, describe
 from waybill.publish.kafka.transactions import Transactions
@@ -62,7 +63,7 @@ def login(broker: Broker, password: str = PASSWORD) -> dict[str, str]:
     }
 
 
-MADE = [Made("b1", 3000, 9000, 100, 0, lambda: "shop/0/0/0")]
+MADE = [Made("b1", 3000, 0, 100, lambda: (100, "shop/0/0/0"))]
 
 
 def plan(target: dict[str, str], made: list[Made] = MADE):

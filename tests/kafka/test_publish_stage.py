@@ -20,6 +20,7 @@ from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
 from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.ledger import Owner, read_entries
+from waybill.publish.kafka.outgoing import Outgoing
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.publishing import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
@@ -109,7 +110,7 @@ def test_the_lake_forgets_and_the_ledger_does_not(spark, begin, client, tmp_path
     lake = Lake.open(spark, spec)
     messages = lake.read(lake.log("outbox")).where("outcome = 'ok'")
     target, owner = spec.publish[0].kafka, Owner("demo", "out")
-    first = publish_kafka(messages, target, owner, ["b1"], lambda *_: None, Limits(10))
+    first = publish_kafka(Outgoing(messages), target, owner, ["b1"], lambda *_: None, Limits(10))
     assert len(first.parts) > 5
     assert first.details["parts_sent_before"] == 0
     report = run_stage("publish", spec, "b1", spark)
@@ -119,12 +120,12 @@ def test_the_lake_forgets_and_the_ledger_does_not(spark, begin, client, tmp_path
 
     other = messages.where("offset <> 3")
     with pytest.raises(ConflictError, match="with other messages"):
-        publish_kafka(other, target, owner, ["b1"], lambda *_: None)
+        publish_kafka(Outgoing(other), target, owner, ["b1"], lambda *_: None)
     changed = messages.selectExpr(
         "* EXCEPT (value)", "if(offset = 60, encode('x', 'UTF-8'), value) AS value"
     )
     with pytest.raises(ConflictError, match="with other messages"):
-        publish_kafka(changed, target, owner, ["b1"], lambda *_: None)
+        publish_kafka(Outgoing(changed), target, owner, ["b1"], lambda *_: None)
     check(spark, spec, client)
 
 

@@ -17,6 +17,7 @@ from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from tests.s3.faulty import FaultyProxy
 from waybill.lake.session import start_session
+from waybill.lake.settings import SHORT_RUNS
 from waybill.object_store import store as store_module
 from waybill.spec import Migration
 from waybill.spec_file import load_migration
@@ -112,7 +113,7 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark(event_log: Path) -> Iterator[SparkSession]:
     """A session that was started before any connection was there."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -12,6 +12,7 @@ import pytest
 from waybill.envelopes import registry
 from waybill.lake import Lake
 from waybill.lake.session import start_session
+from waybill.lake.settings import SHORT_RUNS
 from waybill.spec import Migration
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def spark() -> Iterator[SparkSession]:
     root = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     # Short runs spend more on Java's second compiler than they gain from it.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
     settings = Migration.model_validate(
         {
             "name": "tests",

@@ -192,8 +192,8 @@ def test_halves_in_one_task(line) -> None:
 
 def test_halves_in_two_tasks_and_over_a_batch_boundary(line, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("waybill.sources.files.BYTES_PER_TASK", 1)
-    monkeypatch.setattr("waybill.lake.tables.SMALLEST_PIECE", 1)
-    monkeypatch.setattr("waybill.lake.tables.LARGEST_PIECE", 1)
+    monkeypatch.setattr("waybill.lake.tables.SMALLEST_PIECE", 4096)
+    monkeypatch.setattr("waybill.lake.tables.LARGEST_PIECE", 4096)
     work = line(publish=out(tmp_path, "one"))
     first = work.batch(
         "b1",
@@ -247,8 +247,8 @@ def test_a_half_does_not_wait_for_ever(line) -> None:
 
 def test_halves_that_come_twice(line, monkeypatch) -> None:
     monkeypatch.setattr("waybill.sources.files.BYTES_PER_TASK", 1)
-    monkeypatch.setattr("waybill.lake.tables.SMALLEST_PIECE", 1)
-    monkeypatch.setattr("waybill.lake.tables.LARGEST_PIECE", 1)
+    monkeypatch.setattr("waybill.lake.tables.SMALLEST_PIECE", 4096)
+    monkeypatch.setattr("waybill.lake.tables.LARGEST_PIECE", 4096)
     work = line()
     before, after = half("before", "1", 7, v="old"), half("after", "1", 7, v="new")
     report = work.batch("b1", [before], [before], [after], [after])

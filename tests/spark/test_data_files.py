@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConflictError, WaybillError
-from waybill.lake import Lake, Span
+from waybill.lake import Lake, Span, TaskRows
 from waybill.lake.row_sizes import LONGEST, RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
-from waybill.layout import ARCHIVE
+from waybill.layout import ARCHIVE, columns_of
 from waybill.report import StageReport
 
 pytestmark = pytest.mark.spark
@@ -27,6 +27,7 @@ def messages(numbers: list[int]) -> pa.RecordBatch:
             "partition": n % 2,
             "offset": n,
             "timestamp": TIME if n % 2 else None,
+            "timestamp_type": "create" if n % 2 else "logappend",
             "value": b"\x00\xff" * n,
             "headers": [{"key": "k", "value": None}] * (n % 3) if n % 4 else None,
         }
@@ -84,6 +85,57 @@ def test_a_branch_that_was_taken_over_is_noticed(lake: Lake, table: str) -> None
     with pytest.raises(ConflictError, match="another run"):
         branch.append_made(lake.spark.range(10), make, ARCHIVE)
     assert lake.read(table).isEmpty()
+
+
+WANTED = columns_of(ARCHIVE, "offset", "topic", "headers", "timestamp")
+
+
+def land(lake: Lake, table: str, batch: str, first: int, last: int) -> int:
+    branch = lake.branch(table, "snapshot", batch)
+    branch.append_made(lake.spark.range(first, last, 1, 2), make, ARCHIVE)
+    branch.fast_forward()
+    return branch.head
+
+
+def same_rows(rows: TaskRows) -> int:
+    """How many rows tasks are given, which must be those that Spark reads."""
+    given = rows.map(lambda batches: batches, from_arrow_schema(WANTED)).persist()
+    assert given.exceptAll(rows.rows).isEmpty()
+    assert rows.rows.exceptAll(given).isEmpty()
+    return given.count()
+
+
+def test_tasks_read_by_themselves_what_spark_would_have_read(lake: Lake, table: str) -> None:
+    first, second = land(lake, table, "b1", 0, 30), land(lake, table, "b2", 30, 50)
+    for after, topics, count in (
+        (None, ["ok", "a/b=ü"], 50),
+        (None, ["ok"], 33),
+        (first, ["ok", "a/b=ü"], 20),
+        (first, ["a/b=ü"], 7),
+        (first, ["there is none"], 0),
+    ):
+        rows = lake.task_rows(Span(table, after, second), WANTED, {"topic": topics})
+        assert rows.read is not None
+        assert same_rows(rows) == count
+    assert same_rows(lake.task_rows(Span(table, second, second), WANTED, {})) == 0
+
+
+def test_rows_that_were_deleted_are_left_to_spark(lake: Lake, table: str) -> None:
+    first = land(lake, table, "b1", 0, 30)
+    branch = lake.branch(table, "snapshot", "b2")
+    branch.sql("DELETE FROM {branch} WHERE offset = 7")
+    branch.fast_forward()
+    rows = lake.task_rows(Span(table, None, branch.head), WANTED, {"topic": ["ok"]})
+    assert rows.read is None
+    assert same_rows(rows) == 19
+    # Where the whole partition has no such row, nothing was deleted.
+    others = lake.task_rows(Span(table, None, branch.head), WANTED, {"topic": ["a/b=ü"]})
+    assert others.read is not None
+    assert same_rows(others) == 10
+    # Rows that are not whole partitions, too.
+    some = lake.task_rows(Span(table, None, first), WANTED, {"timestamp_type": ["create"]})
+    assert some.read is None
+    assert same_rows(some) == 15
 
 
 def test_a_layout_that_only_iceberg_knows_is_left_to_it(lake: Lake, table: str) -> None:

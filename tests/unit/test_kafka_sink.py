@@ -16,8 +16,9 @@ from waybill.errors import ConfigurationError
 from waybill.publish.kafka.content import Content
 from waybill.publish.kafka.cutting import Limits, cut
 from waybill.publish.kafka.ledger import Owner
+from waybill.publish.kafka.outgoing import Made
 from waybill.publish.kafka.partitions import Partitioner, murmur2
-from waybill.publish.kafka.publishing import Made, check_messages
+from waybill.publish.kafka.publishing import check_messages
 from waybill.publish.kafka.topic import FRAME, TargetTopic
 
 JAVA = {
@@ -226,12 +227,14 @@ def test_sizes_and_tombstones_are_counted():
 # What a topic takes
 
 
-def made(batch: str, largest: int, place: str | None = None, keyless: int = 0) -> Made:
-    def look_up() -> str:
+def made(
+    batch: str, largest: int, place: str | None = None, keyless: int = 0, longest: int = 0
+) -> Made:
+    def look_up() -> tuple[int, str]:
         assert place is not None, "looked up although nothing is wrong"
-        return place
+        return longest or largest, place
 
-    return Made(batch, 9, 100, largest, keyless, look_up)
+    return Made(batch, 9, keyless, largest, look_up)
 
 
 def test_a_message_that_just_fits_passes_and_one_byte_more_does_not():
@@ -240,6 +243,8 @@ def test_a_message_that_just_fits_passes_and_one_byte_more_does_not():
     with pytest.raises(ConfigurationError, match=r"s/0/1/0 has 4901 bytes.* to at least 5001"):
         check_messages([made("b1", 5001 - FRAME, "s/0/1/0")], topic)
     check_messages([made("b1", 10**9)], TargetTopic("out", 1, {}))
+    # None is longer than 6,000 bytes, the longest has 4,000 in fact.
+    check_messages([made("b1", 6000, "s/0/1/0", longest=4000)], topic)
 
 
 def test_a_compacted_topic_takes_no_message_without_key():

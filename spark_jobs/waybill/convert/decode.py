@@ -17,7 +17,7 @@ from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import CHANGES
+from waybill.layout import ARCHIVE, CHANGES, columns_of
 from waybill.records import TableSchema
 from waybill.tally import Tally
 from waybill.task_start import light
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from waybill.lake import Branch
     from waybill.report import StageReport
     from waybill.task_start import Make
+
+MESSAGE = columns_of(
+    ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers"
+)
+"""What a decoder reads of a message."""
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
@@ -60,9 +65,11 @@ class Decoding:
         self.context.progress("convert: %d messages to decode", report.rows_in)
         if report.rows_in:
             tally = Tally(self.context.spark.sparkContext)
-            messages = self.context.lake.increment(archive, after, upto, parallel=True)
-            with self.context.lake.batches_by_rows(Span(archive, after, upto)):
-                self.branch.append_made(_bytes_of(messages), self._decode(tally), CHANGES)
+            lake, span = self.context.lake, Span(archive, after, upto)
+            messages = lake.task_rows(span, MESSAGE, {})
+            with lake.batches_by_rows(span):
+                decode = messages.through(self._decode(tally))
+                self.branch.append_made(messages.handed, decode, CHANGES)
             self._count_tasks(tally, report)
         replayed = self.context.options.mode == "replay" and self._replay(archive, report)
         if report.rows_in or replayed:
@@ -109,9 +116,8 @@ class Decoding:
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
-        made = _bytes_of(messages).mapInArrow(
-            light(self._decode(tally)), from_arrow_schema(CHANGES)
-        )
+        messages = messages.select(*MESSAGE.names)
+        made = messages.mapInArrow(light(self._decode(tally)), from_arrow_schema(CHANGES))
         decoded = made.persist()
         rows = decoded.where("outcome <> 'schema'")
         fresh = rows.join(taken.select(*place, "index"), [*place, "index"], "left_anti").persist()
@@ -192,11 +198,11 @@ class Decoding:
 
     def _settled(self, waiting: DataFrame) -> DataFrame:
         ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
-        columns_of = columns_by_id(self._schemas(ids))
+        columns = columns_by_id(self._schemas(ids))
         batch_id, sizes = self.context.batch, self.sizes
 
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return sizes.of(settle(batches, batch_id, columns_of))
+            return sizes.of(settle(batches, batch_id, columns))
 
         group = ["database", "schema", "table", "sequence"]
         return (
@@ -235,11 +241,6 @@ class Decoding:
                 add(report.skipped, row.reason_kind, row["count"])
         report.rows_out += written - skipped
         report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
-
-
-def _bytes_of(messages: DataFrame) -> DataFrame:
-    """What a decoder reads of messages."""
-    return messages.select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def schemas_in(rows: DataFrame) -> dict[str, TableSchema]:

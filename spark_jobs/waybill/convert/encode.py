@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.convert.decode import add, schemas_in
-from waybill.envelopes.batch import MessageBatches
+from waybill.envelopes.batch import CHANGE, MessageBatches
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.row_sizes import RowSizes
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"
-
-COLUMNS = (
-    *("topic", "partition", "offset", "index", "operation", "old_key", "before", "after"),
-    *("order_key", "transaction", "ddl_text", "schema_id", "extra", "source_time"),
-)
-"""What the encoders read of a change."""
 
 
 class Encoding:
@@ -84,12 +78,13 @@ class Encoding:
             ", ".join(writing.label for writing in self.writings),
         )
         log = lake.log("changes")
-        rows = lake.increment(log, after, upto, parallel=True)
-        schemas = schemas_in(rows.where("outcome = 'schema'"))
-        accepted = rows.where("outcome = 'ok'").select(*COLUMNS)
+        span = Span(log, after, upto)
+        schemas = schemas_in(lake.increment(*span).where("outcome = 'schema'"))
         if changes:
-            with lake.batches_by_rows(Span(log, after, upto)):
-                self.branch.append_made(accepted, self._encode(schemas, self.writings), OUTBOX)
+            accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
+            with lake.batches_by_rows(span):
+                encode = accepted.through(self._encode(schemas, self.writings))
+                self.branch.append_made(accepted.handed, encode, OUTBOX)
         counted = self._counted()
         for writing in self.writings:
             label = writing.label
@@ -120,7 +115,7 @@ class Encoding:
         log = lake.read(lake.log("changes"))
         places = refused.select("target", *place).persist()
         changes = log.where("outcome = 'ok'").join(places.select(*place), place, "left_semi")
-        changes = changes.select(*COLUMNS).persist()
+        changes = changes.select(*CHANGE.names).persist()
         ids = changes.select("schema_id").distinct()
         schemas = schemas_in(log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi"))
         self.context.progress("convert: %d refused messages to encode again", sum(counts.values()))
@@ -131,7 +126,7 @@ class Encoding:
         for writing in self.writings:
             if writing.label in counts:
                 own = places.where(F.col("target") == writing.label).select(*place)
-                mine = changes.join(own, place, "left_semi").select(*COLUMNS)
+                mine = changes.join(own, place, "left_semi").select(*CHANGE.names)
                 self.branch.append_made(mine, self._encode(schemas, (writing,)), OUTBOX)
         changes.unpersist()
         places.unpersist()

@@ -15,12 +15,19 @@ import pyarrow as pa
 from waybill.bounded import LIMIT
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal, WaybillError
-from waybill.layout import CHANGES, OUTBOX
+from waybill.layout import CHANGES, OUTBOX, columns_of
 from waybill.order import read_order_key
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
 
 if TYPE_CHECKING:
     from waybill.envelopes.pairs import PairJoiner
+
+CHANGE = columns_of(
+    CHANGES,
+    *("topic", "partition", "offset", "index", "operation", "old_key", "before", "after"),
+    *("order_key", "transaction", "ddl_text", "schema_id", "extra", "source_time"),
+)
+"""What encoders need of a row of `changes`, in the order in which `changes_of` unpacks it."""
 
 _json = msgspec.json.Encoder().encode
 
@@ -272,13 +279,9 @@ _NO_MESSAGE = [Encoded(None, None)]
 
 def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterator[Change]:
     """The changes that rows of `changes` stand for (accepted rows only)."""
-    data = {name: batch.column(name).to_pylist() for name in _READ if name in batch.schema.names}
-    data["source_time"] = batch.column("source_time").cast(pa.int64()).to_pylist()
-    if "timestamp" in batch.schema.names:
-        data["timestamp"] = batch.column("timestamp").cast(pa.int64()).to_pylist()
-    else:
-        data["timestamp"] = [None] * batch.num_rows
-    for row in zip(*[data[name] for name in (*_READ, "source_time", "timestamp")], strict=True):
+    columns = {name: batch.column(name) for name in CHANGE.names}
+    columns["source_time"] = columns["source_time"].cast(pa.int64())
+    for row in zip(*(column.to_pylist() for column in columns.values()), strict=True):
         (
             topic,
             partition,
@@ -294,7 +297,6 @@ def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterat
             schema_id,
             extra,
             source_time,
-            timestamp,
         ) = row
         schema = NO_TABLE if schema_id is None else schemas[schema_id]
         decode = schema.image_decoder.decode
@@ -302,12 +304,10 @@ def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterat
         if old_key is not None:
             moved_from = msgspec.json.decode(old_key, type=schema.Key)
         sequence, rank, full_row = read_order_key(order)
-        if timestamp is not None:
-            timestamp //= 1000
         yield Change(
             operation,
             schema,
-            Message(topic, partition, offset, timestamp, None, None),
+            Message(topic, partition, offset, None, None, None),
             index,
             None if before is None else decode(before),
             None if after is None else decode(after),
@@ -321,24 +321,6 @@ def changes_of(batch: pa.RecordBatch, schemas: dict[str, TableSchema]) -> Iterat
             ddl_text,
             None if extra is None else extra.encode(),
         )
-
-
-_READ = (
-    "topic",
-    "partition",
-    "offset",
-    "index",
-    "operation",
-    "old_key",
-    "before",
-    "after",
-    "order_key",
-    "transaction",
-    "ddl_text",
-    "schema_id",
-    "extra",
-)
-"""The columns of `changes` that an encoder needs, in the order `changes_of` unpacks them."""
 
 
 def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.settings import spark_settings
-from waybill.lake.tables import LOG_PROPERTIES, Lake, Span
+from waybill.lake.spans import Span
+from waybill.lake.tables import LOG_PROPERTIES, Lake
+from waybill.lake.task_rows import TaskRows
 
-__all__ = ["LOG_PROPERTIES", "Branch", "Commit", "Lake", "Span", "spark_settings"]
+__all__ = ["LOG_PROPERTIES", "Branch", "Commit", "Lake", "Span", "TaskRows", "spark_settings"]

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, with_field_ids
+from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
+from waybill.lake.task_rows import DataFile
 from waybill.object_store.places import is_object_url, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
+
+    from waybill.lake.spans import Span
 
 FOOTERS_AT_ONCE = 8
 """How many footers of data files are read at the same time."""
@@ -201,6 +207,48 @@ class Catalog:
             for data in pool.map(described, files):
                 append = append.appendFile(data)
         append.toBranch(branch).commit()
+
+    def data_files(
+        self,
+        span: Span,
+        where: Mapping[str, Sequence[str]],
+    ) -> list[DataFile] | None:
+        """The files with the rows of a span that is not empty.
+
+        Args:
+            span: which rows.
+            where: the values that rows have in columns that the table is partitioned by.
+
+        Returns:
+            None where tasks cannot read them without Iceberg: rows were deleted from a file, the
+            partition does not tell what rows it has, or files are where tasks cannot open them.
+        """
+        table = self.load(*split(span.table))
+        if span.after is None:
+            scan = table.newScan().useSnapshot(span.upto)
+        else:
+            scan = table.newIncrementalAppendScan().fromSnapshotExclusive(span.after)
+            scan = scan.toSnapshot(span.upto)
+        expressions = self.jvm.org.apache.iceberg.expressions.Expressions
+        for column, values in where.items():
+            equal = [expressions.equal(column, value) for value in values]
+            scan = scan.filter(reduce(getattr(expressions, "or"), equal))
+        found: list[DataFile] = []
+        planned = scan.planFiles()
+        try:
+            tasks = planned.iterator()
+            while tasks.hasNext():
+                task = tasks.next()
+                file = task.file()
+                path = self._opened_by_tasks(str(file.location()))
+                whole = task.deletes().isEmpty() and str(task.residual()) == "true"
+                if path is None or not whole or str(file.format()) != "PARQUET":
+                    return None
+                found.append(DataFile(path, int(file.fileSizeInBytes())))
+        finally:
+            planned.close()
+        # Manifests are read in no order; files of the same rows are to be dealt the same way.
+        return sorted(found)
 
     def _columns(self, schema: pa.Schema) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema

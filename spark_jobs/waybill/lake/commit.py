@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConflictError, WaybillError
 from waybill.lake.data_files import WRITTEN_DDL
-from waybill.lake.names import branch_prefix, literal, quoted
+from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.task_errors import unwrapped
 from waybill.task_start import light
@@ -276,12 +276,6 @@ class Branch:
 def compact(data: Mapping[str, Any]) -> str:
     """JSON without blanks, as it is kept in snapshot summaries."""
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-
-
-def split(table: str) -> tuple[str, str]:
-    """Namespace and name of a full table name."""
-    _catalog, namespace, name = table.split(".")
-    return namespace, name
 
 
 def start_branch(catalog: Catalog, table: str, stage: str, batch: str) -> Branch:

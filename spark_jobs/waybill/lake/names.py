@@ -44,3 +44,9 @@ def branch_prefix(stage: str, batch: str) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def split(table: str) -> tuple[str, str]:
+    """Namespace and name of a full table name."""
+    _catalog, namespace, name = table.split(".")
+    return namespace, name

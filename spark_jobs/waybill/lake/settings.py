@@ -23,6 +23,11 @@ ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ANY_BYTES = str(2**31 - 1)
 """The value of `ARROW_BYTES` with which Spark measures nothing."""
 
+SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""Java options (`SPARK_SUBMIT_OPTS`) for runs that end before the second compiler would pay off.
+
+The first one alone gets little room for its code unless told otherwise, and then begins anew."""
+
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # A batch of long rows ends at 32 MiB although it has fewer rows. Spark measures the batch anew

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
 
 from waybill.errors import ConfigurationError
 from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog, Metadata
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.data_files import ROW_GROUP_BYTES
-from waybill.lake.names import branch_prefix, distinct_name, quoted, table_name
-from waybill.lake.row_sizes import LONGEST
+from waybill.lake.names import branch_prefix, distinct_name, quoted, split, table_name
+from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.session import lake_session
 from waybill.lake.settings import (
     ANY_BYTES,
@@ -27,6 +29,8 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
+from waybill.lake.spans import Span, added, longest_row
+from waybill.lake.task_rows import TaskRows, read_in_tasks
 from waybill.layout import log_namespace
 
 if TYPE_CHECKING:
@@ -57,14 +61,6 @@ LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
 """Beside these for tables of messages, where Spark writes them."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
-
-
-class Span(NamedTuple):
-    """What a table got: rows appended after one snapshot and up to another."""
-
-    table: str
-    after: int | None
-    upto: int | None
 
 
 class BranchInfo(NamedTuple):
@@ -135,7 +131,7 @@ class Lake:
 
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
-        return self._catalog.exists(*commits.split(table))
+        return self._catalog.exists(*split(table))
 
     def ensure(
         self,
@@ -155,7 +151,7 @@ class Lake:
         Returns:
             The full name.
         """
-        namespace, name = commits.split(table)
+        namespace, name = split(table)
         if self._catalog.exists(namespace, name):
             self._catalog.complete(namespace, name, schema)
         else:
@@ -184,11 +180,11 @@ class Lake:
 
     def properties(self, table: str) -> dict[str, str]:
         """The table's Iceberg properties."""
-        return dict(self._catalog.load(*commits.split(table)).properties())
+        return dict(self._catalog.load(*split(table)).properties())
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Set Iceberg properties of a table."""
-        update = self._catalog.load(*commits.split(table)).updateProperties()
+        update = self._catalog.load(*split(table)).updateProperties()
         for key, value in properties.items():
             update = update.set(key, value)
         update.commit()
@@ -199,13 +195,13 @@ class Lake:
         """Id of the snapshot that a branch or tag names; None if there is none."""
         if not self.exists(table):
             return None
-        return self._catalog.metadata(*commits.split(table)).refs.get(ref)
+        return self._catalog.metadata(*split(table)).refs.get(ref)
 
     def commits(self, table: str, ref: str = "main") -> Iterator[Commit]:
         """What stages committed to a branch, newest first."""
         if not self.exists(table):
             return
-        metadata = self._catalog.metadata(*commits.split(table))
+        metadata = self._catalog.metadata(*split(table))
         for snapshot in metadata.ancestors(metadata.refs.get(ref)):
             commit = commits.read_commit(snapshot)
             if commit is not None:
@@ -234,7 +230,7 @@ class Lake:
         """Branches of a stage (and batch) that are there and not visible."""
         if not self.exists(table):
             return []
-        metadata = self._catalog.metadata(*commits.split(table))
+        metadata = self._catalog.metadata(*split(table))
         prefix = f"{stage}_" if batch is None else branch_prefix(stage, batch)
         return [
             BranchInfo(name, head, commits.read_commit(metadata.snapshots[head]))
@@ -248,7 +244,7 @@ class Lake:
         Raises:
             ConfigurationError: there is no such branch.
         """
-        metadata = self._catalog.metadata(*commits.split(table))
+        metadata = self._catalog.metadata(*split(table))
         if name not in commits.branches(metadata):
             message = f"there is no branch {name} of {table}: run the stage that writes it again"
             raise ConfigurationError(message)
@@ -259,7 +255,7 @@ class Lake:
 
     def read(self, table: str, snapshot: int | None = None) -> DataFrame:
         """The visible rows of a table, or those of an earlier snapshot."""
-        name = quoted(CATALOG, *commits.split(table))
+        name = quoted(CATALOG, *split(table))
         if snapshot is None:
             return self.spark.table(name)
         return self.spark.read.option("versionAsOf", str(snapshot)).table(name)
@@ -281,11 +277,55 @@ class Lake:
         options = self._small_splits(table, after, upto) if parallel else {}
         return commits.increment(self._catalog, table, after, upto, options)
 
+    def task_rows(
+        self, span: Span, schema: pa.Schema, where: Mapping[str, Sequence[str]]
+    ) -> TaskRows:
+        """The rows of a span for work in tasks, cut so that every core gets some.
+
+        Args:
+            span: which rows.
+            schema: the columns that the work needs.
+            where: the values that rows have in columns that the table is partitioned by.
+        """
+        rows = self.increment(*span, parallel=True)
+        for column, values in where.items():
+            rows = rows.where(F.col(column).isin(*values))
+        rows = rows.select(*schema.names)
+        if span.empty:
+            return TaskRows.of(rows)
+        files = self._catalog.data_files(span, where)
+        if files is None:
+            return TaskRows.of(rows)
+        size = self._piece_size(sum(file.bytes for file in files))
+        return read_in_tasks(self.spark, rows, files, schema, size)
+
+    def row_groups(
+        self,
+        span: Span,
+        where: Mapping[str, Sequence[str]],
+        bounds: Sequence[str],
+        counted: Sequence[str],
+    ) -> list[RowGroup] | None:
+        """The row groups that hold the rows of a span and no other, None if that cannot be told.
+
+        Args:
+            span: which rows.
+            where: the values that rows have in columns that the table is partitioned by.
+            bounds: columns whose least and greatest values are asked for.
+            counted: columns whose nulls are counted.
+        """
+        if span.empty:
+            return []
+        files = self._catalog.data_files(span, where)
+        return None if files is None else row_groups(files, bounds, counted)
+
     def _small_splits(self, table: str, after: int | None, upto: int | None) -> dict[str, str]:
-        size = self._added(table, after, upto, "added-files-size", "total-files-size")
-        cores = self.spark.sparkContext.defaultParallelism
-        split = max(SMALLEST_PIECE, min(LARGEST_PIECE, size // (2 * cores)))
+        split = self._piece_size(self._added_bytes(Span(table, after, upto)))
         return {"split-size": str(split), "file-open-cost": str(split // 8)}
+
+    def _piece_size(self, size: int) -> int:
+        cores = self.spark.sparkContext.defaultParallelism
+        return max(SMALLEST_PIECE, min(LARGEST_PIECE, size // (2 * cores)))
 
     def cut_shuffles(self, table: str, after: int | None, upto: int | None) -> dict[str, int]:
         """Let the session shuffle an increment into pieces of a good size.
@@ -295,7 +335,7 @@ class Lake:
         Returns:
             What was chosen, and the bytes that it was chosen for, for the report.
         """
-        size = self._added(table, after, upto, "added-files-size", "total-files-size")
+        size = self._added_bytes(Span(table, after, upto))
         cores = self.spark.sparkContext.defaultParallelism
         pieces = self._pieces or shuffle_partitions(size, cores)
         self.spark.conf.set(SHUFFLE, str(pieces))
@@ -312,7 +352,7 @@ class Lake:
             spans: all that is read.
         """
         conf = self.spark.conf
-        longest = [self._longest_row(*span) for span in spans]
+        longest = [self.longest_row(span) for span in spans]
         usual = {name: SESSION_SETTINGS[name] for name in (ARROW_ROWS, ARROW_BYTES)}
         if None in longest or any(conf.get(name) != value for name, value in usual.items()):
             yield
@@ -325,51 +365,30 @@ class Lake:
             for name, value in usual.items():
                 conf.set(name, value)
 
-    def _longest_row(self, table: str, after: int | None, upto: int | None) -> int | None:
-        """Bytes of the longest row appended between two snapshots, None if nobody can tell."""
-        metadata, (_, name) = self._catalog.metadata(*commits.split(table)), commits.split(table)
-        longest, oldest = 0, None
-        for snapshot in metadata.ancestors(upto):
-            if snapshot.id == after:
-                return longest
-            oldest, commit = snapshot, commits.read_commit(snapshot)
-            if commit is not None:
-                told = commit.report["details"].get(LONGEST, {}).get(name)
-                if told is None:
-                    return None
-                longest = max(longest, told)
-        # The rows of snapshots that are forgotten may be longer.
-        return longest if after is None and (oldest is None or oldest.parent is None) else None
+    def longest_row(self, span: Span) -> int | None:
+        """Bytes of the longest row of a span, None if nobody can tell."""
+        return longest_row(self.metadata(span.table), span)
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
         """How many rows `increment` has, from the metadata alone.
 
         Rows that were deleted again count too, as they do there; not so where `after` is None.
         """
-        return self._added(table, after, upto, "added-records", "total-records")
+        return self._added(Span(table, after, upto), "added-records", "total-records")
 
-    def _added(
-        self, table: str, after: int | None, upto: int | None, counter: str, total: str
-    ) -> int:
-        """Sum of a counter of the appends between two snapshots, or the total at the newer one."""
-        if upto is None or after == upto:
+    def _added_bytes(self, span: Span) -> int:
+        return self._added(span, "added-files-size", "total-files-size")
+
+    def _added(self, span: Span, counter: str, total: str) -> int:
+        if span.empty:
             return 0
-        metadata = self._catalog.metadata(*commits.split(table))
-        if after is None:
-            return int(metadata.snapshots[upto].summary.get(total, 0))
-        counted = 0
-        for snapshot in metadata.ancestors(upto):
-            if snapshot.id == after:
-                break
-            if snapshot.summary.get("operation") == "append":
-                counted += int(snapshot.summary.get(counter, 0))
-        return counted
+        return added(self.metadata(span.table), span, counter, total)
 
     def mark_read(self, table: str, consumer: str, snapshot: int | None) -> None:
         """Note that a consumer has read up to a snapshot; what follows is kept from expiry."""
         if snapshot is None:
             return
-        namespace, name = commits.split(table)
+        namespace, name = split(table)
         ref = f"read_by_{consumer}"
         if self._catalog.metadata(namespace, name).refs.get(ref) != snapshot:
             self._catalog.set_ref(namespace, name, ref, snapshot, tag=True)
@@ -378,7 +397,7 @@ class Lake:
         """Up to which snapshot each consumer has read a table."""
         if not self.exists(table):
             return {}
-        metadata = self._catalog.metadata(*commits.split(table))
+        metadata = self._catalog.metadata(*split(table))
         prefix = "read_by_"
         return {
             tag.removeprefix(prefix): metadata.refs[tag]
@@ -388,11 +407,11 @@ class Lake:
 
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table as they are now."""
-        return self._catalog.metadata(*commits.split(table))
+        return self._catalog.metadata(*split(table))
 
     def iceberg(self, table: str) -> Any:
         """The table in Iceberg's own API."""
-        return self._catalog.load(*commits.split(table))
+        return self._catalog.load(*split(table))
 
     def tables(self) -> dict[str, list[str]]:
         """Names of the tables that are there, by namespace."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.lake.catalog import is_java
-from waybill.lake.commit import branches, read_commit, split
-from waybill.lake.names import literal
+from waybill.lake.commit import branches, read_commit
+from waybill.lake.names import literal, split
 from waybill.lake.settings import CATALOG
 
 if TYPE_CHECKING:

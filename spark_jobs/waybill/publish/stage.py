@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -60,17 +59,16 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     # The cursor stays where it is if the gate let through a batch that brought no messages.
     report.cursor = {"outbox": after if upto is None else upto, "runs": judged.snapshot}
     rows: list[tuple[object, ...]] = []
+    span = Span(outbox, after, upto)
     if upto is None:
         # Nothing has ever come. The batch is on record all the same: every target, no messages.
         messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
-        batches = []
     else:
-        messages = lake.increment(outbox, after, upto).where(F.col("outcome") == "ok")
-        batches = [commit.batch for commit in lake.commits(outbox)][::-1]
-    with lake.batches_by_rows(Span(outbox, after, upto)):
+        messages = lake.increment(*span).where(F.col("outcome") == "ok")
+    with lake.batches_by_rows(span):
         for target in spec.publish:
             own = messages.where(F.col("target") == target.label)
-            rows += _send(own, target, batches, context, report)
+            rows += _send(own, target, span, context, report)
     if rows:
         branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
     land(branch, report, "published", started)
@@ -81,7 +79,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
 def _send(
     messages: DataFrame,
     target: Target,
-    batches: Sequence[str],
+    span: Span,
     context: StageContext,
     report: StageReport,
 ) -> list[tuple[object, ...]]:
@@ -90,10 +88,13 @@ def _send(
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
+        from waybill.publish.kafka.outgoing import gather
         from waybill.publish.kafka.publishing import publish_kafka
 
-        owner = Owner(context.spec.name, label)
-        sent = publish_kafka(messages, target.kafka, owner, batches, progress)
+        lake, owner = context.lake, Owner(context.spec.name, label)
+        batches = [commit.batch for commit in lake.commits(span.table)][::-1]
+        found = gather(lake, span, messages, label)
+        sent = publish_kafka(found, target.kafka, owner, batches, progress)
     elif target.files is not None:
         sent = publish_files(
             messages, target.files, label, target.envelope, context.batch, progress

@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from pyspark.sql import functions as F
 
 from waybill.envelopes import registry
-from waybill.envelopes.batch import changes_of
+from waybill.envelopes.batch import CHANGE, changes_of
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
+from waybill.layout import OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
-from waybill.task_start import light
 from waybill.types import LogicalType
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.envelopes.protocol import Decoder
+    from waybill.lake import TaskRows
     from waybill.records import Column
     from waybill.spec import Target
 
@@ -58,14 +59,12 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("broken", pa.bool_()),
 ]
 _DIGEST = pa.schema(_FIELDS)
-_CHANGES = (
-    *("topic", "partition", "offset", "index", "operation", "old_key", "before", "after"),
-    *("order_key", "transaction", "ddl_text", "schema_id", "extra", "source_time"),
-)
-_OUTBOX = (
+MESSAGE = columns_of(
+    OUTBOX,
     *("target", "topic", "partition", "offset", "index", "message", "timestamp"),
     *("key", "value", "headers", "losses", "table"),
 )
+"""What reading a message again takes of the outbox."""
 
 
 @dataclass(frozen=True)
@@ -178,24 +177,22 @@ _UNITS = {
 
 
 def reread(
-    outbox: DataFrame,
-    changes: DataFrame,
+    outbox: TaskRows,
+    changes: TaskRows,
     schemas: dict[str, TableSchema],
     readers: dict[str, Reader],
 ) -> Reread:
     """Compare every message with the change that it was made from.
 
     Args:
-        outbox: messages to publish, in the columns of `outbox`.
-        changes: accepted changes, in the columns of `changes`.
+        outbox: messages to publish to the targets of the readers, in the columns of `MESSAGE`.
+        changes: accepted changes, in the columns of `CHANGE`.
         schemas: every schema of the changes by its id.
         readers: how each target's messages are read.
     """
     result = Reread()
-    outbox = outbox.where(F.col("target").isin(list(readers))).select(*_OUTBOX)
-    changes = changes.select(*_CHANGES)
-    mine = changes.mapInArrow(light(_digest_changes(schemas)), _DIGEST_DDL)
-    theirs = outbox.mapInArrow(light(_digest_messages(readers)), _DIGEST_DDL)
+    mine = changes.map(_digest_changes(schemas), _DIGEST_DDL)
+    theirs = outbox.map(_digest_messages(readers), _DIGEST_DDL)
     met = _met(mine.unionByName(theirs), list(readers)).persist()
     try:
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
@@ -205,7 +202,7 @@ def reread(
         if few:
             total = doubtful.count()
             places = [tuple(row[name] for name in IDENTITY) for row in few]
-            _look_closely(_Side(outbox, changes, schemas, readers), places, result)
+            _look_closely(_Side(outbox.rows, changes.rows, schemas, readers), places, result)
             # What was not looked at counts as different: the digests say so.
             if total > len(few):
                 result.different[few[-1].topic] += total - len(few)
@@ -257,7 +254,7 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     )
     changes = side.changes.join(wanted, list(IDENTITY), "left_semi").toArrow()
     expected: dict[tuple[Any, ...], list[Effect]] = {}
-    for batch in changes.select(list(_CHANGES)).to_batches():
+    for batch in changes.select(CHANGE.names).to_batches():
         for change in changes_of(batch, side.schemas):
             expected[_place(change)] = effects_of(change)
     table = side.outbox.join(wanted, list(IDENTITY), "left_semi").toArrow()
@@ -302,9 +299,9 @@ Group = tuple[str, tuple[Any, ...], list[tuple[Message, str]], bool]
 
 
 def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
-    """Rows of the outbox, in the order of `_OUTBOX`; times as microseconds."""
+    """Rows of the outbox, in the order of `MESSAGE`; times as microseconds."""
     for batch in batches:
-        columns = {name: batch.column(name) for name in _OUTBOX}
+        columns = {name: batch.column(name) for name in MESSAGE.names}
         columns["timestamp"] = columns["timestamp"].cast(pa.int64())
         yield from zip(*(column.to_pylist() for column in columns.values()), strict=True)
 

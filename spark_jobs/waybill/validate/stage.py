@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waybill.envelopes.batch import CHANGE
 from waybill.errors import ConflictError, GateError
+from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.layout import RUNS
 from waybill.records import TableSchema
@@ -23,7 +25,7 @@ from waybill.validate.profiles import (
     staged_tables,
     table_profile,
 )
-from waybill.validate.rereading import IDENTITY, Reread, readers_of, reread
+from waybill.validate.rereading import IDENTITY, MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
 from waybill.validate.suites import Suite, load_suite
@@ -142,8 +144,8 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
     if not spec.publish:
         return Reread()
     lake = context.lake
-    outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
-    accepted, told = changes.where("outcome = 'ok'"), changes.where("outcome = 'schema'")
+    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
+    told = changes.where("outcome = 'schema'")
     read = [batch.changes, batch.outbox]
     if any(
         "encoded_again" in c.report["details"] for c in commits_in(lake, batch.outbox, "convert")
@@ -151,18 +153,22 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
         # Messages that a target refused before are made from changes of earlier batches.
         read.append(batch.changes._replace(after=None))
         log = lake.read(batch.changes.table, batch.changes.upto)
+        outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
         older = log.join(outbox.select(*IDENTITY), list(IDENTITY), "left_semi")
-        older = older.where("outcome = 'ok'").join(accepted, list(IDENTITY), "left_anti")
+        older = older.where("outcome = 'ok'").join(accepted.rows, list(IDENTITY), "left_anti")
         ids = older.select("schema_id").distinct()
         told = told.unionByName(
             log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi").select(*log.columns)
         )
-        accepted = accepted.unionByName(older.select(*log.columns))
+        accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
     pairs = told.select("schema_id", "extra").distinct().collect()
     schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in pairs}
     readers = readers_of(spec.publish, schemas.values())
+    if not readers:
+        return Reread()
     with lake.batches_by_rows(*read):
-        return reread(outbox, accepted, schemas, readers)
+        sent = lake.task_rows(batch.outbox, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
+        return reread(sent, accepted, schemas, readers)
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:

@@ -4,62 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.durations import seconds_of
 from waybill.errors import ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.publish.kafka.cutting import GROUP, Limits
+from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.outgoing import in_order, made
 from waybill.publish.kafka.progress import sent_of, told_of
 from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
 from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
 from waybill.publish.outcome import Part, Published
-from waybill.publish.parts import ORDER
 from waybill.task_errors import unwrapped
-from waybill.task_start import light
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
+    from waybill.publish.kafka.outgoing import Made, Outgoing
     from waybill.spec import KafkaTarget
-
-LITTLE = 1 << 30
-"""So many bytes of messages the one task that sends reads itself. Beyond, all tasks read and hand
-over to it, which takes more of the processors and less of the time."""
-
-COLUMNS = (*ORDER, "table", "timestamp", "key", "value", "headers")
-"""What the sender needs of the outbox."""
-
-
-class Made(NamedTuple):
-    """The messages that one batch made for a target.
-
-    Attributes:
-        batch: the batch.
-        messages: how many.
-        bytes: of keys, values and headers.
-        largest: bytes of the largest one.
-        keyless: messages without key.
-        place: looks up the change of the largest one.
-    """
-
-    batch: str
-    messages: int
-    bytes: int
-    largest: int
-    keyless: int
-    place: Callable[[], str]
 
 
 def publish_kafka(
-    messages: DataFrame,
+    messages: Outgoing,
     target: KafkaTarget,
     owner: Owner,
     batches: Sequence[str],
@@ -69,7 +38,7 @@ def publish_kafka(
     """Send the messages that were not sent yet.
 
     Args:
-        messages: rows of `outbox`, of one batch or of several.
+        messages: what is to be sent, of one batch or of several.
         target: where to.
         owner: migration and target.
         batches: batches in their order; the messages of an earlier one go first.
@@ -81,20 +50,20 @@ def publish_kafka(
         ConflictError: another run took over, or a batch was published with other messages before.
         UnreachableError: no server answers; what was sent is on record, a rerun goes on.
     """
-    made = _made(messages, batches, target.origin_headers)
-    if not made:
+    by_batch = made(messages, batches, target.origin_headers)
+    if not by_batch:
         return Published([], _details(target, [], 0))
-    sending = prepare(target, owner, made, limits)
+    sending = prepare(target, owner, by_batch, limits)
     before = recover(sending, progress)
-    count = sum(found.messages for found in made)
+    count = sum(one.messages for one in by_batch)
     progress(
         "publish: %s: %d messages to %s, %d partitions%s",
         *(owner.target, count, target.topic, sending.partitions),
         f"; {before} were sent before" if before else "",
     )
-    rows = _ordered(messages, made)
+    rows = in_order(messages, by_batch)
     with unwrapped(), told_of(sending, before, progress):
-        found = rows.mapInArrow(light(sending.run), from_arrow_schema(SENT)).collect()
+        found = rows.map(sending.run, from_arrow_schema(SENT)).collect()
     sent = [(row.batch, row.part, _entry(row.entry)) for row in found]
     again = sum(row.before for row in found)
     parts = [
@@ -110,7 +79,7 @@ def publish_kafka(
 
 
 def prepare(
-    target: KafkaTarget, owner: Owner, made: Sequence[Made], limits: Limits | None = None
+    target: KafkaTarget, owner: Owner, batches: Sequence[Made], limits: Limits | None = None
 ) -> Sending:
     """Check all that can be known before anything is sent.
 
@@ -122,7 +91,7 @@ def prepare(
     cluster = Cluster(properties, PATIENCE)
     topic = describe(cluster, target.topic)
     check_partition(target, topic)
-    check_messages(made, topic)
+    check_messages(batches, topic)
     ensure_ledger(cluster, target.ledger)
     return Sending(
         owner,
@@ -131,7 +100,7 @@ def prepare(
         topic.partitions,
         topic.largest,
         target.ledger,
-        tuple(Group(found.batch, found.messages) for found in made),
+        tuple(Group(found.batch, found.messages) for found in batches),
         target.partition,
         target.keyless,
         target.timestamps == "source",
@@ -172,7 +141,7 @@ def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
         raise ConfigurationError(message)
 
 
-def check_messages(made: Sequence[Made], topic: TargetTopic) -> None:
+def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
     """See that the topic takes every message.
 
     The brokers hold the size of a compressed batch against their limit; this holds that of the
@@ -182,80 +151,23 @@ def check_messages(made: Sequence[Made], topic: TargetTopic) -> None:
         ConfigurationError: one is too large, or has no key where it needs one. Nothing was sent:
             without that message readers would not have what the source has.
     """
-    largest = max(made, key=lambda found: found.largest)
-    if topic.largest is not None and largest.largest + FRAME > topic.largest:
-        message = (
-            f"the message of change {largest.place()} has {largest.largest} bytes, more than the "
-            f"topic {topic.name} takes, so nothing was sent: raise its max.message.bytes from "
-            f"{topic.largest} to at least {largest.largest + FRAME}"
-        )
-        raise ConfigurationError(message)
-    keyless = sum(found.keyless for found in made)
+    if topic.largest is not None:
+        doubtful = [found for found in batches if found.largest + FRAME > topic.largest]
+        size, place = max((found.longest() for found in doubtful), default=(0, ""))
+        if size + FRAME > topic.largest:
+            message = (
+                f"the message of change {place} has {size} bytes, more than the topic "
+                f"{topic.name} takes, so nothing was sent: raise its max.message.bytes from "
+                f"{topic.largest} to at least {size + FRAME}"
+            )
+            raise ConfigurationError(message)
+    keyless = sum(found.keyless for found in batches)
     if keyless and topic.compacted:
         message = (
             f"{keyless} messages have no key and the topic {topic.name} is compacted, so nothing "
             "was sent: set its cleanup.policy to delete, or publish to another topic"
         )
         raise ConfigurationError(message)
-
-
-def _made(messages: DataFrame, batches: Sequence[str], origin: bool) -> list[Made]:
-    """What each batch made, in the order of batches; those that are not named go first."""
-    place = F.concat_ws("/", "topic", "partition", "offset", "index")
-    size = _size(messages)
-    if origin:
-        size += F.octet_length("batch") + F.octet_length(place) + F.lit(40)
-
-    def place_of(batch: str, largest: int) -> str:
-        found = messages.where((F.col("batch") == batch) & (size == largest)).select(place)
-        return str(found.first()[0])  # type: ignore[index]
-
-    # Numbers only: with a text in it, Spark would sort the rows to aggregate them.
-    rows = (
-        messages.groupBy("batch")
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum(size).alias("bytes"),
-            F.max(size).alias("largest"),
-            F.count_if(F.col("key").isNull()).alias("keyless"),
-        )
-        .collect()
-    )
-    order = {batch: i for i, batch in enumerate(batches)}
-    made = [
-        Made(
-            row.batch,
-            row.messages,
-            row.bytes,
-            row.largest,
-            row.keyless,
-            partial(place_of, row.batch, row.largest),
-        )
-        for row in rows
-    ]
-    return sorted(made, key=lambda found: (order.get(found.batch, -1), found.batch))
-
-
-def _size(messages: DataFrame) -> Column:
-    """Bytes of a message: key, value and headers, each header with what frames it."""
-    length = F.coalesce(F.octet_length("key"), F.lit(0))
-    length += F.coalesce(F.octet_length("value"), F.lit(0))
-    headers = F.expr(
-        "coalesce(aggregate(headers, 0, (sum, h) -> sum + 10 + octet_length(h.key) + "
-        "coalesce(octet_length(h.value), 0)), 0)"
-    )
-    return length + headers
-
-
-def _ordered(messages: DataFrame, made: Sequence[Made]) -> DataFrame:
-    """Every message in one task, by batch and in the order of the source."""
-    group = F.lit(0)
-    for number, found in enumerate(made[1:], start=1):
-        group = F.when(F.col("batch") == found.batch, F.lit(number)).otherwise(group)
-    rows = messages.select(group.cast("int").alias(GROUP), *COLUMNS)
-    little = sum(found.bytes for found in made) <= LITTLE
-    single = rows.coalesce(1) if little else rows.repartition(1)
-    return single.sortWithinPartitions(GROUP, *ORDER)
 
 
 def _entry(content: bytes | bytearray) -> Entry:

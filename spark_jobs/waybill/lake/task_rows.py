@@ -1,0 +1,189 @@
+"""Rows of a table on their way to tasks, which read the data files themselves where they can.
+
+Spark reads a file into columns, makes rows of them, and columns of the rows again for Python, which
+costs more than what Arrow's own reader takes. Tasks that are handed nothing but the places of row
+groups need none of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.errors import WaybillError
+from waybill.lake.sizing import rows_per_batch
+from waybill.storage import open_storage
+from waybill.task_start import light
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from waybill.task_start import Make
+
+
+class DataFile(NamedTuple):
+    """A data file of a table, without rows that were deleted from it.
+
+    Attributes:
+        path: where it is, as tasks open it.
+        bytes: its size.
+    """
+
+    path: str
+    bytes: int
+
+
+class Piece(NamedTuple):
+    """The row groups of a data file that begin in a range of its bytes."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """Rows that tasks work on.
+
+    Attributes:
+        rows: the rows, for queries.
+        handed: what Spark hands to tasks: the rows, or numbers of what they are to read.
+        read: from what is handed to the rows, None where it is the rows.
+    """
+
+    rows: DataFrame
+    handed: DataFrame
+    read: Make | None = None
+
+    @classmethod
+    def of(cls, rows: DataFrame) -> TaskRows:
+        """Rows that Spark hands over."""
+        return cls(rows, rows)
+
+    def through(self, make: Make) -> Make:
+        """Work on the rows as work on what is handed to tasks."""
+        read = self.read
+        if read is None:
+            return make
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+            return make(read(batches))
+
+        return work
+
+    def map(self, make: Make, columns: Any) -> DataFrame:
+        """What tasks make of the rows, batch by batch.
+
+        Args:
+            make: the work.
+            columns: what it makes, as Spark is told it.
+        """
+        return self.handed.mapInArrow(light(self.through(make)), columns)
+
+
+def read_in_tasks(
+    spark: SparkSession, rows: DataFrame, files: Sequence[DataFile], schema: pa.Schema, size: int
+) -> TaskRows:
+    """Rows that tasks read from data files.
+
+    Args:
+        spark: the session.
+        rows: the rows, for queries.
+        files: all that hold them.
+        schema: the columns to read.
+        size: bytes of files that one task reads.
+    """
+    dealt = deal(files, size)
+    numbers = spark.range(0, len(dealt), 1, max(1, len(dealt)))
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers: list[Any] = batch.column(0).to_pylist()
+            for number in numbers:
+                for piece in dealt[number]:
+                    yield from read_piece(piece, schema)
+
+    return TaskRows(rows, numbers, read)
+
+
+def deal(files: Iterable[DataFile], size: int) -> list[list[Piece]]:
+    """What each task reads: about `size` bytes, a large file in several tasks.
+
+    A file counts for at least an eighth of that, as opening it takes time, too.
+    """
+    tasks: list[list[Piece]] = []
+    left = 0
+    for file in files:
+        parts = max(1, round(file.bytes / size))
+        step = -(-file.bytes // parts)
+        for start in range(0, max(1, file.bytes), max(1, step)):
+            weight = max(step, size // 8)
+            if weight > left:
+                tasks.append([])
+                left = size
+            tasks[-1].append(Piece(file.path, start, start + step))
+            left -= weight
+    return tasks
+
+
+def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece; a column that the file does not have is null."""
+    with opened(piece.path) as file:
+        groups = [
+            i
+            for i in range(file.num_row_groups)
+            if piece.start <= _begin(file.metadata.row_group(i)) < piece.end
+        ]
+        if not groups:
+            return
+        found = [file.metadata.row_group(i) for i in groups]
+        rows = sum(group.num_rows for group in found)
+        length = sum(group.total_byte_size for group in found) // max(1, rows)
+        names = [name for name in schema.names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(rows_per_batch(length), groups, names, use_threads=False):
+            yield conformed(batch, schema)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Any]:
+    """A data file, open to read.
+
+    Raises:
+        WaybillError: it is not what was written.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    system, place = open_storage(path)
+    try:
+        with system.open(place, "rb") as stream:
+            yield pq.ParquetFile(stream)
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        message = (
+            f"the data file {path} cannot be read ({error}): see whether something besides "
+            "`waybill upkeep` removes or changes files of the lake, then run the batch again"
+        )
+        raise WaybillError(message) from error
+
+
+def _begin(group: Any) -> int:
+    first = group.column(0)
+    begin: int = first.dictionary_page_offset or first.data_page_offset
+    return begin
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with exactly these columns; one that is missing is null."""
+    import pyarrow as pa
+
+    there = set(batch.schema.names)
+    columns = [
+        batch.column(field.name).cast(field.type)
+        if field.name in there
+        else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
