@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 from zipimport import zipimporter
 
+from waybill.rare_collections import rare_collections
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -25,7 +27,8 @@ def light(make: Make) -> Make:
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from make(batches)
+            with rare_collections():
+                yield from make(batches)
         finally:
             forget_archives()
 

@@ -16,7 +16,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from waybill.inprocess.account import Account
 from waybill.inprocess.quarantine import quarantine_line
-from waybill.inprocess.run import RARELY, lines_of, messages_of_block
+from waybill.inprocess.run import lines_of, messages_of_block
+from waybill.rare_collections import RARELY
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import STANDARD, check_local, line_blocks, open_lines, open_output
 from waybill.inprocess.quarantine import quarantine_line
+from waybill.rare_collections import rare_collections
 from waybill.records import Message
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ TOMBSTONE = "a null value cannot be a line"
 BLANK = "blank line"
 LINES = (".jsonl", ".json", ".txt", ".ndjson")
 PARQUET = ".parquet"
-
-RARELY = 200_000
-"""New objects between two looks for cycles."""
 
 Progress = Callable[[int], None]
 """Told how many bytes were read since it was told last."""
@@ -100,17 +97,6 @@ def convert_file(
             else:
                 _to_parquet(converter, blocks, job, stack)
     return converter.account, time.monotonic() - started
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Look for cycles rarely: converting makes none, and looking costs some percent of the time."""
-    before = gc.get_threshold()
-    gc.set_threshold(RARELY, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _silent(_: int) -> None:
