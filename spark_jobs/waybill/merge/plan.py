@@ -141,7 +141,8 @@ def make_plan(
 
     Raises:
         ConfigurationError: the key of a table cannot be told and the migration declares none.
-        SchemaChangeError: a table changed in a way that a person has to decide about.
+        SchemaChangeError: a table changed in a way that a person has to decide about, or two tables
+            have one name.
     """
     plan = Plan(MergeState.from_json(before.to_json()))
     for name, found in survey.tables.items():
@@ -171,6 +172,7 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     state.topics = tuple(sorted({*state.topics, *survey.topics}))
     if not survey.rows:
         return
+    state.identity = _only_one(name, state.identity, survey.identities)
     rule = rules.find(None, None, name)
     if schemas and schemas[0].table:
         rule = rules.find(schemas[0].database, schemas[0].schema, schemas[0].table)
@@ -196,6 +198,27 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     if in_lake:
         state.came_up.update(dict.fromkeys(state.names[in_lake:], table.before.highest))
     state.highest = max(state.highest, survey.highest)
+
+
+def _only_one(
+    name: str, known: tuple[str, str, str] | None, found: set[tuple[str, str, str]]
+) -> tuple[str, str, str] | None:
+    """The one source table that a qualified name stands for.
+
+    Raises:
+        SchemaChangeError: it stands for several, whose rows would become one table's.
+    """
+    every = sorted({*found, *([] if known is None else [known])})
+    if len(every) > 1:
+        first, second = (
+            " of ".join(repr(part) for part in reversed(parts) if part) for parts in every[:2]
+        )
+        message = (
+            f"two tables of the source are both called {name}: {first}, and {second}; rename one "
+            "of them at the source, or give each a topic and a migration of its own"
+        )
+        raise SchemaChangeError(message)
+    return every[0] if every else None
 
 
 def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: MergeState) -> None:

@@ -27,6 +27,7 @@ class TableState(msgspec.Struct):
     """One source table.
 
     Attributes:
+        identity: its database, schema and table; None before the first row of a message.
         key: names of its key columns, in key order; None before the first row.
         columns: its columns in the lake, in the order they came up.
         truncated: order of the newest TRUNCATE; everything with a lower order is void.
@@ -39,6 +40,7 @@ class TableState(msgspec.Struct):
             it may lack the column only because nobody knew it.
     """
 
+    identity: tuple[str, str, str] | None = None
     key: tuple[str, ...] | None = None
     columns: tuple[Column, ...] = ()
     truncated: str = ""

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.full_load import TOPIC
+
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
@@ -25,6 +27,8 @@ class TableSurvey:
         places: topics and partitions of changes without a sequence id.
         unordered_truncates: TRUNCATEs without a sequence id.
         topics: where its changes came from.
+        identities: database, schema and table as messages name it; more than one where the dots of
+            a name hide that there are several tables.
         lowest: lowest order of the row changes.
         highest: their highest order.
     """
@@ -37,6 +41,7 @@ class TableSurvey:
     places: set[tuple[str, int]] = field(default_factory=set)
     unordered_truncates: int = 0
     topics: set[str] = field(default_factory=set)
+    identities: set[tuple[str, str, str]] = field(default_factory=set)
     lowest: str = ""
     highest: str = ""
 
@@ -74,5 +79,8 @@ def count(table: TableSurvey, row: Row) -> None:
     table.rows += n
     table.keyed += row.k
     table.moves += row.m
+    if not row.topic.startswith(TOPIC):
+        # A dump is named by the migration, where nobody can say what a dot means.
+        table.identities.add((row.database or "", row["schema"] or "", row.table or ""))
     if row.schema_id is not None:
         table.schema_ids.add(row.schema_id)
