@@ -128,6 +128,7 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
             mode="incremental",
             until=STAGES[-1],
             until_time="",
+            drop_held="",
             name=f"waybill {spec.name} upkeep",
         )
     return dag

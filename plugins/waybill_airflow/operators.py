@@ -68,6 +68,7 @@ class StageOperator(SparkSubmitOperator):
         mode: what the snapshot reads (templated).
         until: the last stage that the run wants; later ones are skipped (templated).
         until_time: up to when topics are read, in ISO 8601; empty for all there is (templated).
+        drop_held: not empty to drop what a failed gate holds (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -77,6 +78,7 @@ class StageOperator(SparkSubmitOperator):
         "mode",
         "until",
         "until_time",
+        "drop_held",
     )
     overwrite_rtif_after_execution = True
     """The task's page shows the arguments that Spark was really started with."""
@@ -91,6 +93,7 @@ class StageOperator(SparkSubmitOperator):
         mode: str = "{{ params.mode }}",
         until: str = "{{ params.until }}",
         until_time: str = "{{ params.until_time or '' }}",
+        drop_held: str = "{{ 'yes' if params.drop_held else '' }}",
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("application", str(places.entry_scripts() / SCRIPTS[stage]))
@@ -106,6 +109,7 @@ class StageOperator(SparkSubmitOperator):
         self.mode = mode
         self.until = until
         self.until_time = until_time
+        self.drop_held = drop_held
         self.submitted_batch: str | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
@@ -140,7 +144,7 @@ class StageOperator(SparkSubmitOperator):
 
     def _asked(self, driver: Driver, connections: dict[str, str]) -> dict[str, Any]:
         """Have the driver run the stage."""
-        order = {
+        order: dict[str, Any] = {
             "stage": self.stage,
             "migration": self.migration,
             "batch": self.batch,
@@ -149,6 +153,8 @@ class StageOperator(SparkSubmitOperator):
         }
         if self.until_time:
             order["until_time"] = self.until_time
+        if self.drop_held:
+            order["drop_held"] = True
         try:
             result = driver.run(order, self._tell)
         except DriverError as error:
@@ -179,8 +185,9 @@ class StageOperator(SparkSubmitOperator):
 
     def _prepare(self, folder: Path, result: Path, spec: Migration) -> None:
         """Make up what depends on the worker: settings, the library, the place of the result."""
-        until_time = ["--until-time", self.until_time] if self.until_time else []
-        arguments = [*(self.application_args or []), *until_time]
+        more = ["--until-time", self.until_time] if self.until_time else []
+        more += ["--drop-held"] if self.drop_held else []
+        arguments = [*(self.application_args or []), *more]
         self.application_args = [*arguments, "--result", str(result)]
         self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
         try:

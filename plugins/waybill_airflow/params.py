@@ -54,6 +54,13 @@ def trigger_form() -> dict[str, Param]:
             description_md="Messages of this time and later ones are left to the next batch. For "
             "topics of Kafka; left empty, everything that is there is read.",
         ),
+        "drop_held": Param(
+            False,
+            type="boolean",
+            title="Drop what is held",
+            description_md="Drop what a failed gate holds; this batch merges its changes again, "
+            "together with the new ones.",
+        ),
         "batch": Param(
             None,
             type=["null", "string"],

@@ -41,7 +41,7 @@ def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_
     batch = batch_of(ended)
     assert {given["--batch"] for _, given in calls} == {batch}
     assert {given["--mode"] for _, given in calls} == {"incremental"}
-    assert not any("--until-time" in given for _, given in calls)
+    assert not any({"--until-time", "--drop-held"} & given.keys() for _, given in calls)
     for stage in STAGES:
         assert values[stage, "return_value"]["batch"] == batch
     assert values["validate", "_link_GateReportLink"] == f"/waybill/gate/small/{batch}"
@@ -49,7 +49,11 @@ def test_every_stage_gets_the_batch_of_the_run_and_returns_its_report(run, fake_
 
 def test_what_the_form_says_reaches_the_stages(run, fake_stages):
     _, states, values = run(
-        batch="by-hand.1", mode="full", until="merge", until_time="2026-11-20T06:00:00+01:00"
+        batch="by-hand.1",
+        mode="full",
+        until="merge",
+        until_time="2026-11-20T06:00:00+01:00",
+        drop_held=True,
     )
     assert states == {
         **dict.fromkeys(STAGES[:3], "success"),
@@ -60,6 +64,7 @@ def test_what_the_form_says_reaches_the_stages(run, fake_stages):
     assert {given["--batch"] for _, given in calls} == {"by-hand.1"}
     assert {given["--mode"] for _, given in calls} == {"full"}
     assert {given["--until-time"] for _, given in calls} == {"2026-11-20T06:00:00+01:00"}
+    assert {given["--drop-held"] for _, given in calls} == {"yes"}
     assert not values.get(("validate", "_link_GateReportLink"))
 
 

@@ -37,7 +37,7 @@ def stage(file: Path, name: str = "merge", until: str = "publish", **more) -> St
         batch="b-1",
         mode="full",
         until=until,
-        **{"until_time": "", **more},
+        **{"until_time": "", "drop_held": "", **more},
     )
 
 
@@ -226,6 +226,10 @@ class TestWithADriver:
     def test_a_time_to_read_up_to_is_handed_on(self, orders, migrations, fake_stages):
         stage(migrations("shop"), until_time="2026-11-20T06:00:00Z").execute({})
         assert orders[0]["until_time"] == "2026-11-20T06:00:00Z"
+
+    def test_what_a_gate_holds_is_dropped_on_request(self, orders, migrations, fake_stages):
+        stage(migrations("shop"), drop_held="yes").execute({})
+        assert orders[0]["drop_held"] is True
 
     def test_spark_settings_of_its_own_need_a_spark_of_its_own(
         self, orders, migrations, fake_stages

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from waybill.cli.quarantine import refused
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
 from waybill.merge.ledger import drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
+from waybill.records import intern_schema
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -209,6 +211,17 @@ def test_a_value_that_does_not_fit_is_refused_with_its_reason(lake: Lake, migrat
     ]
 
 
+def test_what_a_held_merge_refused_is_in_quarantine_before_the_gate_passes(
+    lake: Lake, migration
+) -> None:
+    put(lake, "b1", [row(1, 1, n="1"), row(2, 2, n="9999999999")], [TABLE])
+    merge(lake, migration(), "b1")
+    held = [(found.by, found.offset, found.batch) for found in refused(lake).collect()]
+    assert held == [("merge", 0, "b1")]
+    let_pass(lake, "b1")
+    assert [(found.by, found.offset, found.batch) for found in refused(lake).collect()] == held
+
+
 def test_a_declared_string_holds_what_its_type_cannot(lake: Lake, migration) -> None:
     table = schema("shop.t", {"id": "int64", "at": "timestamp"}, ("id",))
     spec = migration(tables={"shop.t": {"columns": {"at": "string"}}})
@@ -291,6 +304,17 @@ def test_a_changed_key_has_to_be_decided(lake: Lake, migration) -> None:
     put(lake, "b2", [row(2, 1, table=other, n="1")], [other])
     with pytest.raises(SchemaChangeError, match=r"the key of shop\.t was \(id\) and is now \(n\)"):
         merge(lake, migration(), "b2")
+
+
+def test_two_tables_with_one_name_are_not_mixed(lake: Lake, migration) -> None:
+    """Table `a.b` of `shop` and table `b` of `shop.a` would overwrite each other's rows."""
+    dotted = schema("shop.a.b", {"id": "int64", "n": "int32"}, ("id",))
+    other = intern_schema("shop.a", None, "b", dotted.columns, ("id",), "mysql")
+    step(lake, migration(), "b1", [row(1, 1, n="1", table=dotted)], [dotted])
+    put(lake, "b2", [row(2, 1, n="2", table=other)], [other])
+    with pytest.raises(SchemaChangeError, match=r"called shop.a.b: 'a.b' of 'shop', and 'b' of"):
+        merge(lake, migration(), "b2")
+    assert images(lake, "shop.a.b") == [{"id": "1", "n": "1"}]
 
 
 def ambiguous(newer: int, **fields):

@@ -60,8 +60,10 @@ def list_command(
 
 
 def refused(lake: Lake) -> DataFrame:
-    """Everything that was refused, by whom, why."""
+    """Everything that was refused, by whom, why; also by a merge that the gate holds."""
     from pyspark.sql import functions as F
+
+    from waybill.merge.ledger import with_held
 
     place = ("batch", "topic", "partition", "offset", "index")
     why = (F.col("reason_kind").alias("kind"), "reason")
@@ -72,7 +74,7 @@ def refused(lake: Lake) -> DataFrame:
         outbox = lake.read(lake.log("outbox")).where("outcome = 'refused'")
         rows = rows.unionByName(outbox.select(*place, F.col("target").alias("by"), *why, "table"))
     if lake.exists(lake.log("merges")):
-        merges = lake.read(lake.log("merges")).where("kind = 'refused'")
+        merges = with_held(lake).where("kind = 'refused'")
         rows = rows.unionByName(merges.select(*place, F.lit("merge").alias("by"), *why, "table"))
     return rows
 

@@ -76,7 +76,9 @@ class Ledger:
         if held and not drop:
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
-                "report, then run validate for it again, or start this batch with drop held"
+                "report, then let validate judge it again (clear the task, or waybill run FILE "
+                f"--batch {held[0].batch}), or run with drop held (--drop-held), which merges its "
+                "changes again together with the new ones"
             )
             raise GateError(message)
         drop_held(self.lake)
@@ -150,6 +152,18 @@ class Ledger:
         columns = self.lake.read(self.table).schema
         branch.append(self.lake.spark.createDataFrame([tuple(row.values())], columns))
         return branch.commit(cursor, report.to_dict(), batch, STAGE)
+
+
+def with_held(lake: Lake) -> DataFrame:
+    """The record of merges, with that of the merge that waits for its gate, if one does."""
+    table = lake.log("merges")
+    head = lake.head(table)
+    held = [
+        info.head
+        for info in lake.waiting(table, STAGE)
+        if info.commit and lake.reopen(table, info.name).base == head
+    ]
+    return lake.read(table, held[-1] if held else None)
 
 
 def drop_held(lake: Lake) -> None:

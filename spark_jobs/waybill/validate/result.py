@@ -91,8 +91,15 @@ def sentence_of(check: Checked) -> str:
     if check.error is not None:
         return f"{what} Not checked: {' '.join(check.error.split())[:200]}"
     shown = [
-        f"{found['where']}: {found['value']}" if found["where"] != "" else str(found["value"])
+        f"{found['where']}: {_short(found['value'])}"
+        if found["where"] != ""
+        else _short(found["value"])
         for found in check.observed[:5]
     ]
     more = f" and {len(check.observed) - 5} more" if len(check.observed) > 5 else ""
-    return f"{what} Found {', '.join(shown)}{more}." if shown else what
+    return f"{what.rstrip('.')} (found {', '.join(shown)}{more})" if shown else what.rstrip(".")
+
+
+def _short(value: Any) -> str:
+    """A figure with as many digits as help."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

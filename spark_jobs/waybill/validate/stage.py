@@ -239,8 +239,8 @@ def _record(
 def _refusal(batch: str, result: GateResult, page: str) -> str:
     failed = result.failures("critical")
     first = sentence_of(failed[0])
-    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
     return (
-        f"batch {batch} does not pass the gate: {first}{more}; nothing was published, "
-        f"the report is {page}"
+        f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
+        f"published, the report is {page}"
     )
