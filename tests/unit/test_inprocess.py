@@ -105,6 +105,27 @@ def test_packed_lines(tmp_path):
     assert gzip.decompress((tmp_path / "out.jsonl.gz").read_bytes()).count(b"\n") == 5
 
 
+def test_what_is_packed_is_told_from_its_bytes_and_a_byte_order_mark_is_no_message(tmp_path):
+    path = tmp_path / "in.jsonl"
+    lines = b"\n".join(history(5))
+    wanted = None
+    for content in (lines, b"\xef\xbb\xbf" + lines, gzip.compress(b"\xef\xbb\xbf" + lines)):
+        path.write_bytes(content)
+        account, _ = convert_file(job(tmp_path, "canal", "canal", str(path)))
+        assert account.refused == {}
+        wanted = wanted or read_lines(tmp_path / "out.jsonl")
+        assert read_lines(tmp_path / "out.jsonl") == wanted
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_packed_file_that_is_cut_off_says_so(tmp_path, processes):
+    path = tmp_path / "in.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n".join(history(50)))[:-40])
+    with pytest.raises(ConfigurationError, match=r"in\.jsonl\.gz cannot be read to its end"):
+        convert_file(job(tmp_path, "canal", "canal", str(path)), processes=processes)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 # Whole conversions
 
 

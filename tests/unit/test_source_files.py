@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from waybill.errors import SourceError
@@ -21,6 +21,7 @@ from waybill.sources.streams import line_lists
 from waybill.spec import FilesSource
 
 NOTHING = FilesCursor(None, {}, 0, 0)
+BOM = b"\xef\xbb\xbf"
 
 
 def source(path: Path | str, layout: str = "lines", topic: str | None = None) -> FilesSource:
@@ -88,6 +89,7 @@ def test_line_lists_are_the_split_at_line_feeds(content: bytes, size: int) -> No
             head, self.rest = self.rest[:size], self.rest[size:]
             return head
 
+    assume(not content.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", BOM)))
     got = [line for lines in line_lists(Dripping(), "x") for line in lines]
     expected = content.split(b"\n")
     assert got == (expected[:-1] if expected[-1] == b"" else expected)
@@ -107,6 +109,18 @@ def test_packed_lines_are_unpacked(tmp_path: Path, suffix: str) -> None:
     assert [row["value"] for row in rows] == content.splitlines()
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(SourceError, match=r"a\.jsonl.*cannot be unpacked"):
+        read(source(tmp_path))
+
+
+def test_a_byte_order_mark_belongs_to_the_file_and_to_no_message(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(BOM + b"{}\n" + BOM + b"1\n")
+    rows, *_ = read(source(tmp_path))
+    assert [(row["offset"], row["value"]) for row in rows] == [(0, b"{}"), (1, BOM + b"1")]
+
+
+def test_a_packed_file_under_a_plain_name_is_not_read_as_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(gzip.compress(b"{}\n" * 9))
+    with pytest.raises(SourceError, match=r"a\.jsonl is packed .* let it end in \.gz"):
         read(source(tmp_path))
 
 

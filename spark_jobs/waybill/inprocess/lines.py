@@ -10,8 +10,9 @@ import io
 import os
 import sys
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, cast
@@ -20,6 +21,9 @@ from waybill.errors import ConfigurationError
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""
+
+GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+"""First bytes of a packed file, and of a text that some editors mark as UTF-8."""
 
 STANDARD = "-"
 """Standard input or output, where a file is named."""
@@ -40,7 +44,7 @@ def check_local(path: str) -> None:
 
 
 def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
-    """A stream of the bytes of a file of lines; `.gz` is unpacked.
+    """A stream of the bytes of a file of lines; gzip is unpacked, a byte order mark left out.
 
     Raises:
         ConfigurationError: the file cannot be read.
@@ -48,11 +52,33 @@ def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
     if path == STANDARD:
         return nullcontext(sys.stdin.buffer)
     try:
-        if path.endswith(".gz"):
-            return cast("IO[bytes]", gzip.open(path, "rb"))
-        return Path(path).open("rb")
+        stream: IO[bytes] = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
+        if not stream.seekable():
+            return stream
+        if stream.read(len(GZIP)) == GZIP:
+            stream.close()
+            stream = cast("IO[bytes]", gzip.open(path, "rb"))  # noqa: SIM115
+        else:
+            stream.seek(0)
+        with suppress(EOFError, zlib.error):  # told by who reads on
+            if stream.read(len(BOM)) != BOM:
+                stream.seek(0)
+        return stream
     except OSError as error:
         message = f"{path} cannot be read ({error.strerror}); name a file of messages"
+        raise ConfigurationError(message) from error
+
+
+def told(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks of a file.
+
+    Raises:
+        ConfigurationError: it cannot be read to its end, e.g. because it is packed and cut off.
+    """
+    try:
+        yield from blocks
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"{path} cannot be read to its end ({error}); put the whole file there"
         raise ConfigurationError(message) from error
 
 

@@ -8,7 +8,14 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
-from waybill.inprocess.lines import STANDARD, check_local, line_blocks, open_lines, open_output
+from waybill.inprocess.lines import (
+    STANDARD,
+    check_local,
+    line_blocks,
+    open_lines,
+    open_output,
+    told,
+)
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.rare_collections import rare_collections
 from waybill.records import Message
@@ -88,7 +95,8 @@ def convert_file(
 
             source = stack.enter_context(open_lines(job.input))
             sink = stack.enter_context(open_output(job.output))
-            convert_parallel(job, converter, line_blocks(source), sink, aside, processes, tell)
+            found = told(job.input, line_blocks(source))
+            convert_parallel(job, converter, found, sink, aside, processes, tell)
         else:
             blocks = _blocks(job, reads, converter.account, tell, stack)
             if writes == "lines":
@@ -120,7 +128,8 @@ def _blocks(
             yield messages
         return
     first = 0
-    for block in line_blocks(stack.enter_context(open_lines(job.input))):
+    stream = stack.enter_context(open_lines(job.input))
+    for block in told(job.input, line_blocks(stream)):
         messages, first = messages_of_block(block, job.topic, first, account)
         yield messages
         tell(len(block) + 1)

@@ -13,7 +13,7 @@ from typing import IO, Any, TypeVar, cast
 
 from waybill.errors import ConfigurationError
 from waybill.inprocess.layouts import LAYOUTS, Layout, foreign, layout_of, packing_of
-from waybill.inprocess.lines import STANDARD
+from waybill.inprocess.lines import BOM, STANDARD
 from waybill.records import Message
 
 Read = TypeVar("Read")
@@ -127,7 +127,7 @@ class TopicFile:
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines that are not blank, with their numbers."""
-        number, rest, size = 0, [self._head], len(self._head)
+        number, rest, size = 0, [self._head.removeprefix(BOM)], len(self._head)
         while True:
             if b"\n" in rest[-1]:
                 *lines, tail = b"".join(rest).split(b"\n")

@@ -25,6 +25,9 @@ BLOCK = 4 << 20
 PACKED = (".gz", ".zst")
 """Suffixes of packed files."""
 
+_FIRST = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
+"""First bytes of packed files, which begin no text."""
+
 
 class DigestReader(io.RawIOBase):
     """A stream that digests the bytes as they pass."""
@@ -94,10 +97,13 @@ def line_lists(stream: IO[bytes], path: str) -> Iterator[list[bytes]]:
     returns.
 
     Raises:
-        SourceError: the packed content is cut short or broken.
+        SourceError: the packed content is cut short or broken, or its name does not say that it is
+            packed.
     """
     rest: list[bytes] = []
-    for block in _blocks(stream, path):
+    for number, block in enumerate(_blocks(stream, path)):
+        if number == 0:
+            block = _lines_begin(block, path)
         head, feed, tail = block.rpartition(b"\n")
         if not feed:
             rest.append(block)
@@ -107,6 +113,15 @@ def line_lists(stream: IO[bytes], path: str) -> Iterator[list[bytes]]:
         rest = [tail] if tail else []
     if rest:
         yield [b"".join(rest)]
+
+
+def _lines_begin(block: bytes, path: str) -> bytes:
+    """The first block of a text without its byte order mark, which is no part of a message."""
+    packed = next((suffix for suffix, first in _FIRST.items() if block.startswith(first)), None)
+    if packed is not None:
+        message = f"{path} is packed and its name does not say so: let it end in {packed}"
+        raise SourceError(message)
+    return block.removeprefix(b"\xef\xbb\xbf")
 
 
 def _blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
