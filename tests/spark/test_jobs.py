@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -225,3 +226,12 @@ def test_a_task_that_runs_twice_is_counted_once(spark) -> None:
     for _ in range(2):
         assert len(frame.collect()) == 100
     assert tally.totals == {"rows": 100}
+
+
+def test_ctrl_c_is_not_taken_over_by_spark(spark) -> None:
+    """PySpark's own way would talk to Java in the middle of an answer and lose the interrupt."""
+    handler = signal.getsignal(signal.SIGINT)
+    assert "SparkContext" not in getattr(handler, "__qualname__", "")
+    said = "KeyboardInterrupt while sending command."
+    record = logging.LogRecord("root", logging.ERROR, "", 1, said, None, None)
+    assert not logging.getLogger().filter(record)

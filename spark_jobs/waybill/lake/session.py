@@ -6,10 +6,13 @@ import importlib.util
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +63,23 @@ def start_session(
             settings.setdefault("spark.driver.memory", "2g")
         for key, value in settings.items():
             builder = builder.config(key, value)
-    with filtered():
+    with filtered(), _same_interrupt():
         return builder.getOrCreate()
+
+
+@contextmanager
+def _same_interrupt() -> Iterator[None]:
+    """Leave Ctrl-C what it was.
+
+    PySpark's own way of it asks Java to cancel what runs, in the middle of another answer of Java:
+    the interrupt is lost in the errors that this makes. The session is ended anyway.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _prepare_environment() -> None:
@@ -70,10 +88,16 @@ def _prepare_environment() -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark would print every failed query with its whole stack as one line of JSON.
     logging.getLogger("SQLQueryContextLogger").disabled = True
+    logging.getLogger().addFilter(_no_interrupt)
     library = str(_library_folder())
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if library not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([library, *paths])
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    """All but the stack that py4j logs on Ctrl-C; whoever interrupted knows it."""
+    return record.msg != "KeyboardInterrupt while sending command."
 
 
 def _library_folder() -> Path:
