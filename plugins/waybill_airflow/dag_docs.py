@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waybill.envelopes import registry
+from waybill.spec import KafkaTarget
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration, Target
+    from waybill.spec import Migration, Source, Target
 
 
 def dag_docs(spec: Migration, file: str) -> str:
     """What the migration does, as Markdown: source, tables, targets and what they cannot carry."""
     source = spec.source
     facts = [
-        ("Source", f"`{source.envelope}` from {_code(source.files.path if source.files else '')}"),
+        ("Source", f"`{source.envelope}` from {_place(source)}"),
         ("Tables", ", ".join(map(_code, spec.tables)) or "as the envelope names them"),
         ("Lake", _code(spec.lake.warehouse)),
         ("Gate", f"{', '.join(map(_code, spec.quality.suites))}; on failure {_gate(spec)}"),
         ("File", _code(file)),
     ]
-    parts = [spec.description.strip(), _table(("", ""), facts)]
+    parts = [spec.description.strip(), _table(facts[0], facts[1:])]
     if spec.publish:
         rows = [_target(spec, target) for target in spec.publish]
         parts += ["### What it publishes", _table(("Envelope", "Place", "Cannot carry"), rows)]
@@ -42,9 +43,23 @@ def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
     sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
     return (
         _code(target.envelope),
-        _code(target.files.path if target.files else ""),
+        _place(target),
         sentences or "nothing is lost",
     )
+
+
+def _place(end: Source | Target) -> str:
+    """Where messages are: a path, or topics."""
+    if end.files is not None:
+        return _code(end.files.path)
+    kafka = end.kafka
+    if isinstance(kafka, KafkaTarget):
+        return f"topic {_code(kafka.topic)}"
+    if kafka is None:
+        return ""
+    if kafka.pattern is not None:
+        return f"topics like {_code(kafka.pattern)}"
+    return f"topic {', '.join(map(_code, kafka.topics))}"
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -15,6 +15,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 from tests.dags.conftest import PROJECT
 from waybill.envelopes import registry
 from waybill.report import STAGES
+from waybill.spec import Migration
+from waybill_airflow.dag_docs import dag_docs
 from waybill_airflow.params import BATCH_PATTERN, batch_of
 
 
@@ -75,6 +77,7 @@ class TestDag:
             "mode": "incremental",
             "until": "publish",
             "until_time": None,
+            "drop_held": False,
             "batch": None,
         }
 
@@ -104,6 +107,20 @@ def test_the_page_tells_what_each_target_cannot_carry(bag):
         assert name in text
         for sentence in source.losses_to(registry.get(name)).values():
             assert sentence.replace("|", "\\|").replace("<", "&lt;") in text
+
+
+def test_the_page_names_topics_of_kafka_too():
+    spec = Migration.model_validate(
+        {
+            "name": "t",
+            "source": {"kafka": {"topics": ["orders", "refunds"]}, "envelope": "canal"},
+            "publish": [{"envelope": "maxwell", "kafka": {"topic": "orders_out"}}],
+            "lake": {"warehouse": "x"},
+        }
+    )
+    text = dag_docs(spec, "t.yaml")
+    assert "| Source | `canal` from topic `orders`, `refunds` |" in text
+    assert "| `maxwell` | topic `orders_out` |" in text
 
 
 @pytest.mark.parametrize(
