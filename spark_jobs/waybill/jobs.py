@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from waybill.errors import ConfigurationError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
+from waybill.nearest import did_you_mean
 from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec import Migration
 from waybill.spec_file import load_migration
@@ -247,9 +247,8 @@ def new_batch_id() -> str:
 
 
 def _unknown(what: str, name: str, known: Any) -> str:
-    near = get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no {what} {name!r}{hint} Known: {', '.join(known) or 'none yet'}"
+    hint = did_you_mean(name, known) if known else "; there is none yet"
+    return f"there is no {what} {name!r}{hint}"
 
 
 def _progress(stage: str) -> Callable[..., None]:

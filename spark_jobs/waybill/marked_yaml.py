@@ -64,7 +64,11 @@ for _name, _pattern, _first in (
 
 
 def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
-    return int(loader.construct_scalar(node))  # 010 is ten, not eight
+    try:
+        return int(loader.construct_scalar(node))  # 010 is ten, not eight
+    except ValueError:
+        line = node.start_mark.line + 1
+        raise MarkedError("holds a number of too many digits; put it into quotes", line) from None
 
 
 _Loader.add_constructor(f"{_TAG}int", _integer)

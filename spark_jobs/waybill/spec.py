@@ -38,12 +38,12 @@ def _column_type(text: str) -> str:
 ColumnType = Annotated[str, AfterValidator(_column_type)]
 
 
-def _length_of_time(text: str) -> str:
-    seconds_of(text)
-    return text
+def _length_of_time(text: Any) -> str:
+    seconds_of(str(text))
+    return str(text)
 
 
-LengthOfTime = Annotated[str, AfterValidator(_length_of_time)]
+LengthOfTime = Annotated[str, BeforeValidator(_length_of_time)]
 
 
 def _moment(given: Any) -> datetime | None:
@@ -79,6 +79,15 @@ def _start(given: Any) -> Any:
     )
     raise ValueError(message)
 
+
+def _setting(given: Any) -> Any:
+    """A setting of Spark as text; YAML takes `4` and `true` for something else."""
+    if isinstance(given, bool):
+        return str(given).lower()
+    return str(given) if isinstance(given, int | float) else given
+
+
+SparkSettings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
 Moment = Annotated[datetime | None, BeforeValidator(_moment)]
 Start = Annotated[str | datetime | dict[str, dict[int, int]], BeforeValidator(_start)]
@@ -298,7 +307,7 @@ class Halves(_Model):
 class StageSettings(_Model):
     """What one stage has of its own."""
 
-    spark: dict[str, str] = Field(default_factory=dict)
+    spark: SparkSettings = Field(default_factory=dict)
     """Spark settings for this stage, before those of the migration."""
 
 
@@ -340,7 +349,7 @@ class Migration(_Model):
     halves: Halves = Field(default_factory=Halves)
     upkeep: Upkeep | None = None
     on_loss: Literal["report", "fail"] = "report"
-    spark: dict[str, str] = Field(default_factory=dict)
+    spark: SparkSettings = Field(default_factory=dict)
     """Spark settings for every stage."""
     stages: dict[StageName, StageSettings] = Field(default_factory=dict)
 

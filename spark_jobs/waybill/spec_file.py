@@ -89,7 +89,7 @@ def load_tables(path: str | os.PathLike[str]) -> TableRules:
         tables: dict[str, Table]
 
     file = Path(path)
-    marked = _read(file)
+    marked = _read(file, "a YAML file of tables")
     problems: list[Problem] = []
     data = _expand(marked.data, (), problems, marked)
     wrapped = data if isinstance(data, dict) and set(data) == {"tables"} else {"tables": data}
@@ -112,11 +112,11 @@ def default_warehouse(folder: Path) -> str:
 _NOT_A_MAPPING = "is not a mapping of fields; a migration starts with name:, source: and publish:"
 
 
-def _read(file: Path) -> Marked:
+def _read(file: Path, what: str = "a migration's YAML file") -> Marked:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        message = f"{file}: cannot be read ({error.strerror}); name a migration's YAML file"
+        message = f"{file}: cannot be read ({error.strerror}); name {what}"
         raise SpecificationError([message]) from error
     except UnicodeDecodeError as error:
         raise SpecificationError([f"{file}: is not UTF-8 text; save it as UTF-8"]) from error
@@ -190,6 +190,13 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_KINDS = {
+    "list_type": "should be a list, such as [a, b]",
+    "string_type": "should be a text: put it into quotes",
+}
+"""What pydantic's own sentences do not tell a person, by the kind of the error."""
+
+
 def _validate(
     model: type[Model], data: Any, at: Location, marked: Marked
 ) -> tuple[Model | None, list[Problem]]:
@@ -214,6 +221,8 @@ def _problem(model: type[BaseModel], error: Any, at: Location, marked: Marked) -
     if location in marked.secret:
         # The message of a failed check may repeat the value.
         return Problem(location, "does not hold a value that is allowed here (from a variable)")
+    if kind in _KINDS:
+        return Problem(location, _KINDS[kind])
     sentence = message.removeprefix("Value error, ")
     return Problem(location, sentence.replace("Input should be", "should be"))
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill.cli.waybill_table import row_of
 from waybill.envelopes import registry
+from waybill.report import StageReport
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
@@ -235,7 +237,7 @@ def test_it_starts_in_under_a_second(command, messages, tmp_path):
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
             "takes no schemas",
         ),
-        (("formats", "nope"), "there is no envelope 'nope'"),
+        (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
         (("check", "no.yaml"), "cannot be read (No such file or directory)"),
         (("run", "no.yaml"), "cannot be read (No such file or directory)"),
         (("quarantine", "show", "no.yaml", "x"), "topic/partition/offset"),
@@ -331,6 +333,36 @@ def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path)
     assert any(text.startswith("note types: ") for text in found["target oms-default"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
     assert b"ready to run" in waybill("check", file).stdout
+
+
+def test_check_says_why_a_change_cannot_be_written(tmp_path):
+    source = tmp_path / "in.jsonl"
+    row = {"id": 1, "d": "2023-02-30"}
+    told = {"database": "shop", "table": "t", "type": "insert", "ts": 1, "data": row}
+    source.write_text(json.dumps({**told, "primary_key_columns": ["id"]}) + "\n")
+    file = tmp_path / "shop.json"
+    source = {"files": {"path": str(source)}, "envelope": "maxwell"}
+    tables = {"shop.t": {"columns": {"d": "date"}}}
+    publish = [{"envelope": "debezium-json", "files": {"path": str(tmp_path / "out")}}]
+    spec = {"name": "shop", "source": source, "tables": tables, "publish": publish}
+    file.write_text(json.dumps({**spec, "lake": {"warehouse": str(tmp_path / "lake")}}))
+    done = waybill("check", file)
+    assert (
+        b"1 changes cannot be written (offset 0: column 'd': there is no 2023-02-30)" in done.stdout
+    )
+
+
+def test_a_file_in_another_envelope_names_the_command_that_tells(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b'{"payload": 1}\n')
+    done = waybill(*CONVERT[3:], source, tmp_path / "out.jsonl")
+    assert b"waybill detect" in done.stderr
+
+
+def test_the_waybill_of_many_tables_stays_narrow():
+    report = StageReport("merge", "b1")
+    report.snapshots = {f"lake.shop.t{i}": 10**18 + i for i in range(50)}
+    assert row_of(report)[-1].endswith(f"t1 {10**18 + 1} and 48 more (--json)")
 
 
 def test_check_ends_with_2_when_something_must_be_mended(tmp_path):

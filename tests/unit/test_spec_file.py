@@ -160,6 +160,7 @@ def test_a_missing_part_names_the_nearest_line(write):
         ("? [a, b]\n: c\n", "1: a field's name must be plain text"),
         ("a: !!python/object:os.system {}\n", "1: "),
         ("a: \x00\n", "1: is not YAML: "),
+        (f"a: 1\nb: {'9' * 5000}\n", "2: holds a number of too many digits"),
     ],
 )
 def test_text_that_is_no_specification(write, text, sentence):
@@ -324,3 +325,23 @@ def test_a_stage_may_have_spark_settings_of_its_own(write):
     assert spec.for_stage("merge").spark == {"a": "1", "b": "3"}
     assert spec.for_stage("convert").spark == {"a": "1", "b": "2"}
     assert problems(write(GOOD + "stages: {merger: {}}\n")) != []
+
+
+def test_numbers_and_truth_values_are_settings_of_spark_as_they_stand(write):
+    more = "spark: {spark.executor.cores: 4, spark.speculation: true, spark.memory.fraction: 0.6}\n"
+    assert load_migration(write(GOOD + more)).spark == {
+        "spark.executor.cores": "4",
+        "spark.speculation": "true",
+        "spark.memory.fraction": "0.6",
+    }
+
+
+def test_a_value_of_another_kind_says_how_to_write_it(write):
+    found = problems(write(GOOD.replace("key: [id]", "key: id") + "upkeep: {snapshots: 30}\n"))
+    assert found[0].endswith("key should be a list, such as [a, b]")
+    assert found[1].endswith("upkeep.snapshots - write a length of time, e.g. 90s, 15m, 24h or 7d")
+
+
+def test_a_missing_file_of_tables_is_not_called_a_migration(tmp_path):
+    with pytest.raises(SpecificationError, match="name a YAML file of tables"):
+        load_tables(tmp_path / "no.yaml")

@@ -183,7 +183,7 @@ def _losses(source: Envelope, target: Target) -> Iterator[Finding]:
 def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterator[Finding]:
     lost: Counter[str] = Counter()
     refused: Counter[str] = Counter()
-    messages = 0
+    messages, first = 0, ""
     for change in changes:
         if change.half is not None:
             continue
@@ -192,6 +192,7 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
             messages += len(encoder.encode(change, losses))
         except Refusal as refusal:
             refused[refusal.kind] += 1
+            first = first or f"offset {change.message.offset}: {refusal.sentence}"
         except WaybillError as error:
             yield Finding(f"target {target.label}", WRONG, str(error))
             return
@@ -200,7 +201,7 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
         return
     text = f"the sample becomes {messages} messages"
     if refused:
-        text += f", {sum(refused.values())} changes cannot be written"
+        text += f", {sum(refused.values())} changes cannot be written ({first})"
     if lost:
         text += "; not carried: " + ", ".join(f"{n} {c}" for n, c in sorted(lost.items()))
     details = {"messages": messages, "refused": dict(refused), "losses": dict(lost)}

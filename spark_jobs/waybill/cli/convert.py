@@ -115,4 +115,7 @@ def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
             listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
             parts.append(f"{verb} {sum(counts.values())} ({listed})")
     rate = account.messages / seconds if seconds else 0.0
-    return f"{job.source} to {job.target}: {'; '.join(parts)}; {seconds:.1f} s, {rate:.0f}/s"
+    parts.append(f"{seconds:.1f} s, {rate:.0f}/s")
+    if account.messages and sum(account.refused.values()) == account.messages:
+        parts.append(f"waybill detect {job.input} says which envelope it is in")
+    return f"{job.source} to {job.target}: {'; '.join(parts)}"

@@ -15,6 +15,9 @@ COLUMNS = (
     *("seconds", "snapshots"),
 )
 
+SHOWN = 2
+"""Snapshots of a stage that are shown."""
+
 
 def print_waybill(waybill: Waybill) -> None:
     """Print what came in, what went out, what was refused and why."""
@@ -41,8 +44,15 @@ def row_of(report: StageReport) -> list[object]:
         counts(report.skipped),
         report.waiting,
         report.seconds,
-        ", ".join(f"{_short(name)} {number}" for name, number in report.snapshots.items()),
+        _snapshots(report.snapshots),
     ]
+
+
+def _snapshots(found: Mapping[str, int]) -> str:
+    """The first few snapshots; a merge makes one in each of maybe hundreds of tables."""
+    shown = [f"{_short(name)} {number}" for name, number in list(found.items())[:SHOWN]]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f" and {more} more (--json)" if more else "")
 
 
 def counts(values: Mapping[str, int]) -> str:

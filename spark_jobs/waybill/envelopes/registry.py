@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
+from waybill.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Envelope
@@ -45,10 +45,7 @@ def get(name: str) -> Envelope:
         ConfigurationError: there is no such envelope; names the nearest one.
     """
     if name not in MODULES:
-        near = get_close_matches(name, MODULES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        message = f"there is no envelope {name!r}{hint} Known: {', '.join(MODULES)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"there is no envelope {name!r}{did_you_mean(name, MODULES)}")
     envelope: Envelope = import_module(MODULES[name]).ENVELOPE
     assert_named(envelope, name)
     return envelope
