@@ -55,6 +55,9 @@ servers: $(VENV)/.ready $(SERVERS:%=jars/%/.ready) ## Fetch the servers that som
 .PHONY: setup-s3
 setup-s3: setup jars/s3/.ready ## Fetch what a lake in object storage needs beside setup, once
 
+.PHONY: packed
+packed: dist/executors.tar.gz ## Pack Python and the packages of Spark's executors for a cluster
+
 ##@ Prove it
 
 .PHONY: test
@@ -115,6 +118,7 @@ format: $(VENV)/.ready ## Format the code and mend what ruff can mend
 lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	$(UV) pip compile $(COMPILE) $(UPGRADE) pyproject.toml -o requirements.txt
 	$(UV) pip compile $(COMPILE) $(UPGRADE) --group dev --group bench -c requirements.txt -o requirements-dev.txt
+	$(UV) pip compile $(COMPILE) $(UPGRADE) --group executors -c requirements.txt -o requirements-executors.txt
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	$(PY) scripts/jars.py lock
 	$(PY) scripts/jars.py lock jars-s3.lock jars/s3
@@ -144,6 +148,9 @@ $(VENV)/.synced: requirements.txt requirements-dev.txt | $(VENV)/bin/uv
 $(VENV)/.ready: pyproject.toml $(VENV)/.synced
 	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --offline -e .
 	@touch $@
+
+dist/executors.tar.gz: requirements-executors.txt scripts/packed.py | $(VENV)/.ready
+	@$(PY) scripts/packed.py $@
 
 jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java

@@ -45,6 +45,7 @@ class LocalStack:
         migrations: folder of the migrations; the stack's own where left out.
         samples: folder of the messages to send; None to send none.
         environment: variables of Airflow's components beside ours.
+        settings: settings of the driver's Spark beside ours.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class LocalStack:
         migrations: Path = MIGRATIONS,
         samples: Path | None = SAMPLES,
         environment: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder.absolute()
         self._tell = tell
@@ -73,7 +75,8 @@ class LocalStack:
             **(environment or {}),
         }
         driver = ["--master", self.cluster.master]
-        driver += ["--conf", "spark.executor.memory=768m"]
+        for key, value in {"spark.executor.memory": "768m", **(settings or {})}.items():
+            driver += ["--conf", f"{key}={value}"]
         self.airflow = LocalAirflow(self.folder / "airflow", port, self.environment, driver)
         self._running = ExitStack()
 

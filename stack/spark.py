@@ -52,6 +52,8 @@ class Cluster:
             [*address, "--port", str(self._port), "--webui-port", str(self._page)],
             lambda: self._status() is not None,
         )
+        self.work = [self._folder / f"worker-{number}" for number in range(1, workers + 1)]
+        """Where each worker keeps what it was sent, and the logs of its executors."""
         self.workers = [
             self._worker(number, [*address, "-c", str(cores), "-m", memory.upper()])
             for number in range(1, workers + 1)
@@ -92,7 +94,7 @@ class Cluster:
         self.stop()
 
     def _worker(self, number: int, arguments: list[str]) -> Server:
-        work = self._folder / f"worker-{number}"
+        work = self.work[number - 1]
         return self._server(
             f"Spark's worker {number}",
             "worker.Worker",

@@ -64,9 +64,12 @@ def test_pyspark_and_its_client_are_one_version():
 
 
 def test_the_locks_agree():
-    runtime, tools = read("requirements.txt"), read("requirements-dev.txt")
+    runtime = read("requirements.txt")
     assert pins(runtime)
-    assert disagreements(runtime, tools) == []
+    assert disagreements(runtime, read("requirements-dev.txt")) == []
+    executors = read("requirements-executors.txt")
+    assert disagreements(runtime, executors) == []
+    assert pins(executors).keys() <= pins(runtime).keys()
 
 
 @pytest.mark.parametrize("lock", ["requirements.txt", "requirements-dev.txt"])
@@ -87,6 +90,7 @@ def test_every_direct_dependency_is_locked():
         (project["project"]["dependencies"], "requirements.txt"),
         (project["dependency-groups"]["dev"], "requirements-dev.txt"),
         (project["dependency-groups"]["bench"], "requirements-dev.txt"),
+        (project["dependency-groups"]["executors"], "requirements-executors.txt"),
     ):
         locked = pins(read(lock))
         names = {normal(re.match(r"[\w.-]+", entry)[0]) for entry in declared}
@@ -96,7 +100,7 @@ def test_every_direct_dependency_is_locked():
 
 
 def test_every_locked_package_and_jar_has_a_sum():
-    for lock in ("requirements.txt", "requirements-dev.txt"):
+    for lock in ("requirements.txt", "requirements-dev.txt", "requirements-executors.txt"):
         for entry in re.split(r"\n(?=[a-zA-Z0-9])", read(lock)):
             assert "--hash=sha256:" in entry, entry
     for lock in ("jars.lock", "jars-s3.lock", *map(str, (PROJECT / "stack").glob("*.lock"))):

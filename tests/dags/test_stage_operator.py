@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from waybill.errors import DriverError
 from waybill.report import StageReport
+from waybill.spec_file import load_migration
 from waybill_airflow import operators, submission
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.outcome import StageInterrupted
@@ -169,6 +170,39 @@ def test_secrets_reach_spark_and_nothing_else(migrations, fake_stages, monkeypat
     assert "hunter2" not in str(capsys.readouterr())
     assert "hunter2" not in json.dumps([report, operator.conf, operator.application_args])
     assert "spark.driver.memory" not in operator.conf, "the migration's own goes before ours"
+
+
+SHIPPED = 'spark: {spark.archives: "e.tar.gz#environment", spark.pyspark.python: ./environment/p}\n'
+
+
+def settings_of(file: Path, master: str) -> tuple[dict[str, str], dict[str, str]]:
+    return submission.settings(load_migration(file), master)
+
+
+def test_a_driver_keeps_its_python_where_executors_get_another(migrations, monkeypatch):
+    """spark-submit would start the driver with the executors' one, which is not here."""
+    file = migrations("shop", more=SHIPPED)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/some/python")
+    ours, theirs = settings_of(file, "spark://h:7077")
+    assert ours["spark.pyspark.driver.python"] == "/some/python"
+    assert theirs["spark.pyspark.python"] == "./environment/p"
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/other/python")
+    assert settings_of(file, "yarn")[0]["spark.pyspark.driver.python"] == "/other/python"
+
+
+def test_a_local_spark_uses_the_python_that_is_here(migrations):
+    ours, theirs = settings_of(migrations("shop", more=SHIPPED), "local[2]")
+    assert not {"spark.archives", "spark.pyspark.python"} & (ours.keys() | theirs.keys())
+
+
+def test_settings_of_the_cluster_hold_beside_those_of_the_migration(tmp_path, monkeypatch):
+    """Spark would not read them: it takes one file of settings."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.executor.memory 4g\nspark.a.b 1")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    written = submission.write_properties(tmp_path, {"spark.a.b": "2"})
+    assert written.read_text() == "spark.executor.memory 4g\nspark.a.b 1\nspark.a.b=2\n"
 
 
 def test_the_button_knows_the_batch(migrations, fake_stages):

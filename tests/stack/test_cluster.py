@@ -1,20 +1,25 @@
-"""A migration on a Spark cluster of separate processes, also while one of them dies."""
+"""A migration on a Spark cluster of separate processes, also while one of them dies.
+
+The workers have neither Waybill nor a Python with its packages: both come with what is submitted.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
+from airflow.sdk.bases.operator import ExecutorSafeguard
 
 from stack.local import CHECKOUT, SAMPLES
 from stack.server import Server
@@ -23,27 +28,36 @@ from waybill.driver.client import ask
 from waybill.loopback import LOOPBACK, free_port
 from waybill.report import STAGES
 from waybill.spec_file import load_migration
+from waybill_airflow.operators import StageOperator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 TOKEN = "a token of the tests"
+BARE = {"PYSPARK_PYTHON": "/nowhere/python", "PYTHONPATH": "", "PATH": os.defpath}
+"""Variables of a worker that has Spark, Java and nothing else. What submits names the executors'
+Python, so it must not know of another one either."""
 
 
 class Driver(Server):
-    """`waybill driver` on a cluster."""
+    """`waybill driver` on a cluster, half of which it takes."""
 
-    def __init__(self, folder: Path, cluster: Cluster) -> None:
+    def __init__(self, folder: Path, cluster: Cluster, shipped: Mapping[str, str]) -> None:
         port = free_port()
         self.url = f"http://{LOOPBACK}:{port}"
         command = [sys.executable, "-m", "waybill.cli", "driver", "--port", str(port)]
-        settings = ["spark.executor.memory=512m", "spark.task.maxFailures=8"]
+        settings = ["spark.executor.memory=512m", "spark.task.maxFailures=8", "spark.cores.max=2"]
+        settings += [f"{key}={value}" for key, value in shipped.items()]
         master = ["--master", cluster.master]
         super().__init__(
             "the driver",
             [*command, *master, *(word for s in settings for word in ("--conf", s))],
             folder / "driver.log",
             self._answers,
-            {"WAYBILL_DRIVER_TOKEN": TOKEN, "SPARK_LOCAL_IP": LOOPBACK},
+            {
+                "WAYBILL_DRIVER_TOKEN": TOKEN,
+                "SPARK_LOCAL_IP": LOOPBACK,
+                "PYSPARK_PYTHON": BARE["PYSPARK_PYTHON"],
+            },
             patience=120,
         )
 
@@ -68,21 +82,28 @@ class Driver(Server):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("spark"), workers=2, cores=1, memory="1g") as cluster:
+    java = shutil.which("java")
+    assert java is not None
+    bare = {**BARE, "JAVA_HOME": str(Path(java).resolve().parents[1])}
+    folder = tmp_path_factory.mktemp("spark")
+    with Cluster(folder, workers=2, cores=2, memory="1g", environment=bare) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def driver(cluster, tmp_path_factory) -> Iterator[Driver]:
-    with Driver(tmp_path_factory.mktemp("driver"), cluster) as driver:
+def driver(cluster, shipped, tmp_path_factory) -> Iterator[Driver]:
+    with Driver(tmp_path_factory.mktemp("driver"), cluster, shipped) as driver:
         yield driver
 
 
-def shop_in(folder: Path, source: Path = SAMPLES) -> Path:
+def shop_in(
+    folder: Path, source: Path = SAMPLES, settings: Mapping[str, str] | None = None
+) -> Path:
     """The sample migration with everything in a folder."""
     spec = load_migration(CHECKOUT / "migrations" / "shop.yaml").model_dump(mode="json")
     spec["source"]["files"]["path"] = str(source / "*.jsonl")
     spec["lake"] = {"warehouse": str(folder / "lake")}
+    spec["spark"] = dict(settings or {})
     for target in spec["publish"]:
         target["files"]["path"] = str(folder / "out" / target["envelope"])
     file = folder / "shop.json"
@@ -125,6 +146,32 @@ def test_a_cluster_gives_what_one_machine_gives(driver, tmp_path) -> None:
     for table in ("shop.customers", "shop.orders"):
         rows = [waybill("table", str(file), table, "--json") for file in (local, remote)]
         assert rows[0] == rows[1]
+
+
+def test_a_stage_that_is_submitted_brings_everything(
+    cluster, driver, shipped, tmp_path, monkeypatch
+) -> None:
+    """Also where the migration names the executors' Python, the driver keeps its own."""
+    monkeypatch.setattr(ExecutorSafeguard, "test_mode", True)
+    connection = {"conn_type": "spark", "host": cluster.master}
+    for name, value in {
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(connection),
+        "WAYBILL_CACHE": str(tmp_path / "cache"),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "PYSPARK_PYTHON": BARE["PYSPARK_PYTHON"],
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }.items():
+        monkeypatch.setenv(name, value)
+    migration = shop_in(tmp_path, settings={**shipped, "spark.executor.memory": "512m"})
+    taken = driver.run("snapshot", migration, "b1")
+    given = {"batch": "b1", "mode": "incremental", "until": "publish", "until_time": ""}
+    operator = StageOperator(task_id="c", stage="convert", migration=str(migration), **given)
+    report = operator.execute({})
+    assert report["rows_in"] == taken["rows_out"]
+    assert report["rows_out"] > 0
+    executors = [app for worker in cluster.work for app in worker.glob("app-*/*")]
+    assert [path for path in executors if list(path.glob("waybill-*.zip"))]
+    assert all((path / "environment" / "bin" / "python").exists() for path in executors)
 
 
 def test_a_worker_dies_in_the_middle_of_a_stage(cluster, driver, tmp_path) -> None:

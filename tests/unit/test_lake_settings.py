@@ -11,7 +11,7 @@ import pytest
 from waybill.errors import ConfigurationError, SourceError
 from waybill.lake import names
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
-from waybill.lake.settings import jars, spark_settings
+from waybill.lake.settings import jars, session_settings, spark_settings
 from waybill.spec import Migration
 from waybill.task_errors import unwrapped
 
@@ -224,3 +224,16 @@ def test_the_class_archive_is_used_where_there_is_one(monkeypatch, tmp_path: Pat
     assert "spark.jsa" not in spark_settings()[options], "Java could not make one"
     (tmp_path / "spark.jsa").write_bytes(b"classes")
     assert f'-XX:SharedArchiveFile="{tmp_path}/spark.jsa"' in spark_settings()[options]
+
+
+def test_a_local_session_runs_tasks_with_the_python_that_is_here(tmp_path, monkeypatch) -> None:
+    (tmp_path / "x.jar").touch()
+    monkeypatch.setenv("WAYBILL_JARS", str(tmp_path))
+    shipped = {"spark.archives": "e.tar.gz#environment", "spark.pyspark.python": "./environment/p"}
+    there = session_settings(None, {**shipped, "spark.master": "spark://h:7077"})
+    assert shipped.items() <= there.items()
+    here = session_settings(None, {**shipped, "spark.driver.memory": "5g"})
+    assert not shipped.keys() & here.keys()
+    assert (here["spark.master"], here["spark.driver.memory"]) == ("local[*]", "5g")
+    assert here["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in there

@@ -21,7 +21,7 @@ from waybill.errors import ConfigurationError
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.jvm_stderr import filtered
 from waybill.lake.object_storage import check_reachable
-from waybill.lake.settings import CATALOG, SESSION_SETTINGS, spark_settings
+from waybill.lake.settings import CATALOG, PYTHON, SESSION_SETTINGS, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,16 +55,23 @@ def start_session(
     _prepare_environment()
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings = {**spark_settings(spec), **(settings or {})}
-        if settings.setdefault("spark.master", "local[*]").startswith("local"):
-            settings.setdefault("spark.driver.host", "127.0.0.1")
-            settings.setdefault("spark.driver.bindAddress", "127.0.0.1")
-            settings.setdefault("spark.ui.enabled", "false")
-            settings.setdefault("spark.driver.memory", "2g")
-        for key, value in settings.items():
+        for key, value in session_settings(spec, settings or {}).items():
             builder = builder.config(key, value)
     with filtered(), _same_interrupt():
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+    _use_python_of_executors(spark)
+    return spark
+
+
+def _use_python_of_executors(spark: SparkSession) -> None:
+    """Have the executors run the Python that the settings name.
+
+    spark-submit tells PySpark of it. A session made by this process would have them run the Python
+    of PYSPARK_PYTHON, whatever its settings say.
+    """
+    context = spark.sparkContext
+    if not str(context.master).startswith("local"):
+        context.pythonExec = context.getConf().get(PYTHON, context.pythonExec)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,19 @@ SHORT_RUNS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize
 """Java options (`SPARK_SUBMIT_OPTS`) for runs that end before the second compiler would pay off.
 
 The first one alone gets little room for its code unless told otherwise, and then begins anew."""
+
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+}
+"""With a local master everything runs in one process, which nobody else has to reach."""
+
+PYTHON = "spark.pyspark.python"
+SHIPPED = ("spark.archives", PYTHON)
+"""What brings Python to executors elsewhere. A local Spark has none and leaves these out: its tasks
+run beside this process, with the same Python."""
 
 SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
@@ -110,3 +124,16 @@ def spark_settings(spec: Migration | None = None) -> dict[str, str]:
     if spec is not None:
         settings.update(spec.spark)
     return settings
+
+
+def session_settings(spec: Migration | None, more: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session that this process starts itself.
+
+    Args:
+        spec: a migration whose own settings (`spark:`) count too.
+        more: what goes before all others.
+    """
+    settings = {**spark_settings(spec), **more}
+    if not settings.setdefault("spark.master", "local[*]").startswith("local"):
+        return settings
+    return {key: value for key, value in {**LOCAL, **settings}.items() if key not in SHIPPED}
