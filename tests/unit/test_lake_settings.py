@@ -11,6 +11,7 @@ import pytest
 from waybill.errors import ConfigurationError, SourceError
 from waybill.lake import names
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
+from waybill.lake.session import _choose_address
 from waybill.lake.settings import jars, session_settings, spark_settings
 from waybill.spec import Migration
 from waybill.task_errors import unwrapped
@@ -237,3 +238,12 @@ def test_a_local_session_runs_tasks_with_the_python_that_is_here(tmp_path, monke
     assert (here["spark.master"], here["spark.driver.memory"]) == ("local[*]", "5g")
     assert here["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" not in there
+
+
+def test_only_a_local_session_hides_its_address(monkeypatch) -> None:
+    variables: dict[str, str] = {}
+    monkeypatch.setattr(os, "environ", variables)
+    _choose_address("spark://h:7077")
+    assert variables == {}
+    _choose_address("local[2]")
+    assert variables == {"SPARK_LOCAL_IP": "127.0.0.1"}

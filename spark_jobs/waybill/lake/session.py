@@ -55,12 +55,20 @@ def start_session(
     _prepare_environment()
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        for key, value in session_settings(spec, settings or {}).items():
+        settings = session_settings(spec, settings or {})
+        _choose_address(settings["spark.master"])
+        for key, value in settings.items():
             builder = builder.config(key, value)
     with filtered(), _same_interrupt():
         spark = builder.getOrCreate()
     _use_python_of_executors(spark)
     return spark
+
+
+def _choose_address(master: str) -> None:
+    """With a local master nobody calls from elsewhere; executors of others call the driver back."""
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _use_python_of_executors(spark: SparkSession) -> None:
@@ -92,7 +100,6 @@ def _same_interrupt() -> Iterator[None]:
 def _prepare_environment() -> None:
     """Workers run the same Python and find the library where this process found it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # PySpark would print every failed query with its whole stack as one line of JSON.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     logging.getLogger().addFilter(_no_interrupt)
