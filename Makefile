@@ -149,7 +149,7 @@ $(VENV)/.ready: pyproject.toml $(VENV)/.synced
 	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --offline -e .
 	@touch $@
 
-dist/executors.tar.gz: requirements-executors.txt scripts/packed.py | $(VENV)/.ready
+dist/executors.tar.gz: requirements-executors.txt scripts/packed.py $(VENV)/.synced | $(VENV)/.ready
 	@$(PY) scripts/packed.py $@
 
 jars/.ready: jars.lock scripts/jars.py | $(VENV)/.ready
