@@ -302,6 +302,22 @@ def to_kafka(topics: dict[str, Topic]) -> None:
     console.print(table)
 
 
+def end_to_end(topics: dict[str, Topic]) -> None:
+    """One topic through all stages into another, both of a broker."""
+    table = Table(title="Canal to Debezium, topic to topic, local[2], broker on the same cores")
+    for name in ("stage", "seconds", "thousand messages/s"):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    lines = str(topics["canal"].lines)
+    figures: Any = in_its_own_process("line", "line", "", json.dumps(lines), alone=True)
+    if figures is None:
+        return
+    whole = sum(figures["seconds"].values())
+    for stage, seconds in (*figures["seconds"].items(), ("all of them", whole)):
+        table.add_row(stage, f"{seconds:.1f}", f"{figures['messages'] / seconds / 1000:.0f}")
+    console.print(table)
+    console.print(f"{figures['messages']:,} messages, peak {memory(figures)} MiB")
+
+
 def by_hand(topics: dict[str, Topic]) -> None:
     """Decoding and merging a topic, beside Spark SQL written by hand and DuckDB."""
     table = Table(title="Decode and merge a Canal topic into an empty table, local[2]")
@@ -351,7 +367,8 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, lake, kafka, merge, upkeep or memory (not by default)."
+            help="spark, process, pairs, lake, kafka, line, merge, upkeep or memory "
+            "(not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -362,7 +379,7 @@ def main(
     batches: Annotated[int, typer.Option(help="Small batches before upkeep.")] = 100,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "pairs", "lake", "kafka", "merge", "upkeep"]
+    parts = only or ["spark", "process", "pairs", "lake", "kafka", "line", "merge", "upkeep"]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
     if "upkeep" in parts:
@@ -386,6 +403,7 @@ def main(
         "process": lambda: convert_in_process(topics, envelopes),
         "lake": lambda: lake_stages(topics),
         "kafka": lambda: (from_kafka(topics), to_kafka(topics)),
+        "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
     }
     for part, run in runs.items():

@@ -25,7 +25,9 @@ FEW = 2_000
 """Messages of the batch that warms Spark up."""
 
 
-def fill(servers: str, topic: str, lines: Path, limit: int | None = None) -> int:
+def fill(
+    servers: str, topic: str, lines: Path, limit: int | None = None, partitions: int = PARTITIONS
+) -> int:
     """Send the lines of a file, spread over the partitions; how many."""
     from confluent_kafka import Producer
 
@@ -44,7 +46,7 @@ def fill(servers: str, topic: str, lines: Path, limit: int | None = None) -> int
                 break
             while True:
                 try:
-                    producer.produce(topic, line[:-1], b"%d" % count, count % PARTITIONS)
+                    producer.produce(topic, line[:-1], b"%d" % count, count % partitions)
                     break
                 except BufferError:
                     producer.poll(0.1)

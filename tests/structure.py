@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 CODE_FOLDERS = ("dags", "plugins", "spark_jobs")
@@ -99,15 +100,19 @@ def modules(root: Path) -> list[Module]:
             if "__pycache__" in file.parts:
                 continue
             path = file.relative_to(root)
-            parts = path.with_suffix("").parts[1 if folder in IMPORT_ROOTS else 0 :]
-            package = parts if path.name == "__init__.py" else parts[:-1]
-            package = tuple(part for part in package if part != "__init__")
-            name = ".".join(part for part in parts if part != "__init__")
-            text = file.read_text(encoding="utf-8")
-            tree = ast.parse(text, str(path))
-            imports = tuple(_imports(tree.body, package, "load"))
-            found.append(Module(path, name, text, tree, imports))
+            found.append(_module(path, file.read_text(encoding="utf-8")))
     return found
+
+
+@lru_cache(maxsize=2000)
+def _module(path: Path, text: str) -> Module:
+    """A file, read once for all rules."""
+    parts = path.with_suffix("").parts[1 if path.parts[0] in IMPORT_ROOTS else 0 :]
+    package = parts if path.name == "__init__.py" else parts[:-1]
+    package = tuple(part for part in package if part != "__init__")
+    name = ".".join(part for part in parts if part != "__init__")
+    tree = ast.parse(text, str(path))
+    return Module(path, name, text, tree, tuple(_imports(tree.body, package, "load")))
 
 
 def _imports(nodes: list[ast.stmt], package: tuple[str, ...], when: str) -> Iterator[Import]:

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import EFFORT
 from waybill.errors import WaybillError
 from waybill.lake.ordered_rows import RowGroup, clusters, in_order, read_in_order, row_groups
 from waybill.lake.task_rows import DataFile, deal, read_piece
@@ -55,7 +56,8 @@ def write(path: Path, groups: list[list[dict[str, Any]]], **given: Any) -> DataF
     return DataFile(str(path), path.stat().st_size)
 
 
-@given(tables, st.integers(1, 4000))
+@settings(max_examples=25 * EFFORT, deadline=None)
+@given(tables, st.integers(500, 8000))
 def test_every_row_is_in_one_piece(tmp_path_factory, groups, size) -> None:
     folder = tmp_path_factory.mktemp("files")
     told = [rows(group, 0) for group in groups]
@@ -97,6 +99,7 @@ def test_a_file_that_is_gone_or_is_none_is_named(tmp_path: Path) -> None:
             list(read_piece(task[0], SCHEMA))
 
 
+@settings(max_examples=25 * EFFORT, deadline=None)
 @given(st.lists(tables, min_size=1, max_size=3))
 def test_rows_come_in_order_whatever_file_they_are_in(tmp_path_factory, given_files) -> None:
     folder = tmp_path_factory.mktemp("files")

@@ -1,0 +1,65 @@
+"""A topic of a Kafka broker through all five stages into another topic, stage by stage.
+
+`python -m bench.line` starts a broker, fills a topic, runs one batch of it to a topic of another
+envelope and prints one JSON object: messages, and seconds of every stage.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.kafka import FEW, PARTITIONS, fill
+from bench.measures import print_figures
+from bench.topics import DECLARED
+from stack.kafka import Broker
+
+STAGES = ("snapshot", "convert", "merge", "validate", "publish")
+TARGET = "debezium-json"
+
+
+def measure(lines: str, scratch: Path) -> dict[str, Any]:
+    """Seconds of every stage, in a session that a small batch has warmed up."""
+    from waybill.jobs import run_stage
+    from waybill.lake.session import start_session
+    from waybill.spec import Migration
+
+    def spec(name: str) -> Migration:
+        return Migration.model_validate(
+            {
+                "name": name,
+                "source": {"kafka": {"topics": [name]}, "envelope": "canal"},
+                "tables": DECLARED,
+                "lake": {"warehouse": str(scratch / name)},
+                "publish": [{"envelope": TARGET, "kafka": {"topic": f"{name}.{TARGET}"}}],
+                # Canal tells no position; the one partition of the topic does.
+                "order": {"ambiguous": "partition"},
+                "spark": {"spark.master": "local[2]", "spark.local.dir": str(scratch)},
+            }
+        )
+
+    with Broker(scratch / "broker") as broker:
+        os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers
+        messages = 0
+        for name, limit in (("few", FEW), ("whole", None)):
+            broker.create_topic(name, 1)
+            broker.create_topic(f"{name}.{TARGET}", PARTITIONS)
+            messages = fill(broker.servers, name, Path(lines), limit, partitions=1)
+        spark = start_session(spec("few"), "bench")
+        for stage in STAGES:
+            run_stage(stage, spec("few"), "b1", spark)
+        seconds = {}
+        for stage in STAGES:
+            start = time.monotonic()
+            report = run_stage(stage, spec("whole"), "b1", spark)
+            seconds[stage] = time.monotonic() - start
+        assert report.rows_out >= messages, report
+        spark.stop()
+    return {"messages": messages, "seconds": seconds}
+
+
+if __name__ == "__main__":
+    print_figures(measure, sys.argv[1])
