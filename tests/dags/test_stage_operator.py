@@ -182,6 +182,7 @@ def settings_of(file: Path, master: str) -> tuple[dict[str, str], dict[str, str]
 def test_a_driver_keeps_its_python_where_executors_get_another(migrations, monkeypatch):
     """spark-submit would start the driver with the executors' one, which is not here."""
     file = migrations("shop", more=SHIPPED)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
     monkeypatch.setenv("PYSPARK_PYTHON", "/some/python")
     ours, theirs = settings_of(file, "spark://h:7077")
     assert ours["spark.pyspark.driver.python"] == "/some/python"
