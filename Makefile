@@ -61,7 +61,7 @@ packed: dist/executors.tar.gz ## Pack Python and the packages of Spark's executo
 ##@ Prove it
 
 .PHONY: test
-test: setup ## Run every test that needs no server: fast, Spark, Airflow, whole migrations
+test: setup ## Run every test that needs no server: fast, Spark, Airflow, the demo
 	@scripts/test.sh fast spark airflow e2e
 
 .PHONY: test-fast
@@ -85,12 +85,12 @@ test-airflow: setup ## Run the tests of the DAGs and the plugin
 	@scripts/test.sh airflow
 
 .PHONY: test-demo
-test-demo: setup ## Run the tests of whole migrations and of the demo
+test-demo: setup ## Run the tests of the demo
 	@scripts/test.sh e2e
 
 .PHONY: test-e2e
-test-e2e: setup-s3 servers ## Run the tests against real servers: Kafka, S3, PostgreSQL, the whole stack
-	@scripts/test.sh kafka s3 stack
+test-e2e: setup-s3 servers ## Run what takes longer: killed runs, and real servers: Kafka, S3, PostgreSQL, the whole stack
+	@scripts/test.sh killed kafka s3 stack
 
 .PHONY: test-nightly
 test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|spark|kafka|s3|airflow|e2e|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|spark|kafka|s3|airflow|e2e|killed|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -30,6 +30,7 @@ run_phase() {
         s3) paths="tests/s3" options= ;;
         airflow) paths="tests/dags" options= ;;
         e2e) paths="tests/e2e" options= ;;
+        killed) paths="tests/killed" options= ;;
         stack) paths="tests/stack" options= ;;
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
         drawn) paths="tests/property tests/contract" options="-n 2 --timeout=7200" ;;
@@ -37,7 +38,7 @@ run_phase() {
             paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py"
             options="--timeout=1800" ;;
         *)
-            echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow, e2e, stack, drawn and histories" >&2
+            echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow, e2e, killed, stack, drawn and histories" >&2
             return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words

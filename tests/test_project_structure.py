@@ -15,7 +15,19 @@ import pytest
 from tests import structure
 
 PROJECT = Path(__file__).resolve().parent.parent
-PHASES = {"unit", "contract", "golden", "property", "spark", "kafka", "s3", "dags", "e2e", "stack"}
+PHASES = {
+    "unit",
+    "contract",
+    "golden",
+    "property",
+    "spark",
+    "kafka",
+    "s3",
+    "dags",
+    "e2e",
+    "killed",
+    "stack",
+}
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-DISTURBED = Path(__file__).parents[1] / "e2e" / "disturbed_run.py"
+DISTURBED = Path(__file__).parents[1] / "killed" / "disturbed_run.py"
 
 
 @pytest.fixture(autouse=True)
