@@ -122,7 +122,6 @@ class LocalStack:
 
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._running.callback(self.postgres.remove)
         for server in (self.postgres, self.broker, self.s3, self.cluster):
             self._tell(f"Starting {getattr(server, 'name', 'the Spark cluster')} …")
             self._running.enter_context(server)

@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from stack.server import Server, ServerError, listening
+from stack.server import ServerError, TemporaryServer, listening
 from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "postgres"
@@ -29,7 +29,7 @@ INSTALLED = "/usr/lib/postgresql/*/bin/postgres"
 USER = "waybill"
 
 
-class PostgresServer(Server):
+class PostgresServer(TemporaryServer):
     """One server with one database. A second start keeps what was there.
 
     PostgreSQL refuses to run as root; there it runs as the user `nobody`.
@@ -86,11 +86,6 @@ class PostgresServer(Server):
     def stop(self) -> None:
         """End it without waiting for clients to leave."""
         self._end(signal.SIGINT)
-
-    def remove(self) -> None:
-        """End it and remove what it kept."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _make(self) -> None:
         secret = self.folder / "password"

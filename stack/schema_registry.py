@@ -6,12 +6,11 @@ It keeps its schemas in memory and speaks the API of Confluent's registry below 
 from __future__ import annotations
 
 import os
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
-from stack.server import Server, ServerError, listening
+from stack.server import ServerError, TemporaryServer, listening
 from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "schema_registry"
@@ -21,11 +20,10 @@ API = "/apis/ccompat/v7"
 """The path of Confluent's API."""
 
 
-class SchemaRegistryServer(Server):
+class SchemaRegistryServer(TemporaryServer):
     """One registry. A second start on the same port has forgotten all schemas.
 
     Attributes:
-        folder: where its programs and its log are.
         port: where it listens.
     """
 
@@ -68,8 +66,3 @@ class SchemaRegistryServer(Server):
             # It finds its other jars beside it, whatever its own name is.
             next(self.folder.glob("*-runner.jar")).rename(runner)
         super().start()
-
-    def remove(self) -> None:
-        """End it and remove what it kept."""
-        self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,3 +150,28 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class TemporaryServer(Server):
+    """One that keeps everything in a folder of its own, which goes with it.
+
+    Attributes:
+        folder: the folder.
+    """
+
+    folder: Path
+
+    def remove(self) -> None:
+        """End it and remove what it kept."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return super().__enter__()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()

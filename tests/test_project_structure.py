@@ -171,8 +171,7 @@ def test_heavy_packages_are_noticed(tmp_path):
 def test_parsing_a_dag_file_loads_nothing_heavy(tmp_path):
     """The DAG processor parses again and again; Spark and the rest belong into the tasks."""
     names = adapter_modules_of_the_dags()
-    if not names:
-        pytest.skip("there are no DAG files")
+    assert names, "there are no DAG files"
     statements = []
     for name in names:
         module, _, member = name.rpartition(".")

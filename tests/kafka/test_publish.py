@@ -63,7 +63,7 @@ def login(broker: Broker, password: str = PASSWORD) -> dict[str, str]:
     }
 
 
-MADE = [Made("b1", 3000, 0, 100, lambda: (100, "shop/0/0/0"))]
+MADE = [Made("b1", 3000, 300_000, 0, 100, lambda: (100, "shop/0/0/0"))]
 
 
 def plan(target: dict[str, str], made: list[Made] = MADE):

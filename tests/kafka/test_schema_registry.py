@@ -33,12 +33,8 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="session")
 def registry() -> Iterator[SchemaRegistryServer]:
-    server = SchemaRegistryServer()
-    try:
-        server.start()
+    with SchemaRegistryServer() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture

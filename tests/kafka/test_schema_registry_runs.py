@@ -41,12 +41,8 @@ STRANGE = table({"id": "bigint", "note": "varchar(9)"})
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistryServer]:
     """One of the test's own, because it ends."""
-    server = SchemaRegistryServer()
-    try:
-        server.start()
+    with SchemaRegistryServer() as server:
         yield server
-    finally:
-        server.remove()
 
 
 def inserts(url: str, schema: TableSchema, *ids: int) -> list[tuple[bytes, bytes]]:

@@ -96,12 +96,8 @@ def through_proxy(connect: Callable[..., None], proxy: FaultyProxy) -> Iterator[
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        server.start()
+    with PostgresServer() as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture(scope="session")

@@ -234,7 +234,7 @@ def made(
         assert place is not None, "looked up although nothing is wrong"
         return longest or largest, place
 
-    return Made(batch, 9, keyless, largest, look_up)
+    return Made(batch, 9, 900, keyless, largest, look_up)
 
 
 def test_a_message_that_just_fits_passes_and_one_byte_more_does_not():

@@ -22,7 +22,6 @@ FOREIGN = {
     b"BZh": "a bzip2 archive",
     b"\xfd7zXZ": "an xz archive",
     b"SQLite format 3": "a SQLite database",
-    b"\xef\xbb\xbf": "a text with a byte order mark",
     b"\xff\xfe": "a text in UTF-16",
     b"\xfe\xff": "a text in UTF-16",
 }

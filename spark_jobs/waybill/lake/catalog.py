@@ -13,6 +13,7 @@ from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
+from waybill.lake.sizing import FOOTERS_AT_ONCE
 from waybill.lake.task_rows import DataFile
 from waybill.object_store.places import is_object_url, place_of
 
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
     from waybill.lake.spans import Span
-
-FOOTERS_AT_ONCE = 8
-"""How many footers of data files are read at the same time."""
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""

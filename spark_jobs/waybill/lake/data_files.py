@@ -180,9 +180,15 @@ class _File:
         self._parquet.close()
         self._stack.close()
         (footer,) = self._footers
-        firsts = [footer.row_group(i).column(0) for i in range(footer.num_row_groups)]
-        groups = [first.dictionary_page_offset or first.data_page_offset for first in firsts]
+        groups = [begin_of(footer.row_group(i)) for i in range(footer.num_row_groups)]
         return self._path, self._stream.bytes, self._rows, self._values, groups
+
+
+def begin_of(group: Any) -> int:
+    """The place in its file where a row group begins, as Parquet's footers tell it."""
+    first = group.column(0)
+    begin: int = first.dictionary_page_offset or first.data_page_offset
+    return begin
 
 
 class _Counted:

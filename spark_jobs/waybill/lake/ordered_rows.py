@@ -11,16 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.lake.sizing import rows_per_batch
+from waybill.lake.sizing import FOOTERS_AT_ONCE, rows_per_batch
 from waybill.lake.task_rows import conformed, opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.lake.task_rows import DataFile
-
-FOOTERS_AT_ONCE = 8
-"""How many footers of data files are read at the same time."""
 
 SORTED_AT_ONCE = 256 << 20
 """Bytes of overlapping row groups that one task sorts in its memory."""

@@ -13,6 +13,9 @@ memory."""
 
 MOST_PIECES = 20_000
 
+FOOTERS_AT_ONCE = 8
+"""How many footers of data files are read at the same time."""
+
 MOST_ROWS = 10_000
 """Rows that go to Python at once."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import WaybillError
+from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
 from waybill.storage import open_storage
 from waybill.task_start import light
@@ -135,7 +136,7 @@ def read_piece(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         groups = [
             i
             for i in range(file.num_row_groups)
-            if piece.start <= _begin(file.metadata.row_group(i)) < piece.end
+            if piece.start <= begin_of(file.metadata.row_group(i)) < piece.end
         ]
         if not groups:
             return
@@ -167,12 +168,6 @@ def opened(path: str) -> Iterator[Any]:
             "`waybill upkeep` removes or changes files of the lake, then run the batch again"
         )
         raise WaybillError(message) from error
-
-
-def _begin(group: Any) -> int:
-    first = group.column(0)
-    begin: int = first.dictionary_page_offset or first.data_page_offset
-    return begin
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

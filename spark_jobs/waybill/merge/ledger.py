@@ -53,11 +53,8 @@ class Ledger:
         """The report of a batch that was merged before, whether or not the gate has judged it."""
         commit = self.lake.find(self.table, STAGE, batch)
         if commit is None:
-            head = self.lake.head(self.table)
-            for info in self.lake.waiting(self.table, STAGE, batch):
-                # A branch that main has left behind could never become visible: merge again.
-                if info.commit and self.lake.reopen(self.table, info.name).base == head:
-                    commit = info.commit
+            for held, _ in self.lake.held(self.table, STAGE, batch):
+                commit = held
         if commit is None:
             return None
         report = StageReport.from_dict(commit.report)
@@ -157,12 +154,7 @@ class Ledger:
 def with_held(lake: Lake) -> DataFrame:
     """The record of merges, with that of the merge that waits for its gate, if one does."""
     table = lake.log("merges")
-    head = lake.head(table)
-    held = [
-        info.head
-        for info in lake.waiting(table, STAGE)
-        if info.commit and lake.reopen(table, info.name).base == head
-    ]
+    held = [commit.snapshot for commit, _ in lake.held(table, STAGE)]
     return lake.read(table, held[-1] if held else None)
 
 

@@ -61,12 +61,8 @@ def _merge_of(lake: Lake, merges: str, batch: str) -> tuple[Commit | None, Branc
     visible = lake.find(merges, "merge", batch)
     if visible is not None:
         return visible, None
-    for info in lake.waiting(merges, "merge", batch):
-        branch = lake.reopen(merges, info.name)
-        # A branch that main has left behind could never become visible.
-        if info.commit is not None and branch.base == lake.head(merges):
-            return info.commit, branch
-    return None, None
+    held = lake.held(merges, "merge", batch)
+    return held[0] if held else (None, None)
 
 
 def _encoded_upto(lake: Lake, line: list[Commit], changes: int | None) -> int | None:

@@ -69,6 +69,7 @@ class Made(NamedTuple):
     Attributes:
         batch: the batch.
         messages: how many.
+        bytes: about so many, not packed.
         keyless: messages without key.
         largest: bytes that none of them is longer than.
         longest: looks up the bytes of the longest one, and its change.
@@ -76,6 +77,7 @@ class Made(NamedTuple):
 
     batch: str
     messages: int
+    bytes: int
     keyless: int
     largest: int
     longest: Callable[[], tuple[int, str]]
@@ -89,7 +91,7 @@ def made(messages: Outgoing, batches: Sequence[str], origin: bool) -> list[Made]
         batches: batches in their order.
         origin: whether messages get headers about their origin.
     """
-    size = _size(messages.rows, origin)
+    size = _size(origin)
     place = F.concat_ws("/", "topic", "partition", "offset", "index")
 
     def longest(batch: str) -> tuple[int, str]:
@@ -98,27 +100,39 @@ def made(messages: Outgoing, batches: Sequence[str], origin: bool) -> list[Made]
         return (0, "") if found is None else (found[0], found[1])
 
     if messages.groups is not None and messages.longest is not None:
-        counts: dict[str, int] = {}
-        keyless: dict[str, int] = {}
-        for group in messages.groups:
-            batch = group.low[0]
-            counts[batch] = counts.get(batch, 0) + group.rows
-            keyless[batch] = keyless.get(batch, 0) + group.nulls["key"]
         most = messages.longest + ORIGIN
+        told: dict[str, list[RowGroup]] = {}
+        for group in messages.groups:
+            if group.rows:
+                told.setdefault(group.low[0], []).append(group)
         found = [
-            Made(batch, count, keyless[batch], most, partial(longest, batch))
-            for batch, count in counts.items()
-            if count
+            Made(
+                batch,
+                sum(group.rows for group in groups),
+                sum(group.bytes for group in groups),
+                sum(group.nulls["key"] for group in groups),
+                most,
+                partial(longest, batch),
+            )
+            for batch, groups in told.items()
         ]
     else:
         # Numbers only: with a text in it, Spark would sort the rows to aggregate them.
         counted = messages.rows.groupBy("batch").agg(
             F.count("*").alias("messages"),
+            F.sum(size).alias("bytes"),
             F.count_if(F.col("key").isNull()).alias("keyless"),
             F.max(size).alias("largest"),
         )
         found = [
-            Made(row.batch, row.messages, row.keyless, row.largest, partial(longest, row.batch))
+            Made(
+                row.batch,
+                row.messages,
+                row.bytes,
+                row.keyless,
+                row.largest,
+                partial(longest, row.batch),
+            )
             for row in counted.collect()
         ]
     order = {batch: i for i, batch in enumerate(batches)}
@@ -143,7 +157,8 @@ def in_order(messages: Outgoing, found: Sequence[Made]) -> TaskRows:
         ordered = clusters(ranked)
         if ordered is not None:
             return _read_in_order(messages.rows, ordered, numbers)
-    return TaskRows.of(_sorted(messages.rows, numbers))
+    little = sum(one.bytes for one in found) <= LITTLE
+    return TaskRows.of(_sorted(messages.rows, numbers, little))
 
 
 def _read_in_order(
@@ -167,19 +182,17 @@ def numbered(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     return batch.append_column(GROUP, column)
 
 
-def _sorted(rows: DataFrame, numbers: dict[str, int]) -> DataFrame:
-    """The messages sorted by Spark."""
+def _sorted(rows: DataFrame, numbers: dict[str, int], little: bool) -> DataFrame:
+    """The messages sorted by Spark, read by the one task alone where they are little."""
     group = F.lit(0)
     for batch, number in numbers.items():
         group = F.when(F.col("batch") == batch, F.lit(number)).otherwise(group)
     sent = rows.select(group.cast("int").alias(GROUP), *MESSAGE.names)
-    size = rows.agg(F.sum(_size(rows, origin=False))).first()
-    little = size is None or (size[0] or 0) <= LITTLE
     single = sent.coalesce(1) if little else sent.repartition(1)
     return single.sortWithinPartitions(GROUP, *ORDER)
 
 
-def _size(rows: DataFrame, origin: bool) -> Column:
+def _size(origin: bool) -> Column:
     """Bytes of a message: key, value and headers, each header with what frames it."""
     length = F.coalesce(F.octet_length("key"), F.lit(0))
     length += F.coalesce(F.octet_length("value"), F.lit(0))
