@@ -20,20 +20,23 @@ with_tests() {
     done
 }
 
+# Two processes, each with a session of Spark and servers of its own: much of a small batch is waiting.
+two="-n 2 --dist worksteal"
+
 run_phase() {
     case $1 in
         fast)
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
-            options="-n 2" ;;
-        spark) paths="tests/spark" options= ;;
-        kafka) paths="tests/kafka" options= ;;
-        s3) paths="tests/s3" options= ;;
+            options=$two ;;
+        spark) paths="tests/spark" options=$two ;;
+        kafka) paths="tests/kafka" options=$two ;;
+        s3) paths="tests/s3" options=$two ;;
         airflow) paths="tests/dags" options= ;;
         e2e) paths="tests/e2e" options= ;;
-        killed) paths="tests/killed" options= ;;
+        killed) paths="tests/killed" options=$two ;;
         stack) paths="tests/stack" options= ;;
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
-        drawn) paths="tests/property tests/contract" options="-n 2 --timeout=7200" ;;
+        drawn) paths="tests/property tests/contract" options="$two --timeout=7200" ;;
         histories)
             paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py"
             options="--timeout=1800" ;;
