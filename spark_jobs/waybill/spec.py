@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -57,27 +58,42 @@ def _moment(given: Any) -> datetime | None:
         raise ValueError(message) from None
 
 
-def _start(given: Any) -> Any:
-    """Where a first read starts: a word, a time, or offsets by topic and partition."""
-    if given in ("earliest", "latest"):
-        return given
+_PLACES = (
+    "a time such as 2026-11-01T00:00:00Z, or offsets by topic and partition such as "
+    "{shop: {0: 1500}}"
+)
+
+
+def _place(given: Any) -> Any:
+    """A place in topics: a time, or offsets by topic and partition; None for an empty text."""
+    if not isinstance(given, dict):
+        return _moment(given)
     try:
-        if isinstance(given, dict):
-            offsets = {
-                str(topic): {int(partition): int(offset) for partition, offset in places.items()}
-                for topic, places in given.items()
-            }
-            if all(number >= 0 for places in offsets.values() for number in places.values()):
-                return offsets
-        elif found := _moment(given):
+        offsets = {
+            str(topic): {int(partition): int(offset) for partition, offset in places.items()}
+            for topic, places in given.items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise ValueError(str(error)) from None
+    if any(number < 0 for places in offsets.values() for number in places.values()):
+        raise ValueError("a negative offset")
+    return offsets
+
+
+def _start(given: Any) -> Any:
+    """Where a first read starts: a word or a place."""
+    with suppress(ValueError):
+        found = given if given in ("earliest", "latest") else _place(given)
+        if found:
             return found
-    except (AttributeError, TypeError, ValueError):
-        pass
-    message = (
-        "write earliest, latest, a time such as 2026-11-01T00:00:00Z, or offsets by topic and "
-        "partition such as {shop: {0: 1500}}"
-    )
-    raise ValueError(message)
+    raise ValueError(f"write earliest, latest, {_PLACES}")
+
+
+def _end(given: Any) -> Any:
+    """Up to where topics are read: a place, None for an empty text."""
+    with suppress(ValueError):
+        return _place(given)
+    raise ValueError(f"write {_PLACES}")
 
 
 def _setting(given: Any) -> Any:
@@ -89,8 +105,9 @@ def _setting(given: Any) -> Any:
 
 SparkSettings = dict[str, Annotated[str, BeforeValidator(_setting)]]
 
-Moment = Annotated[datetime | None, BeforeValidator(_moment)]
-Start = Annotated[str | datetime | dict[str, dict[int, int]], BeforeValidator(_start)]
+Offsets = dict[str, dict[int, int]]
+Start = Annotated[str | datetime | Offsets, BeforeValidator(_start)]
+End = Annotated[datetime | Offsets | None, BeforeValidator(_end)]
 
 
 class FilesSource(_Model):
@@ -117,9 +134,10 @@ class KafkaSource(_Model):
     """Where a topic is read from that was not read before: `earliest`, `latest`, a time, or offsets
     by topic and partition. What appears later, a partition or a topic that the pattern finds, is
     read from its earliest message."""
-    end: Moment = None
-    """Messages from the first one on that is as new as this are left; by the message's timestamp,
-    in each partition for itself."""
+    end: End = None
+    """Up to where topics are read. A time: messages from the first one on that is as new are left;
+    by the message's timestamp, in each partition for itself. Offsets by topic and partition: the
+    first that are left; partitions that are not named have no end."""
     on_data_loss: Literal["fail", "earliest"] = "fail"
     """What to do when the brokers have deleted messages that were not read yet: `fail`, or go on
     from the earliest there is, and say how many offsets are missing."""
@@ -371,11 +389,18 @@ class Migration(_Model):
         """The migration with its topics read up to a time at most.
 
         Raises:
-            ConfigurationError: the source is in files, whose messages have no time.
+            ConfigurationError: the source is in files, whose messages have no time, or has an end
+                by offsets.
         """
         kafka = self.source.kafka
         if kafka is None:
             message = f"the source of {self.name} is in files, which cannot be read up to a time"
+            raise ConfigurationError(message)
+        if isinstance(kafka.end, dict):
+            message = (
+                f"the source of {self.name} ends at offsets (end:), so it cannot be read up to a "
+                "time: leave one of them out"
+            )
             raise ConfigurationError(message)
         end = moment if kafka.end is None else min(moment, kafka.end)
         source = self.source.model_copy(update={"kafka": kafka.model_copy(update={"end": end})})

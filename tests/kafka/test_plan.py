@@ -133,6 +133,32 @@ def test_an_end_by_time(
     assert spans(plan(source(name), cluster, after(first))) == [(0, 4, 10)]
 
 
+def test_an_end_by_offsets(
+    cluster: Cluster, client: dict[str, str], topic: Callable[..., str]
+) -> None:
+    name = topic(2)
+    send(client, name, [b"x"] * 10, 0)
+    send(client, name, [b"x"] * 3, 1)
+    exact = source(name, start={name: {0: 2}}, end={name: {0: 6}})
+    first = plan(exact, cluster)
+    assert spans(first) == [(0, 2, 6), (1, 0, 3)]
+    assert spans(plan(exact, cluster, after(first))) == [(0, 6, 6), (1, 3, 3)]
+    # What is not there yet comes with the batch after it.
+    more = source(name, end={name: {0: 12}, "other": {9: 1}})
+    second = plan(more, cluster, after(first))
+    assert spans(second) == [(0, 6, 10), (1, 3, 3)]
+    send(client, name, [b"x"] * 5, 0)
+    assert spans(plan(more, cluster, after(second))) == [(0, 10, 12), (1, 3, 3)]
+    with pytest.raises(SourceError, match="end names partition 7 of the topic"):
+        plan(source(name, end={name: {7: 1}}), cluster)
+    with (
+        transaction(client, name, [b"y"], commit=True, partition=0),
+        transaction(client, name, [b"y"], commit=True, partition=1),
+    ):
+        held = plan(more, cluster, after(second)).held
+    assert held == {(name, 1): 1}, "what an end leaves is not waited for"
+
+
 def test_an_open_transaction_is_left_and_told(
     cluster: Cluster, client: dict[str, str], topic: Callable[..., str]
 ) -> None:

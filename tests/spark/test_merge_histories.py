@@ -14,7 +14,7 @@ import pytest
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
 from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from tests.spark.seeds import SEEDS
-from waybill.merge import settling
+from waybill.merge import settling, writing
 from waybill.merge.rules import Table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 
 TYPES = {"id": "int64", "n": "int32", "t": "string"}
 BATCHES = 3
+MANY = writing.MANY
 LATE = "t"
 
 
@@ -79,7 +80,10 @@ def deal(choose, histories, late: str | None = None):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -> None:
-    """Each seed is 121 histories; in every other one, few keys start anew as many do."""
+    """Each seed is 121 histories; in every other one, few keys start anew as many do.
+
+    In every other batch, tables count as large.
+    """
     monkeypatch.setattr(settling, "FEW", 0 if seed % 2 else settling.FEW)
     choose = random.Random(seed).randrange
     dealt = {
@@ -92,6 +96,7 @@ def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -
     tables = {name: Table(COLUMNS if "own" in name else COLUMNS[:3], misfit) for name in dealt}
     spec = migration()
     for number in range(BATCHES):
+        monkeypatch.setattr(writing, "MANY", 0 if (seed + number) % 2 else MANY)
         batch = f"b{number}"
         rows, schemas, counts = [], [], []
         for name, batches in dealt.items():

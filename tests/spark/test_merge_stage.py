@@ -10,6 +10,7 @@ import pytest
 from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from waybill.cli.quarantine import refused
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
+from waybill.merge import writing
 from waybill.merge.ledger import drop_held
 from waybill.merge.rules import Change
 from waybill.order import order_key
@@ -80,6 +81,38 @@ def test_nothing_shows_before_the_gate_and_a_rerun_does_nothing(lake: Lake, migr
     assert empty.cursor["branches"] == {}
     let_pass(lake, "b2")
     assert images(lake) == [{"id": "1", "n": "2"}]
+
+
+def test_few_changes_to_a_table_of_many_rows(lake: Lake, migration, monkeypatch) -> None:
+    """Keys that are there and new ones, newer and late ones, deletes of both kinds, again."""
+    monkeypatch.setattr(writing, "MANY", 3)
+    plain, few = [], []
+    merge_rows, merge_few = writing.merge_rows, writing.merge_few
+    monkeypatch.setattr(writing, "merge_rows", lambda *a: plain.append(a) or merge_rows(*a))
+    monkeypatch.setattr(writing, "merge_few", lambda *a: few.append(a) or merge_few(*a))
+    spec = migration()
+    step(lake, spec, "b1", [row(10 + n, n, n="1") for n in range(5)])
+    late = row(1, 0, "update", n="late")
+    changes = [
+        late,
+        row(21, 1, "update", n="2"),
+        row(22, 2, "delete"),
+        row(23, 5, n="3"),
+        row(24, 6, n="4"),
+        row(25, 6, "delete"),
+        row(26, 7, "delete"),
+    ]
+    report = step(lake, spec, "b2", changes)
+    assert (report.rows_in, report.rows_out, report.superseded) == (7, 5, 2)
+    left = [("0", "1"), ("1", "2"), ("3", "1"), ("4", "1"), ("5", "3")]
+    assert images(lake) == [{"id": key, "n": n} for key, n in left]
+    assert len(rows_of(lake, "shop.t", dead=True)) == 8
+    again = step(lake, spec, "b3", [*changes, row(3, 6, n="late"), row(2, 2, n="late")])
+    assert (again.rows_in, again.rows_out, again.superseded) == (9, 0, 9)
+    assert images(lake) == [{"id": key, "n": n} for key, n in left]
+    only_new = step(lake, spec, "b4", [row(40, 8, n="5")])
+    assert (only_new.rows_out, len(images(lake))) == (1, 6)
+    assert (len(few), plain) == (3, [])
 
 
 def test_a_held_merge_stops_the_next_until_it_is_dropped(lake: Lake, migration) -> None:

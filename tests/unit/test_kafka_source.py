@@ -44,8 +44,10 @@ def test_a_start_that_is_none(given):
 def test_an_end():
     assert source(end="2026-11-01T00:00:00").end == datetime(2026, 11, 1, tzinfo=UTC)
     assert source(end="").end is None, "a variable that is not set"
-    with pytest.raises(ValidationError, match="'soon' is no time"):
-        source(end="soon")
+    assert source(end={"shop": {0: 5}}).end == {"shop": {0: 5}}
+    for end in ("soon", 5, {"shop": 5}, {"shop": {0: -1}}):
+        with pytest.raises(ValidationError, match=r"write a time such as .* or offsets by topic"):
+            source(end=end)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +146,9 @@ def test_a_run_may_end_earlier_than_the_migration_but_not_later():
     early, late = datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
     assert spec.ending(early).source.kafka.end == early
     assert spec.ending(late).source.kafka.end == spec.source.kafka.end
+    data["source"]["kafka"]["end"] = {"t": {0: 5}}
+    with pytest.raises(ConfigurationError, match=r"ends at offsets \(end:\)"):
+        Migration.model_validate(data).ending(early)
     data["source"] = {"files": {"path": "p"}, "envelope": "canal"}
     with pytest.raises(ConfigurationError, match="cannot be read up to a time"):
         Migration.model_validate(data).ending(early)

@@ -22,7 +22,7 @@ from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
 from waybill.merge.watermark import plain
-from waybill.merge.writing import prepare
+from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -217,7 +217,14 @@ class _Merge:
                 reduced = newest(own)
             else:
                 reduced = shared.where(F.col("qualified") == name)
-            outcome = merge.merge(reduced, own, plan.reached, plan.late_columns, bool(survey.moves))
+            outcome = merge.merge(
+                reduced,
+                own,
+                survey.rows <= FEW and self.report.details["sizes"]["bytes"] <= FEW_BYTES,
+                plan.reached,
+                plan.late_columns,
+                bool(survey.moves),
+            )
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, outcome.out, outcome.refused + refusals)
         else:

@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 from waybill.errors import SchemaChangeError
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
+from waybill.merge import writing
 from waybill.merge.fits import fits, value_sql
 from waybill.merge.settling import Outcome, Settling
 from waybill.merge.texts import json_text
 from waybill.merge.typed import typed, value_name
-from waybill.merge.writing import merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +51,7 @@ class TableMerge:
         self.qualified = qualified
         self.state = state
         self.batch = batch
+        self.lake = increment.lake
         self.settling = Settling(branch, qualified, state, increment, batch, refuse)
 
     # Statements.
@@ -115,6 +116,7 @@ class TableMerge:
         self,
         newest: DataFrame,
         effects: DataFrame,
+        few: bool,
         reached: str | None,
         late_columns: Mapping[str, str],
         moves: bool,
@@ -124,6 +126,7 @@ class TableMerge:
         Args:
             newest: the newest effect of each key.
             effects: all effects, for the keys that need more than the newest.
+            few: whether they are few, see `writing.FEW`.
             reached: lowest order of the batch's new TRUNCATE or default, if it has one.
             late_columns: columns that the batch may bring to rows that lack them, with the order up
                 to which rows may (`TablePlan.late_columns`).
@@ -150,7 +153,7 @@ class TableMerge:
             source = parts[0]
             for part in parts[1:]:
                 source = source.unionByName(part)
-            outcome.out = self._write(source) - unchanged
+            outcome.out = self._write(source, few and anew is None) - unchanged
         finally:
             candidates.unpersist()
             if anew is not None:
@@ -171,7 +174,11 @@ class TableMerge:
         ]
         return " OR ".join(reasons)
 
-    def _write(self, source: DataFrame) -> int:
+    def _rows_before(self) -> int:
+        """How many rows and tombstones the table had before the batch, about."""
+        return self.lake.added_rows(self.branch.table, None, self.branch.base)
+
+    def _write(self, source: DataFrame, few: bool) -> int:
         """Write rows; returns how many were new or newer than what was there (or forced)."""
         targets = {
             own.KEY: F.col("key"),
@@ -186,10 +193,10 @@ class TableMerge:
         if self.branch.base is None:
             return self.branch.append(source.select(*(v.alias(n) for n, v in targets.items())))
         assignments = ", ".join(f"t.{quoted(name)} = s.c{i}" for i, name in enumerate(targets))
-        newer = f"(s.c1 > t.{own.ORDER} OR s.forced)"
-        summary = merge_rows(
-            self.branch, source, targets, "forced", f"{newer} THEN UPDATE SET {assignments}"
-        )
+        newer = f"(s.c1 > t.{own.ORDER} OR s.forced) THEN UPDATE SET {assignments}"
+        if few and self._rows_before() >= writing.MANY:
+            return writing.merge_few(self.branch, source, targets, "forced", newer)
+        summary = writing.merge_rows(self.branch, source, targets, "forced", newer)
         return sum(
             int(summary.get(f"spark.merge-into.num-target-rows-{effect}", 0))
             for effect in ("inserted", "updated")

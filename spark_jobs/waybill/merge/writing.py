@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
@@ -28,6 +29,10 @@ TABLE_PROPERTIES = {
     "write.merge.distribution-mode": "none",
     "write.delete.granularity": "file",
 }
+
+
+FEW, FEW_BYTES, MANY = 200_000, 16 << 20, 1_000_000
+"""Few changes, in few bytes of files, and many rows: then `merge_few` costs less than one MERGE."""
 
 
 def prepare(lake: Lake, qualified: str, state: TableState) -> str:
@@ -71,17 +76,50 @@ def merge_rows(
     Returns:
         The summary of the snapshot it made.
     """
-    view = f"merge_{secrets.token_hex(8)}"
-    named = [value.alias(f"c{i}") for i, value in enumerate(values.values())]
-    source.select(mark, *named).createOrReplaceTempView(view)
     names = ", ".join(quoted(name) for name in values)
     told = ", ".join(f"s.c{i}" for i in range(len(values)))
     also = f" AND {unmatched}" if unmatched else ""
+    return _merge(
+        branch,
+        _view(source, values, mark),
+        f"WHEN MATCHED AND {matched} WHEN NOT MATCHED{also} THEN INSERT ({names}) VALUES ({told})",
+    )
+
+
+def merge_few(
+    branch: Branch, source: DataFrame, values: Mapping[str, Column], mark: str, matched: str
+) -> int:
+    """What `merge_rows` does, for few rows and a table of many.
+
+    A MERGE that inserts too sends every row of the table through a shuffle. One that only updates
+    brings the few rows to those of the table, and so does the search for keys that are there.
+
+    Returns:
+        How many rows were updated or inserted.
+    """
+    keys = source.select(values[own.KEY].alias(own.KEY))
+    # Fetched, not looked for again: the update changes what a query would find.
+    found = branch.read().select(own.KEY).join(F.broadcast(keys), own.KEY, "left_semi").toArrow()
+    updated = 0
+    if found.num_rows:
+        few = F.broadcast(_view(source, values, mark))
+        summary = _merge(branch, few, f"WHEN MATCHED AND {matched}")
+        updated = int(summary.get("spark.merge-into.num-target-rows-updated", 0))
+    there = F.broadcast(source.sparkSession.createDataFrame(found))
+    rows = source.select(*(value.alias(name) for name, value in values.items()))
+    return updated + branch.append(rows.join(there, own.KEY, "left_anti"))
+
+
+def _view(source: DataFrame, values: Mapping[str, Column], mark: str) -> DataFrame:
+    return source.select(mark, *(value.alias(f"c{i}") for i, value in enumerate(values.values())))
+
+
+def _merge(branch: Branch, view: DataFrame, clauses: str) -> dict[str, str]:
+    name = f"merge_{secrets.token_hex(8)}"
+    view.createOrReplaceTempView(name)
     try:
         return branch.sql(
-            f"MERGE INTO {{branch}} AS t USING {view} AS s ON t.{own.KEY} = s.c0 "
-            f"WHEN MATCHED AND {matched} "
-            f"WHEN NOT MATCHED{also} THEN INSERT ({names}) VALUES ({told})"
+            f"MERGE INTO {{branch}} AS t USING {name} AS s ON t.{own.KEY} = s.c0 {clauses}"
         )
     finally:
-        source.sparkSession.catalog.dropTempView(view)
+        view.sparkSession.catalog.dropTempView(name)

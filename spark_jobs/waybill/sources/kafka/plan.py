@@ -17,7 +17,7 @@ from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster, Place, Topic
-    from waybill.spec import KafkaSource
+    from waybill.spec import KafkaSource, Offsets
 
 INTERNAL = "__"
 """What names of topics begin with that belong to the brokers; no pattern finds them."""
@@ -107,7 +107,7 @@ def plan(
     if losses and source.on_data_loss == "fail":
         raise SourceError(_lost(losses))
     # With an end of our own what follows is not ours, held or not.
-    held = {} if source.end else {p: bounds.latest[p] - bounds.stable[p] for p in places}
+    held = {p: bounds.latest[p] - bounds.stable[p] for p in places if not _ended(source, p)}
     ids = {topic.name: topic.id for topic in topics}
     return Plan(ids, ranges, losses, {place: count for place, count in held.items() if count})
 
@@ -216,16 +216,23 @@ def _first_offsets(
     return starts
 
 
-def _given(
-    offsets: dict[str, dict[int, int]], places: list[Place], bounds: Bounds
-) -> dict[Place, int]:
+def _named(what: str, offsets: Offsets, places: list[Place]) -> dict[Place, int]:
+    """Offsets by place, for those of the places that are named.
+
+    Raises:
+        SourceError: a topic has no partition of a number.
+    """
     given = {(topic, number): at for topic, some in offsets.items() for number, at in some.items()}
+    for topic, number in given:
+        if (topic, number) not in places and any(place[0] == topic for place in places):
+            message = f"{what} names partition {number} of the topic {topic}, which has none"
+            raise SourceError(f"{message}: mend it")
+    return {place: offset for place, offset in given.items() if place in places}
+
+
+def _given(offsets: Offsets, places: list[Place], bounds: Bounds) -> dict[Place, int]:
+    given = _named("start", offsets, places)
     for (topic, number), offset in given.items():
-        if (topic, number) not in places:
-            if any(place[0] == topic for place in places):
-                message = f"start names partition {number} of the topic {topic}, which has none"
-                raise SourceError(f"{message}: mend it")
-            continue
         low, high = bounds.earliest[topic, number], bounds.stable[topic, number]
         if not low <= offset <= high:
             message = (
@@ -233,7 +240,7 @@ def _given(
                 f"has {low} to {high}: mend it"
             )
             raise SourceError(message)
-    return {place: offset for place, offset in given.items() if place in places}
+    return given
 
 
 def _at(
@@ -252,7 +259,20 @@ def _at(
 def _ends(
     source: KafkaSource, cluster: Cluster, places: list[Place], bounds: Bounds
 ) -> dict[Place, int]:
-    return bounds.stable if source.end is None else _at(cluster, source.end, places, bounds)
+    if source.end is None:
+        return bounds.stable
+    if isinstance(source.end, datetime):
+        return _at(cluster, source.end, places, bounds)
+    # What is not there yet comes with a later batch.
+    given = _named("end", source.end, places)
+    return {place: min(given.get(place, stable), stable) for place, stable in bounds.stable.items()}
+
+
+def _ended(source: KafkaSource, place: Place) -> bool:
+    """Whether the migration says where a partition ends."""
+    if isinstance(source.end, dict):
+        return place[1] in source.end.get(place[0], {})
+    return source.end is not None
 
 
 def _lost(losses: list[Loss]) -> str:
