@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -10,13 +12,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from waybill.lake.names import quoted
+from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
 from waybill.merge.columns import OWN_COLUMNS, widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from waybill.lake import Branch, Lake
     from waybill.merge.state import TableState
@@ -33,6 +36,8 @@ TABLE_PROPERTIES = {
 
 FEW, FEW_BYTES, MANY = 200_000, 16 << 20, 1_000_000
 """Few changes, in few bytes of files, and many rows: then `merge_few` costs less than one MERGE."""
+
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 def prepare(lake: Lake, qualified: str, state: TableState) -> str:
@@ -102,12 +107,23 @@ def merge_few(
     found = branch.read().select(own.KEY).join(F.broadcast(keys), own.KEY, "left_semi").toArrow()
     updated = 0
     if found.num_rows:
-        few = F.broadcast(_view(source, values, mark))
-        summary = _merge(branch, few, f"WHEN MATCHED AND {matched}")
+        with _broadcast(source.sparkSession):
+            summary = _merge(branch, _view(source, values, mark), f"WHEN MATCHED AND {matched}")
         updated = int(summary.get("spark.merge-into.num-target-rows-updated", 0))
     there = F.broadcast(source.sparkSession.createDataFrame(found))
     rows = source.select(*(value.alias(name) for name, value in values.items()))
     return updated + branch.append(rows.join(there, own.KEY, "left_anti"))
+
+
+@contextmanager
+def _broadcast(spark: SparkSession) -> Iterator[None]:
+    """Let joins bring the few rows to the many; a hint does not get through a MERGE."""
+    before = str(spark.conf.get(BROADCAST))
+    spark.conf.set(BROADCAST, str(FEW_BYTES * SHUFFLED))
+    try:
+        yield
+    finally:
+        spark.conf.set(BROADCAST, before)
 
 
 def _view(source: DataFrame, values: Mapping[str, Column], mark: str) -> DataFrame:
