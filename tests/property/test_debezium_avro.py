@@ -77,7 +77,7 @@ def test_the_short_way_is_the_long_way(folder, data):
         assert said(outcome(short, message)) == said(slowly(long, message))
 
 
-@properties(80)
+@properties(150)
 @given(data=st.data())
 def test_damage_is_found_on_the_short_way_too(folder, data):
     history = data.draw(histories(steps=(1, 3)))

@@ -240,12 +240,13 @@ class Lake:
 
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
         """What is stamped and waits, and could become visible: main has not left it behind."""
-        found = []
-        for info in self.waiting(table, stage, batch):
-            branch = self.reopen(table, info.name)
-            if info.commit is not None and branch.base == self.head(table):
-                found.append((info.commit, branch))
-        return found
+        head = self.head(table)
+        stamped = [
+            (info.commit, self.reopen(table, info.name))
+            for info in self.waiting(table, stage, batch)
+            if info.commit is not None
+        ]
+        return [(commit, branch) for commit, branch in stamped if branch.base == head]
 
     def reopen(self, table: str, name: str) -> Branch:
         """A branch that another stage wrote, e.g. to judge or to fast-forward it.
