@@ -379,5 +379,5 @@ def _write(path: Path | None, result: dict[str, Any]) -> None:
     if path is None:
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+    beside.write_text(json.dumps(result), encoding="utf-8")
     beside.replace(path)

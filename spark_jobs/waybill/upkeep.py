@@ -41,13 +41,15 @@ def run_upkeep(
         spec: the migration; `tombstones.keep` says how long deleted keys are remembered.
         lake: its lake.
         snapshots: how long snapshots are kept (e.g. 30d): tables can be read as of that time, and
-            batch ids are known as done.
+            batch ids are known as done. Those of the record of merges are kept for at least
+            `tombstones.keep`, because they tell how old a tombstone is.
         progress: says one line about the work.
     """
     now = time.time()
     oldest_snapshot = int((now - seconds_of(snapshots)) * 1000)
     oldest_tombstone = int((now - seconds_of(spec.tombstones.keep)) * 1000)
     done = []
+    oldest = {lake.log("merges"): min(oldest_snapshot, oldest_tombstone)}
     merged = {table: qualified for qualified, table in lake.merged_tables().items()}
     names = [f"lake.{space}.{name}" for space, found in lake.tables().items() for name in found]
     for table in sorted(names):
@@ -55,7 +57,7 @@ def run_upkeep(
         forgotten, left = 0, None
         if table in merged:
             forgotten, left = forget_tombstones(lake, merged[table], oldest_tombstone)
-        kept = keep_up(lake, table, oldest_snapshot)
+        kept = keep_up(lake, table, oldest.get(table, oldest_snapshot))
         done.append(
             Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
         )

@@ -25,6 +25,7 @@ from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.publishing import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
 from waybill.publish.parts import ORDER
+from waybill.upkeep import run_upkeep
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -201,6 +202,24 @@ def test_killed_in_a_commit_and_run_again(spark, begin, client, tmp_path):
     assert waybill.stage("publish").rows_out == 76 + 19
     assert waybill.stage("publish").details["out"]["parts_sent_before"] >= len(before)
     check(spark, spec, client)
+
+
+def test_files_that_upkeep_joined_are_sent_batch_by_batch(spark, begin, client, tmp_path):
+    """Not one of them was published before."""
+    spec = begin(1)
+    for i in range(5):
+        feed(tmp_path, str(i), orders(100 * i, 10))
+        run_migration(spec, until="convert", batch=f"b{i}", spark=spark)
+    lake = Lake.open(spark, spec)
+    kept = {kept.table: kept for kept in run_upkeep(spec, lake)}
+    assert kept[lake.log("outbox")].files == 5
+    feed(tmp_path, "9", orders(900, 10))
+    report = run_migration(spec, batch="b9", spark=spark).stage("publish")
+    assert report.rows_out == 6 * 19
+    check(spark, spec, client)
+    entries = read_entries(client, spec.publish[0].kafka.ledger, Owner("demo", "out"))
+    batches = [f"b{i}" for i in (0, 1, 2, 3, 4, 9)]
+    assert {key: entry.messages for key, entry in entries.items()} == {(b, 0): 19 for b in batches}
 
 
 def test_nothing_to_publish_asks_nobody(spark, migration, monkeypatch, tmp_path):

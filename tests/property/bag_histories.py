@@ -11,6 +11,8 @@ from waybill.order import order_key
 
 Choose = Callable[[int], int]
 DEFAULT = "basic"
+RELOAD = "full:shop.heap"
+"""Topic of the rows of a full reload."""
 
 
 @dataclass
@@ -24,10 +26,13 @@ class Heap:
     altered: bool = False
 
     def run(self, steps: int) -> None:
-        for _ in range(self.choose(3)):
+        # A snapshot's rows stand before the log, or all at the place in it where it was taken.
+        place = 50 if self.sequenced and self.choose(2) else None
+        for _ in range(self.choose(4)):
             self.rows.append(self._row())
-            self._log("read", self.rows[-1], full_row=True)
+            self._log("read", self.rows[-1], full_row=place is None, number=place)
         actions = [self.insert, self.insert, self.update, self.delete, self.truncate, self.alter]
+        actions += [self.reload] if self.sequenced else []
         for _ in range(steps):
             actions[self.choose(len(actions))]()
 
@@ -35,11 +40,14 @@ class Heap:
         row = {"a": str(self.choose(2)), "b": (None, 'x"é', "y")[self.choose(3)]}
         return {**row, "tier": DEFAULT} if self.altered else row
 
-    def _log(self, operation, image=None, before=None, full_row=False) -> None:
+    def _log(
+        self, operation, image=None, before=None, full_row=False, number=None, topic="t"
+    ) -> None:
         offset = len(self.changes)
-        sequence = None if full_row or not self.sequenced else (100 + offset,)
+        number = 100 + offset if number is None else number
+        sequence = None if full_row or not self.sequenced else (number,)
         order = order_key(sequence, 1, 0, offset, 0, full_row)
-        place = ("t", 0, offset, 0)
+        place = (topic, 0, offset, 0)
         self.changes.append(Change(order, operation, "", image, None, place, before))
 
     def insert(self) -> None:
@@ -60,6 +68,15 @@ class Heap:
         if self.choose(4) == 0:
             self.rows.clear()
             self._log("truncate")
+
+    def reload(self) -> None:
+        """A full reload: a TRUNCATE and the rows of a dump, all at one place in the log."""
+        if self.choose(3) == 0:
+            number = 100 + len(self.changes)
+            self.rows = [self._row() for _ in range(self.choose(4))]
+            self._log("truncate", number=number, topic=RELOAD)
+            for row in self.rows:
+                self._log("read", row, number=number, topic=RELOAD)
 
     def alter(self) -> None:
         if not self.altered and self.choose(3) == 0:
@@ -90,7 +107,8 @@ def dealt(choose: Choose, source: Heap, batches: int) -> list[list[Change]]:
     if source.sequenced:
         for offset in range(1000, 1000 + choose(4)):
             change = source.changes[choose(len(source.changes))] if source.changes else None
-            if change is not None and change.operation != "read":
+            # Files of a reload are read once; a snapshot's row that comes again counts again.
+            if change is not None and change.operation != "read" and change.place[0] != RELOAD:
                 sent.append(again(change, offset))
         for i in range(len(sent) - 1, 0, -1):
             j = choose(i + 1)

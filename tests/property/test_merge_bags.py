@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.contract.effort import EFFORT
 from tests.property.bag_histories import Heap, dealt
-from waybill.merge.rules import bag
+from waybill.merge.rules import Change, bag
+from waybill.order import order_key
 
 
 @settings(max_examples=200 * EFFORT, deadline=None)
@@ -22,6 +23,20 @@ def test_any_order_and_duplication_gives_the_source_s_rows(data):
     source.run(choose(20))
     sent = [change for part in dealt(choose, source, 3) for change in part]
     assert bag(sent) == source.truth
+
+
+def test_equal_rows_of_a_reload_are_several():
+    """All rows of a reload (or of a Debezium snapshot) share one sequence id."""
+    rows = [
+        Change(
+            order_key((20,), 1, 0, offset, 0),
+            "read",
+            image={"a": "1"},
+            place=("full:shop.log@20", 0, offset, 0),
+        )
+        for offset in (1, 2, 3)
+    ]
+    assert bag([*rows, rows[0]]) == Counter({frozenset({("a", "1")}): 3})
 
 
 def test_a_delete_before_its_insert_is_owed():

@@ -10,6 +10,7 @@ import pytest
 from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
 from waybill.errors import ConfigurationError, LossError, WaitingError, WaybillError
+from waybill.jobs import STAGES, read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
 
@@ -296,3 +297,95 @@ def test_a_loss_is_refused_where_the_migration_says_so(line, tmp_path: Path, mon
     with pytest.raises(LossError, match="a row was deleted"):
         run_convert(work.spec, work.context("b1"))
     assert not work.lake.exists(work.lake.log("changes"))
+
+
+def test_halves_put_aside_pass_the_gate(line, spark) -> None:
+    """Its account reads of a batch what it appended, so halves of before have to be appended."""
+    quality = {"max_refused_share": 1.0}
+    patient = line(quality=quality)
+    lenient = line(quality=quality, halves={"longest_wait": "0s", "then": "refuse"})
+
+    def run(work: Line, batch: str, *messages: dict):
+        text = b"\n".join(json.dumps(message).encode() for message in messages)
+        (work.folder / f"{batch}.jsonl").write_bytes(text)
+        return run_migration(work.spec, batch=batch, spark=spark)
+
+    run(patient, "b1", half("before", "1", 7, v="old"), insert("2", 8))
+    young = half("before", "5", 9, v="young")
+    done = run(lenient, "b2", insert("3", 10), young)
+    assert done.stage("convert").refused == {"pair": 1}
+    assert done.stage("convert").waiting == 1
+    assert done.stage("validate").details["outcome"] == "passed"
+    assert [r.key for r in lenient.changes("outcome = 'waiting'")] == ['{"id":"5"}']
+    (refused,) = lenient.changes("outcome = 'refused'")
+    assert (refused.key, refused.half, refused.batch) == ('{"id":"1"}', None, "b2")
+    assert json.loads(bytes(refused.raw))["half"] == "before"
+    # The last one that waits, with nothing that is new.
+    done = run_migration(lenient.spec, batch="b3", spark=spark)
+    assert done.stage("convert").refused == {"pair": 1}
+    assert done.stage("validate").details["outcome"] == "passed"
+    assert lenient.changes("outcome = 'waiting'") == []
+    assert [r["id"] for r in read_table(lenient.spec, spark=spark)] == ["2", "3"]
+
+
+def compact(lake: Lake, *names: str) -> None:
+    """Leave snapshots as upkeep does: the same rows, and no stamp."""
+    for name in names:
+        lake.iceberg(lake.log(name)).rewriteManifests().commit()
+        assert lake.newest(lake.log(name)) != lake.head(lake.log(name))
+
+
+def test_upkeep_between_decode_and_encode(line, tmp_path: Path, monkeypatch) -> None:
+    work = line(publish=out(tmp_path, "one"))
+    work.batch("b1", [insert("1", 1)])
+    work.feed("b2", [insert("2", 2)])
+    compact(work.lake, "archive")
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("waybill.convert.stage._encode", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_convert(work.spec, work.context("b2"))
+    compact(work.lake, "changes")
+    again = run_convert(work.spec, work.context("b2"))
+    assert again.details["targets"]["one"]["changes"] == 1
+    stands = work.lake.last(work.lake.log("changes"), "convert").snapshot
+    assert again.cursor["changes"]["upto"] == stands
+    third = work.batch("b3", [insert("3", 3)])
+    assert third.details["targets"]["one"]["changes"] == 1
+    assert len(work.outbox()) == 3
+
+
+def test_cursors_that_stand_at_a_compaction_are_healed(line, spark, monkeypatch) -> None:
+    """Earlier versions read up to the newest snapshot, whoever made it."""
+    work = line()
+
+    def run(batch: str, *messages: dict):
+        text = b"\n".join(json.dumps(message).encode() for message in messages)
+        (work.folder / f"{batch}.jsonl").write_bytes(text)
+        return {stage: run_stage(stage, work.spec, batch, spark) for stage in STAGES}
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    run("b0", insert("0", 1))
+    work.feed("b1", [insert("1", 2)])
+    with monkeypatch.context() as patched:
+        patched.setattr("waybill.convert.stage._encode", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run_convert(work.spec, work.context("b1"))
+    compact(work.lake, "archive", "changes")
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "newest", lambda self, table, after=None: self.head(table))
+        for stage in STAGES[1:3]:
+            run_stage(stage, work.spec, "b1", spark)
+    cursor = work.lake.last(work.lake.log("outbox"), "convert").cursor
+    assert cursor["changes"]["upto"] == work.lake.head(work.lake.log("changes"))
+    for stage in STAGES[3:]:
+        run_stage(stage, work.spec, "b1", spark)
+    assert run("b2")["convert"].rows_in == 0
+    third = run("b3", insert("3", 3), insert("4", 4))
+    assert [third[stage].rows_in for stage in STAGES[:3]] == [2, 2, 2]
+    assert [r["id"] for r in read_table(work.spec, spark=spark)] == ["0", "1", "3", "4"]

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -29,14 +30,11 @@ pytestmark = pytest.mark.spark
 TOKEN = "a token of the tests"
 
 
-@pytest.fixture
-def url(spark, caplog) -> Iterator[str]:
-    """Address of a driver on the tests' session."""
-    caplog.set_level("INFO", "waybill")
-    config = uvicorn.Config(
-        application(Work(spark), TOKEN), host="127.0.0.1", port=0, log_level="warning"
-    )
-    server = uvicorn.Server(config)
+@contextmanager
+def served(work: Work, end: Callable[[], None]) -> Iterator[str]:
+    """Address of a driver."""
+    routes = application(work, TOKEN, end)
+    server = uvicorn.Server(uvicorn.Config(routes, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -45,6 +43,14 @@ def url(spark, caplog) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture
+def url(spark, caplog) -> Iterator[str]:
+    """Address of a driver on the tests' session."""
+    caplog.set_level("INFO", "waybill")
+    with served(Work(spark), pytest.fail) as address:
+        yield address
 
 
 @pytest.fixture
@@ -94,6 +100,45 @@ def test_what_is_wrong_with_a_stage_comes_back_as_from_a_submission(url, order) 
     assert result["error"]["kind"] == "SpecificationError"
     assert not result["error"]["transient"]
     assert levels == ["ERROR"]
+
+
+def test_line_ends_of_unicode_are_no_end_of_an_answer(url, order, stage) -> None:
+    said: list[str] = []
+    strange = "a\u2028b\u2029c\x85d"
+
+    def look(_spec: Any, context: Any) -> StageReport:
+        context.progress("%s", strange)
+        return StageReport("snapshot", context.batch, details={strange: 1})
+
+    stage(look)
+    report = ask(url, TOKEN, order, lambda line, _level: said.append(line))["report"]
+    assert report["details"] == {strange: 1}
+    assert said[0] == f"snapshot: {strange}"
+
+
+def test_a_driver_without_spark_ends(order) -> None:
+    ended: list[bool] = []
+    gone = Work(SimpleNamespace(sparkContext=None))
+    again = pytest.raises(DriverError, match=r"503: .*start the driver again")
+    with served(gone, lambda: ended.append(True)) as address, again as caught:
+        ask(address, TOKEN, order, lambda *_: None)
+    assert caught.value.transient
+    assert ended == [True]
+
+
+def test_a_driver_whose_spark_ends_in_a_stage_ends_after_it(order, monkeypatch) -> None:
+    ended: list[bool] = []
+    work = Work(SimpleNamespace(sparkContext=None))
+    alive = iter([True, False])
+    monkeypatch.setattr(Work, "alive", property(lambda _self: next(alive)))
+    monkeypatch.setattr(Work, "lines", lambda _self, _order: iter_of({"result": {"error": {}}}))
+    with served(work, lambda: ended.append(True)) as address:
+        assert ask(address, TOKEN, order, lambda *_: None) == {"error": {}}
+    assert ended == [True]
+
+
+def iter_of(*lines: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from lines
 
 
 @pytest.mark.parametrize("token", ["another", "ä"])

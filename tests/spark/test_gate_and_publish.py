@@ -15,13 +15,19 @@ from waybill.context import StageContext
 from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
-from waybill.publish.files import publish_files
+from waybill.publish.files import Sender, publish_files
 from waybill.spec import FilesTarget, Migration
 from waybill.validate.results import read_page, read_result
 
 pytestmark = pytest.mark.spark
 
 TARGETS = ("canal", "debezium-json")
+
+SENDER = Sender("shared", "t", "debezium-json")
+
+
+def part_of(sender: Sender, number: int = 0, suffix: str = "jsonl") -> str:
+    return f"part-{number:05d}-{sender.mark}.{suffix}"
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_a_batch_passes_and_is_published_once(spark, begin, tmp_path):
         assert (part["first"], part["last"]) == ("shop/0/0/0", "shop/0/33/0")
     ids = [
         json.loads(line)["data"][0]["id"]
-        for line in published["canal/b1/part-00000.jsonl"].splitlines()
+        for line in published[f"canal/b1/{part_of(Sender('demo', 'canal', ''))}"].splitlines()
     ]
     assert ids == [str(i) for i in (*range(20), *range(0, 20, 2), *range(0, 20, 5))]
     record = Lake.open(spark, spec).read("lake.demo_log.published").collect()
@@ -275,11 +281,16 @@ def messages(spark, tmp_path_factory):
     return lake.read(lake.log("outbox")).where("outcome = 'ok'").persist()
 
 
-def send(messages, folder: Path, layout: str = "lines", part_messages: int = 1000):
+def send(
+    messages,
+    folder: Path,
+    layout: str = "lines",
+    part_messages: int = 1000,
+    sender: Sender = SENDER,
+    batches: tuple[str, ...] = ("b1",),
+):
     target = FilesTarget(path=str(folder), layout=layout)
-    return publish_files(
-        messages, target, "t", "debezium-json", "b1", lambda *_: None, part_messages
-    )
+    return publish_files(messages, target, sender, batches, lambda *_: None, part_messages)
 
 
 def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_path, monkeypatch):
@@ -290,7 +301,7 @@ def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_
     assert len(many.parts) > 3
     written = files_below(tmp_path / "many/b1")
     joined = b"".join(written[Path(part.place).name] for part in many.parts)
-    assert joined == (tmp_path / "one/b1/part-00000.jsonl").read_bytes()
+    assert joined == (tmp_path / "one/b1" / part_of(SENDER)).read_bytes()
     again = send(messages.repartition(7), tmp_path / "again", part_messages=10)
     assert [part.sha256 for part in again.parts] == [part.sha256 for part in many.parts]
     assert files_below(tmp_path / "again/b1") == written
@@ -299,13 +310,14 @@ def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_
 def test_a_killed_publish_is_taken_up_and_its_leftovers_removed(messages, tmp_path):
     folder = tmp_path / "b1"
     folder.mkdir()
-    (folder / ".writing-part-00000.jsonl-aa").write_bytes(b"half")
-    (folder / "part-00000.jsonl").write_bytes(b"half")
-    (folder / "part-00009.jsonl").write_bytes(b"not of this batch")
+    (folder / f".writing-{part_of(SENDER)}-aa").write_bytes(b"half")
+    (folder / ".writing-manifest.json-bb").write_bytes(b"half")
+    (folder / part_of(SENDER)).write_bytes(b"half")
+    (folder / part_of(SENDER, 9)).write_bytes(b"not of this batch")
     send(messages, tmp_path)
     found = files_below(folder)
-    assert sorted(found) == ["manifest.json", "part-00000.jsonl"]
-    assert found["part-00000.jsonl"].count(b"\n") == 51
+    assert sorted(found) == ["manifest.json", part_of(SENDER)]
+    assert found[part_of(SENDER)].count(b"\n") == 51
 
 
 def test_listed_parts_are_never_written_again(messages, tmp_path):
@@ -319,9 +331,43 @@ def test_listed_parts_are_never_written_again(messages, tmp_path):
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "b1").iterdir()} == before
 
 
+def test_every_batch_has_its_own_folder_whoever_sends_it(messages, tmp_path):
+    """Their parts are counted through, in the order of the batches, not in that of their names."""
+    two = messages.withColumn("batch", F.expr("if(offset < 20, 'z1', 'a2')"))
+    sent = send(two, tmp_path / "two", batches=("z1", "a2"))
+    assert [(part.part, Path(part.place).parent.name) for part in sent.parts] == [
+        (0, "z1"),
+        (1, "a2"),
+    ]
+    assert [part.first for part in sent.parts] == ["shop/0/0/0", "shop/0/20/0"]
+    assert [Path(path).parent.name for path in sent.details["manifests"]] == ["z1", "a2"]
+    send(two.where("batch = 'a2'"), tmp_path / "alone")
+    assert files_below(tmp_path / "alone/a2") == files_below(tmp_path / "two/a2")
+
+
+def test_who_shares_a_path_by_mistake_does_not_write_over_the_other(messages, tmp_path):
+    """Also while the other one is not done yet."""
+    other = Sender("other", "t", "debezium-json")
+    send(messages.where("offset < 9"), tmp_path, sender=other)
+    first = files_below(tmp_path / "b1")
+    with pytest.raises(ConfigurationError, match="put by the migration other for its target t"):
+        send(messages, tmp_path)
+    assert files_below(tmp_path / "b1") == first
+
+    (tmp_path / "b1/manifest.json").unlink()
+    sent = send(messages, tmp_path)
+    assert sent.messages == 51
+    both = files_below(tmp_path / "b1")
+    assert both[part_of(other)] == first[part_of(other)]
+    with pytest.raises(ConfigurationError, match="a path of its own") as refused:
+        send(messages.where("offset < 9"), tmp_path, sender=other)
+    assert not refused.value.transient
+    assert files_below(tmp_path / "b1") == both
+
+
 def test_parquet_holds_keys_headers_and_tombstones(messages, tmp_path):
     sent = send(messages, tmp_path, "parquet")
-    table = pq.read_table(tmp_path / "b1/part-00000.parquet")
+    table = pq.read_table(tmp_path / "b1" / part_of(SENDER, 0, "parquet"))
     assert table.column_names == ["timestamp", "key", "value", "headers"]
     assert table.num_rows == sent.parts[0].messages == 57
     assert table.column("value").null_count == 6
@@ -343,11 +389,79 @@ def test_what_a_batch_left_behind_goes_with_the_next(spark, begin, tmp_path):
     assert waybill.stage("validate").details["outcome"] == "passed"
 
 
+def test_what_a_killed_publish_has_sent_the_next_batch_does_not_send_again(
+    spark, begin, tmp_path, monkeypatch
+):
+    """Killed between the last manifest and the record in the lake; then it is run again."""
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    spec = begin(orders(5), "validate", "b1")
+    with monkeypatch.context() as patch:
+        patch.setattr("waybill.publish.stage.land", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_stage("publish", spec, "b1", spark)
+    before = files_below(tmp_path / "out")
+    assert {name.split("/")[1] for name in before} == {"b1"}
+
+    (tmp_path / "in/1.jsonl").write_bytes(b"".join(canal(i) + b"\n" for i in range(10, 14)))
+    report = run_migration(spec, batch="b2", spark=spark).stage("publish")
+    assert report.rows_out == 2 * (9 + 4)
+    after = files_below(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+    lines = {
+        (name.split("/")[1], target): content.count(b"\n")
+        for name, content in after.items()
+        for target in TARGETS
+        if name.startswith(f"{target}/") and name.endswith(".jsonl")
+    }
+    assert lines == {("b1", t): 9 for t in TARGETS} | {("b2", t): 4 for t in TARGETS}
+    lake = Lake.open(spark, spec)
+    rows = lake.read(lake.log("published")).where("target = 'canal'").orderBy("part").collect()
+    assert [(row.batch, row.part, Path(row.place).parent.name) for row in rows] == [
+        ("b2", 0, "b1"),
+        ("b2", 1, "b2"),
+    ]
+
+    late = run_stage("publish", spec, "b1", spark)
+    assert (late.rows_out, late.repeated) == (0, False)
+    assert files_below(tmp_path / "out") == after
+    (tmp_path / "in/2.jsonl").write_bytes(canal(20) + b"\n")
+    assert run_migration(spec, batch="b3", spark=spark).stage("publish").rows_out == 2
+
+
+def test_the_cursor_does_not_go_back_to_a_batch_that_comes_late(spark, begin, tmp_path):
+    """Neither that of publish, nor that of a gate that was killed before it could record."""
+    spec = begin(orders(5), publish=[], quality={"on_failure": "report"})
+    lake = Lake.open(spark, spec)
+    ((merge, record),) = lake.held(lake.log("merges"), "merge", "b1")
+    for table, name in merge.cursor["branches"].items():
+        lake.reopen(table, name).fast_forward()
+    record.fast_forward()
+    (tmp_path / "in/1.jsonl").write_bytes(canal(10) + b"\n")
+    run_migration(spec, batch="b2", spark=spark)
+
+    def cursor(table: str, stage: str) -> dict[str, int]:
+        told = lake.last(lake.log(table), stage).cursor
+        return {name: told.get(name) for name in ("archive", "changes", "outbox")}
+
+    judged, published = cursor("runs", "validate"), cursor("published", "publish")
+    late = run_stage("validate", spec, "b1", spark)
+    assert (late.details["outcome"], late.warnings) == ("passed", [])
+    assert run_stage("publish", spec, "b1", spark).rows_out == 0
+    assert cursor("runs", "validate") == judged
+    assert cursor("published", "publish") == published
+    (tmp_path / "in/2.jsonl").write_bytes(canal(11) + b"\n")
+    waybill = run_migration(spec, batch="b3", spark=spark)
+    assert waybill.stage("validate").details["outcome"] == "passed"
+
+
 def test_a_batch_without_messages_is_on_record_and_puts_no_file(spark, migration, tmp_path):
     """Also the first one; the next batch with messages is sent whole."""
     publish = [{"envelope": n, "files": {"path": str(tmp_path / "out" / n)}} for n in TARGETS]
     spec = migration(publish=publish)
-    nothing = {name: {"messages": 0, "parts": 0, "bytes": 0, "manifest": None} for name in TARGETS}
+    nothing = {name: {"messages": 0, "parts": 0, "bytes": 0, "manifests": []} for name in TARGETS}
     (tmp_path / "in/0.jsonl").write_bytes(b"")
     assert run_migration(spec, batch="b1", spark=spark).stage("publish").details == nothing
     (tmp_path / "in/1.jsonl").write_bytes(canal(1) + b"\n")

@@ -74,17 +74,28 @@ def test_what_comes_in_order_asks_the_table_nothing(lake: Lake, migration, monke
     assert [image.get("t") for image in images(lake)] == ["x", "y"]
 
 
-def test_a_default_reaches_rows_of_its_own_batch(lake: Lake, migration) -> None:
+@pytest.mark.parametrize(
+    ("kind", "definition", "default", "shown", "values"),
+    [
+        ("string", "VARCHAR(40) NOT NULL DEFAULT 'basic'", "basic", "x", ("basic", "x")),
+        # MySQL's BOOLEAN is a TINYINT(1), and so its rows say.
+        ("int8", "BOOLEAN NOT NULL DEFAULT TRUE", "1", "0", (1, 0)),
+    ],
+)
+def test_a_default_reaches_rows_of_its_own_batch(
+    lake: Lake, migration, kind: str, definition: str, default: str, shown: str, values
+) -> None:
     """The statement comes in one batch, the first row with the column in a later one."""
     spec = migration()
+    wide = schema("shop.t", {"id": "int64", "n": "int32", "t": kind}, ("id",))
     step(lake, spec, "b1", [row(10, 1, table=NARROW, n="1")], [NARROW])
-    added = ddl(30, "ALTER TABLE shop.t ADD COLUMN t VARCHAR(40) NOT NULL DEFAULT 'basic'", NARROW)
+    added = ddl(30, f"ALTER TABLE shop.t ADD COLUMN t {definition}", NARROW)
     rows = [row(20, 2, table=NARROW, n="2"), row(21, 3, "update", old=1, table=NARROW, n="3")]
     step(lake, spec, "b2", [*rows, added], [NARROW])
     step(lake, spec, "b3", [row(25, 4, table=NARROW, n="4")], [NARROW])
-    step(lake, spec, "b4", [row(40, 5, table=WIDE, n="5", t="x")], [WIDE])
+    step(lake, spec, "b4", [row(40, 5, table=wide, n="5", t=shown)], [wide])
     assert [(image["id"], image["t"]) for image in images(lake)] == [
-        *(("2", "basic"), ("3", "basic"), ("4", "basic"), ("5", "x"))
+        *(("2", default), ("3", default), ("4", default), ("5", shown))
     ]
     live = lake.read(lake.merged("shop.t")).where("NOT _waybill_deleted").orderBy("id")
-    assert [found.t for found in live.collect()] == ["basic", "basic", "basic", "x"]
+    assert [found.t for found in live.collect()] == [*([values[0]] * 3), values[1]]

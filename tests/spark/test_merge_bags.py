@@ -11,8 +11,12 @@ import pytest
 from tests.property.bag_histories import Heap, dealt, plain
 from tests.spark.merge_lake import change_row, let_pass, merge, put, schema
 from tests.spark.seeds import SEEDS
+from waybill.errors import GateError
 from waybill.jobs import read_table
-from waybill.merge.rules import bag
+from waybill.lake import Branch
+from waybill.merge.ledger import drop_held
+from waybill.merge.rules import Change, bag
+from waybill.order import order_key
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +56,21 @@ def test_spark_equals_the_rule(lake, migration, spark, seed):
                 assert got == +wanted
 
 
+def test_equal_rows_of_a_snapshot_are_several(lake, migration) -> None:
+    """All its rows share one sequence id; one that was merged before is not counted again."""
+    source = Heap(lambda n: 0)
+    for _ in range(3):
+        source._log("read", {"a": "1", "b": "y"}, number=20)
+    table, rows = schema("shop.heap", TYPES, ()), source.changes
+    for number, sent in enumerate([rows[:2], rows], 1):
+        put(lake, f"b{number}", [change_row(change, table) for change in sent], [table])
+        report = merge(lake, migration(), f"b{number}")
+        let_pass(lake, f"b{number}")
+        report.reconcile()
+    assert stored(lake, "shop.heap") == Counter({plain(rows[0].image): 3})
+    assert (report.rows_out, report.superseded) == (1, 2)
+
+
 def stored(lake, name) -> Counter:
     """How often each row is there; what is owed is below zero."""
     table = lake.merged_tables().get(name)
@@ -67,3 +86,55 @@ def stored(lake, name) -> Counter:
         values = {c: None if row[c] is None else str(row[c]) for c in columns}
         owed[plain(values)] += 1
     return owed
+
+
+def test_a_batch_that_is_visible_in_part_is_not_dropped(lake, migration) -> None:
+    """Its changes would count again on top of the tables that show it."""
+    heap, other = (
+        schema("shop.heap", {"a": "int32"}, ()),
+        schema("shop.t", {"id": "int64"}, ("id",)),
+    )
+    rows = [
+        change_row(
+            Change(order_key((n,), 1, 0, 0, 0), "insert", key, {name: "1"}, None, ("t", 0, n, 0)),
+            table,
+        )
+        for n, key, name, table in ((1, "", "a", heap), (2, '{"id":"1"}', "id", other))
+    ]
+    spec = migration()
+    put(lake, "b1", rows, [heap, other])
+    merge(lake, spec, "b1")
+    table = lake.merged("shop.heap")
+    (info,) = lake.waiting(table, "merge", "b1")
+    lake.reopen(table, info.name).fast_forward()
+    put(lake, "b2", [], [])
+    with pytest.raises(GateError, match=r"b1 is visible in part .* run validate for it again"):
+        merge(lake, spec, "b2", drop_held=True)
+    # What the gate does then.
+    for name in (lake.merged("shop.t"), lake.log("merges")):
+        (info,) = lake.waiting(name, "merge", "b1")
+        lake.reopen(name, info.name).fast_forward()
+    merge(lake, spec, "b2", drop_held=True)
+    let_pass(lake, "b2")
+    assert lake.read(table).count() == lake.read(lake.merged("shop.t")).count() == 1
+
+
+def test_a_record_never_outlives_its_branches(lake, migration, monkeypatch) -> None:
+    """A record whose branches are gone says that its tables are visible."""
+    heap = schema("shop.heap", {"a": "int32"}, ())
+    change = Change(order_key((1,), 1, 0, 0, 0), "insert", "", {"a": "1"}, None, ("t", 0, 0, 0))
+    put(lake, "b1", [change_row(change, heap)], [heap])
+    merge(lake, migration(), "b1")
+    real, dropped = Branch.drop, []
+
+    def killed(branch: Branch) -> None:
+        real(branch)
+        dropped.append(branch.table)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Branch, "drop", killed)
+        with pytest.raises(KeyboardInterrupt):
+            drop_held(lake)
+    assert dropped == [lake.log("merges")]
+    assert not merge(lake, migration(), "b1").repeated

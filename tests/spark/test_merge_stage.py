@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +12,12 @@ from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, sc
 from waybill.cli.quarantine import refused
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
 from waybill.merge import writing
-from waybill.merge.ledger import drop_held
+from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.rules import Change
+from waybill.merge.state import MergeState
 from waybill.order import order_key
 from waybill.records import intern_schema
+from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -129,6 +132,20 @@ def test_a_held_merge_stops_the_next_until_it_is_dropped(lake: Lake, migration) 
     assert images(lake) == [{"id": "1", "n": "1"}, {"id": "2", "n": "2"}]
     drop_held(lake)
     assert images(lake) == [{"id": "1", "n": "1"}, {"id": "2", "n": "2"}]
+
+
+def test_a_merge_that_another_one_has_left_behind_is_done_again(lake: Lake, migration) -> None:
+    spec = migration()
+    put(lake, "b1", [row(1, 1, n="1")], [TABLE])
+    merge(lake, spec, "b1")
+    # Another run began at the same time and was faster.
+    other = Ledger(lake)
+    nothing = {"after": None, "changes": None, "branches": {}}
+    other.record("b0", nothing, MergeState(), StageReport("merge", "b0"))
+    let_pass(lake, "b0")
+    assert not merge(lake, spec, "b1").repeated
+    let_pass(lake, "b1")
+    assert images(lake) == [{"id": "1", "n": "1"}]
 
 
 def test_a_merge_killed_before_its_record_is_done_again(lake: Lake, migration, monkeypatch) -> None:
@@ -354,8 +371,6 @@ def ambiguous(newer: int, **fields):
     """A key in two partitions, without sequence; the row of partition 0 is newer by the clock."""
     rows = [row(None, 1, place=(0, 9), n="0"), row(None, 1, "update", place=(1, 1), n="1")]
     for entry, seconds in zip(rows, (newer, 5), strict=True):
-        from datetime import UTC, datetime
-
         entry["source_time"] = datetime.fromtimestamp(seconds, UTC)
     return rows
 
@@ -483,3 +498,17 @@ def test_two_rows_that_swap_their_keys_in_one_transaction(lake: Lake, migration,
         report = step(lake, migration(), f"b{number}", [swapped[s] for s in sequences])
         report.reconcile()
     assert images(lake) == [{"id": "1", "n": "2"}, {"id": "2", "n": "1"}]
+
+
+def test_a_source_that_begins_anew_is_told(lake: Lake, migration) -> None:
+    """As a binlog does when another server takes over."""
+
+    def at(second: int, *told, **more):
+        return {**row(*told, **more), "source_time": datetime.fromtimestamp(second, UTC)}
+
+    spec = migration()
+    assert step(lake, spec, "b1", [at(100, 50, 1, n="1"), at(101, 60, 2, n="2")]).warnings == []
+    assert step(lake, spec, "b2", [at(100, 50, 1, n="1")]).warnings == [], "delivered again"
+    (warning,) = step(lake, spec, "b3", [at(102, 3, 1, "update", n="9")]).warnings
+    assert "have sequence ids up to 3, lower than 60" in warning
+    assert images(lake)[0]["n"] == "1"

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.merge_lake import let_pass, merge, put
+import waybill.lake.upkeep
+from tests.spark.merge_lake import let_pass, merge, put, rows_of, schema
 from tests.spark.test_jobs import canal
 from tests.spark.test_merge_stage import TABLE, images, row, step
 from waybill import jobs
+from waybill.errors import ConfigurationError, ConflictError
 from waybill.lake import Lake
-from waybill.lake.upkeep import BUSY
+from waybill.lake.upkeep import BUSY, MEANWHILE, keep_up
+from waybill.merge.ledger import Ledger
+from waybill.merge.tombstones import UNKNOWN, forget_tombstones
 from waybill.upkeep import run_upkeep
 
 pytestmark = pytest.mark.spark
@@ -105,3 +109,179 @@ def test_old_snapshots_go_and_the_next_batch_goes_on(spark, migration, tmp_path:
     assert [report.rows_in for report in waybill.stages][:3] == [1, 1, 1]
     assert [r["id"] for r in jobs.read_table(spec, spark=spark)] == ["0", "1", "9"]
     assert waybill.stage("publish").rows_out == 1
+
+
+def compacting_after(monkeypatch, table: str, work) -> None:
+    """Let upkeep find nobody at a table, and somebody do his work before the files are joined."""
+    real = waybill.lake.upkeep._compact
+
+    def compact(lake: Lake, name: str):
+        if name == table:
+            work()
+        return real(lake, name)
+
+    monkeypatch.setattr(waybill.lake.upkeep, "_compact", compact)
+
+
+def many_steps(lake: Lake, spec) -> str:
+    for n in range(6):
+        step(lake, spec, f"b{n}", [row(10 * n + 1, n, n="1")])
+    return lake.merged("shop.t")
+
+
+def test_a_merge_that_began_before_a_compaction_takes_its_place(
+    lake: Lake, migration, monkeypatch
+) -> None:
+    spec = migration()
+    table = many_steps(lake, spec)
+
+    def merged_meanwhile() -> None:
+        put(lake, "b9", [row(90, 0, "update", n="9"), row(91, 9, n="1")], [TABLE])
+        merge(lake, spec, "b9")
+
+    compacting_after(monkeypatch, table, merged_meanwhile)
+    before = lake.head(table)
+    assert keep_up(lake, table, 0).files >= 5
+    compacted = lake.head(table)
+    assert compacted != before
+    # So it is for the record of merges.
+    assert merge(lake, spec, "b9").repeated
+    let_pass(lake, "b9")
+    assert [image["id"] for image in images(lake)] == ["0", "1", "2", "3", "4", "5", "9"]
+    assert images(lake)[0]["n"] == "9"
+    monkeypatch.undo()
+    # What the compaction wrote is let go with the snapshots of its age.
+    assert keep_up(lake, table, int(time.time() * 1000) + 1).left is None
+    assert compacted not in lake.metadata(table).snapshots
+    step(lake, spec, "b10", [row(100, 0, "delete")])
+    assert [image["id"] for image in images(lake)] == ["1", "2", "3", "4", "5", "9"]
+
+
+def test_a_compaction_that_a_consumer_has_read_up_to_stays(lake: Lake, migration) -> None:
+    table = many_steps(lake, migration())
+    branch = lake.branch(table, "merge", "late")
+    branch.commit({}, {}, "late", "merge")
+    waybill.lake.upkeep._compact(lake, table)
+    assert not branch.left_behind()
+    lake.mark_read(table, "somebody", lake.head(table))
+    assert branch.left_behind()
+    with pytest.raises(ConflictError, match="another run has moved"):
+        branch.fast_forward()
+
+
+def test_a_batch_whose_table_was_changed_is_merged_again(spark, migration, tmp_path: Path) -> None:
+    spec = migration()
+    (tmp_path / "in" / "0.jsonl").write_bytes(canal("INSERT", {"id": "0", "title": "t"}))
+    jobs.run_migration(spec, batch="b0", spark=spark)
+    (tmp_path / "in" / "1.jsonl").write_bytes(canal("INSERT", {"id": "1", "title": "t"}))
+    jobs.run_migration(spec, batch="b1", until="merge", spark=spark)
+    lake = Lake.open(spark, spec)
+    (table,) = lake.merged_tables().values()
+    lake.spark.sql(f"DELETE FROM {table} WHERE id = '0'")
+    with pytest.raises(ConflictError, match="has been changed since batch b1 was merged"):
+        jobs.run_stage("validate", spec, "b1", spark)
+    assert lake.waiting(table, "merge") == lake.waiting(lake.log("merges"), "merge") == []
+    jobs.run_migration(spec, batch="b1", spark=spark)
+    assert [r["id"] for r in jobs.read_table(spec, spark=spark)] == ["1"]
+
+
+def test_tombstones_are_kept_although_snapshots_are_not(lake: Lake, migration) -> None:
+    spec = migration(tombstones={"keep": "90d"})
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, "delete")])
+    step(lake, spec, "b2", [row(3, 3, n="3")])
+    first = [commit.batch for commit in lake.commits(lake.log("merges"))]
+    run_upkeep(spec, lake, "0s")
+    assert [commit.batch for commit in lake.commits(lake.log("merges"))] == first
+    assert all(kept.tombstones == 0 for kept in run_upkeep(spec, lake, "0s"))
+    step(lake, spec, "b3", [row(1, 2, n="late")])
+    assert [image["id"] for image in images(lake)] == ["1", "3"]
+
+
+def test_tombstones_stay_where_nobody_knows_their_age(lake: Lake, migration) -> None:
+    """An earlier version let go of the snapshots that tell which batches are young."""
+    spec = migration(tombstones={"keep": "90d"})
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, "delete")])
+    for batch in ("b2", "b3"):
+        step(lake, spec, batch, [row(3, 3, n="3")])
+    assert keep_up(lake, lake.log("merges"), int(time.time() * 1000)).snapshots > 0
+    (kept,) = [k for k in run_upkeep(spec, lake) if k.table == lake.merged("shop.t")]
+    assert (kept.tombstones, kept.left) == (0, UNKNOWN)
+
+
+@pytest.mark.parametrize("shown", ["merged", "half", "whole"])
+def test_tombstones_of_a_batch_that_comes_meanwhile_stay(
+    lake: Lake, migration, monkeypatch, shown: str
+) -> None:
+    spec = migration(tombstones={"keep": "0s"})
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, n="2"), row(9, 9, "delete")])
+    table, merges, oldest = lake.merged("shop.t"), lake.log("merges"), int(time.time() * 1000) + 1
+
+    def show(*names: str) -> None:
+        for name in names:
+            for info in lake.waiting(name, "merge", "b2"):
+                lake.reopen(name, info.name).fast_forward()
+
+    real = Lake.known_since
+
+    def meanwhile(self: Lake, name: str) -> int:
+        """The table is on a branch of upkeep by now, what is young is not known yet."""
+        put(lake, "b2", [row(13, 2, "delete")], [TABLE])
+        merge(lake, spec, "b2")
+        show(*{"merged": [], "half": [table], "whole": [table, merges]}[shown])
+        return real(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lake, "known_since", meanwhile)
+        assert forget_tombstones(lake, "shop.t", oldest) == (0, MEANWHILE)
+    show(table, merges)
+    assert rows_of(lake, "shop.t", dead=True)['{"id":"2"}'][1] is None
+    step(lake, spec, "b3", [row(12, 2, "update", n="late")])
+    assert [image["id"] for image in images(lake)] == ["1"]
+
+
+def test_a_half_shown_batch_is_young(lake: Lake, migration) -> None:
+    spec = migration(tombstones={"keep": "0s"})
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, "delete")])
+    put(lake, "b2", [row(3, 3, "delete")], [TABLE])
+    merge(lake, spec, "b2")
+    table = lake.merged("shop.t")
+    (info,) = lake.waiting(table, "merge", "b2")
+    lake.reopen(table, info.name).fast_forward()
+    assert forget_tombstones(lake, "shop.t", int(time.time() * 1000) + 1) == (1, None)
+    assert set(rows_of(lake, "shop.t", dead=True)) == {'{"id":"1"}', '{"id":"3"}'}
+
+
+def test_a_killed_upkeep_does_not_stop_the_next_one(lake: Lake, migration, monkeypatch) -> None:
+    spec = migration(tombstones={"keep": "0s"})
+    step(lake, spec, "b1", [row(1, 1, n="1"), row(2, 2, "delete")])
+    table = lake.merged("shop.t")
+    for batch in ("tombstones-1", "tombstones"):
+        lake.branch(table, "upkeep", batch)
+    time.sleep(0.01)
+    (kept,) = [k for k in run_upkeep(spec, lake) if k.table == table]
+    assert (kept.left, kept.tombstones) == (None, 1)
+    assert lake.waiting(table, "upkeep") == []
+
+
+def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> None:
+    spec = migration()
+    ledger = Ledger(lake)
+    other = schema("shop.other", {"id": "int64", "n": "int32"}, ("id",))
+    step(lake, spec, "b1", [row(1, 1, n="1")])
+    step(lake, spec, "b2", [row(2, 1, "update", n="2")])
+    for batch in ("b3", "b4"):
+        step(lake, spec, batch, [row(3, 3, n="3", table=other)], [other])
+    time.sleep(0.01)
+    limit = int(time.time() * 1000)
+    step(lake, spec, "b5", [row(5, 1, "update", n="5")])
+    table = lake.merged("shop.t")
+    assert keep_up(lake, table, limit).snapshots > 0
+    # The record of merges does not know b2 any more, the table was not changed since.
+    assert keep_up(lake, lake.log("merges"), limit).snapshots > 0
+    snapshot = ledger.snapshot_at(table, "b4")
+    assert [r.n for r in lake.read(table, snapshot).collect()] == [2]
+    assert ledger.snapshot_at(lake.merged("shop.other"), "b5") is not None
+    many = int(time.time() * 1000) + 1
+    assert keep_up(lake, table, many).snapshots > 0
+    with pytest.raises(ConfigurationError, match=r"upkeep has let go what .* was after batch b4"):
+        ledger.snapshot_at(table, "b4")

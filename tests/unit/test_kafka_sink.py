@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from itertools import groupby
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +15,16 @@ from hypothesis import strategies as st
 
 from tests.kafka.outboxes import message, stream
 from waybill.errors import ConfigurationError
+from waybill.lake import Span
+from waybill.lake.ordered_rows import RowGroup
 from waybill.publish.kafka.content import Content
 from waybill.publish.kafka.cutting import Limits, cut
 from waybill.publish.kafka.ledger import Owner
-from waybill.publish.kafka.outgoing import Made
+from waybill.publish.kafka.outgoing import Made, gather
 from waybill.publish.kafka.partitions import Partitioner, murmur2
 from waybill.publish.kafka.publishing import check_messages
 from waybill.publish.kafka.topic import FRAME, TargetTopic
+from waybill.publish.kafka.transactions import Transactions
 
 JAVA = {
     b"21": -973932308,
@@ -252,6 +257,32 @@ def test_a_compacted_topic_takes_no_message_without_key():
     check_messages([made("b1", 10)], topic)
     with pytest.raises(ConfigurationError, match="2 messages have no key"):
         check_messages([made("b1", 10, keyless=2)], topic)
+
+
+@pytest.mark.parametrize("largest", [1, 1_000_000, 1_000_000_001, 2**31 - 1])
+def test_a_client_is_made_for_whatever_a_topic_takes(largest):
+    servers = {"bootstrap.servers": "127.0.0.1:1"}
+    with Transactions(servers, "waybill/test", 60, largest) as transactions:
+        assert transactions.offsets == {}
+
+
+# Row groups of the outbox
+
+
+def test_a_row_group_with_messages_of_two_batches_is_left_to_spark():
+    """As upkeep leaves them, which joins files."""
+
+    def groups_of(*ends: tuple[str, str]) -> Any:
+        groups = [
+            RowGroup((low, "s", 0, 0), (high, "s", 0, 9), "file", i, 10, 100, {"key": 0})
+            for i, (low, high) in enumerate(ends)
+        ]
+        lake: Any = SimpleNamespace(row_groups=lambda *_: groups, longest_row=lambda _: 10)
+        rows: Any = None
+        return gather(lake, Span("t", None, 1), rows, "t").groups
+
+    assert len(groups_of(("b1", "b1"), ("b2", "b2"))) == 2
+    assert groups_of(("b1", "b1"), ("b2", "b3")) is None
 
 
 # The ledger's keys

@@ -22,7 +22,12 @@ from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alterati
         ("mysql", "d DECIMAL(12,2) DEFAULT 0", {"d": "0.00"}),
         ("mysql", "d DECIMAL(12,2) NOT NULL DEFAULT '1.5'", {"d": "1.50"}),
         ("mysql", "b TINYINT(1) DEFAULT TRUE", {"b": "1"}),
+        ("mysql", "b BOOLEAN NOT NULL DEFAULT TRUE", {"b": "1"}),
+        ("mysql", "b BOOL DEFAULT 0", {"b": "0"}),
+        ("mysql", "b BOOLEAN NOT NULL", {"b": "0"}),
+        ("mysql", "b BIT(1) DEFAULT TRUE", {"b": "true"}),
         ("postgresql", "b BOOLEAN DEFAULT false", {"b": "false"}),
+        ("", "b TINYINT(1) DEFAULT TRUE", {"b": "1"}),
         ("mysql", "x INT DEFAULT NULL", {}),
         ("mysql", "t DATETIME DEFAULT '2020-01-02 03:04:05'", {"t": "2020-01-02T03:04:05"}),
     ],
@@ -49,6 +54,21 @@ def test_defaults_that_the_text_does_not_tell(definition):
     assert found is not None
     assert found.defaults == {}
     assert found.unclear == (definition[0],)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "definition"),
+    [
+        ("", "b BOOLEAN NOT NULL DEFAULT TRUE"),
+        ("connect", "b BOOL DEFAULT 1"),
+        ("postgresql", "b flag DEFAULT TRUE"),
+    ],
+)
+def test_a_flag_of_an_unknown_type_is_not_guessed(dialect, definition):
+    """TRUE is `1` in MySQL and `true` elsewhere."""
+    found = read_alteration(f"ALTER TABLE t ADD {definition}", dialect)
+    assert found is not None
+    assert (found.defaults, found.unclear) == ({}, ("b",))
 
 
 def test_several_actions():

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from waybill.merge.state import MergeState
 from waybill.merge.transactions import Open
-from waybill.merge.watermark import Reached, further, plain
+from waybill.merge.watermark import Reached, fell_back, further, plain
 from waybill.order import order_key
 
 
 def order(*sequence: int) -> str:
     return order_key(sequence or None, 1, 0, 9, 0)
+
+
+def reached(sequence: int, time: int | None) -> Reached:
+    return Reached(order(sequence), time)
 
 
 def state(*partitions: Reached) -> MergeState:
@@ -53,3 +59,28 @@ def test_full_rows_and_positions_say_nothing():
 def test_it_is_kept_with_the_batch():
     found = state(Reached(order(7), 7))
     assert MergeState.from_json(found.to_json()).watermark("shop.t") == Reached(order(7), 7)
+
+
+def test_time_that_goes_on_while_sequences_fall_is_told():
+    """As after a failover, when the binlog's numbers begin anew."""
+    before = {"t": {0: reached(12, 900), 1: reached(5, 100)}}
+    assert fell_back(before, {("t", 0): reached(3, 901), ("t", 1): reached(6, 101)}) == [
+        "t/0: changes up to 1970-01-01T00:00:00.000901Z have sequence ids up to 3, lower than 12 "
+        "which came by 1970-01-01T00:00:00.000900Z, and lose against it: if another server took "
+        "over or its log began anew, read the source under a new migration name"
+    ]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        reached(12, 901),
+        reached(3, 900),
+        reached(3, None),
+        Reached("", 901),
+        reached(13, 1),
+    ],
+)
+def test_messages_delivered_again_do_not_fall_back(now):
+    assert fell_back({"t": {0: reached(12, 900)}}, {("t", 0): now}) == []
+    assert fell_back({}, {("t", 0): now}) == []

@@ -78,7 +78,7 @@ class Decoding:
         if self.reading.envelope.pairs:
             self._settle_halves(report)
         if report.waiting:
-            end_waiting(self.context, self.branch, report)
+            end_waiting(self.context, self.branch, self.sizes, report)
         self.sizes.tell(report, "changes")
 
     def _decode(self, tally: Tally) -> Make:

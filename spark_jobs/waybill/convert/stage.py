@@ -66,7 +66,7 @@ def _decode(context: StageContext, plan: ConvertPlan, changes: str, started: flo
     report = StageReport(STAGE, context.batch)
     branch = lake.branch(changes, STAGE, context.batch)
     after = _upto(lake.last(changes, STAGE), "archive")
-    upto = lake.head(archive)
+    upto = lake.newest(archive, after)
     report.details["sizes"] = lake.cut_shuffles(archive, after, upto)
     Decoding(context, plan.reading, branch).run(after, upto, report)
     report.cursor = {"archive": {"after": after, "upto": upto}}
@@ -86,14 +86,10 @@ def _encode(
     changes, outbox = tables
     branch = lake.branch(outbox, STAGE, context.batch)
     after = _upto(lake.last(outbox, STAGE), "changes")
-    upto = lake.head(changes)
+    upto = lake.newest(changes, after)
     lake.cut_shuffles(changes, after, upto)
-    accepted = 0
-    for commit in lake.commits(changes):
-        if commit.snapshot == after:
-            break
-        if commit.stage == STAGE:
-            accepted += commit.report["rows_out"]
+    decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
+    accepted = sum(commit.report["rows_out"] for commit in decoded)
     Encoding(context, plan.writings, branch).run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)

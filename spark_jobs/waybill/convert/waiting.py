@@ -6,21 +6,35 @@ import time
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.durations import seconds_of
 from waybill.errors import WaitingError
+from waybill.layout import CHANGES
+from waybill.task_start import light
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from waybill.context import StageContext
     from waybill.lake import Branch
+    from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
 
 REASON = "pair"
 """Class of the refusal of a half that waited too long."""
 
 
-def end_waiting(context: StageContext, branch: Branch, report: StageReport) -> None:
+def end_waiting(
+    context: StageContext, branch: Branch, sizes: RowSizes, report: StageReport
+) -> None:
     """Stop, or put aside, where halves have waited longer than the migration allows.
+
+    Args:
+        context: the stage.
+        branch: of `changes`, with what the batch brought.
+        sizes: is told of the rows that are written.
+        report: gets the counts.
 
     Raises:
         WaitingError: some have, and the migration says `stop`.
@@ -53,12 +67,27 @@ def end_waiting(context: StageContext, branch: Branch, report: StageReport) -> N
         )
         raise WaitingError(message)
     sentence = f"its after image has not come within {rule.longest_wait}"
-    for batch in old:
-        branch.sql(
-            "UPDATE {branch} SET outcome = 'refused', half = NULL, batch = {now}, "
-            "reason_kind = {kind}, reason = {why} WHERE outcome = 'waiting' AND batch = {old}",
-            {"now": report.batch, "kind": REASON, "why": sentence, "old": batch},
-        )
+    told = {
+        "outcome": F.lit("refused"),
+        "half": F.lit(None).cast("string"),
+        "batch": F.lit(report.batch),
+        "reason_kind": F.lit(REASON),
+        "reason": F.lit(sentence),
+    }
+    _put_aside(branch, late.withColumns(told), waiting.where(~F.col("batch").isin(old)), sizes)
     report.waiting -= count
     report.refused[REASON] = report.refused.get(REASON, 0) + count
     report.warnings.append(f"{count} before images, the first at {place}: {sentence}")
+
+
+def _put_aside(branch: Branch, late: DataFrame, rest: DataFrame, sizes: RowSizes) -> None:
+    """Write late halves as refused rows of this batch, and leave the others waiting.
+
+    They are appended: stages, and the gate's account, read of a batch what it appended.
+    """
+    refused = late.mapInArrow(light(sizes.of), from_arrow_schema(CHANGES))
+    branch.append(refused)
+    if rest.isEmpty():
+        branch.delete_partition("outcome", "waiting")
+    else:
+        branch.overwrite(rest, F.col("outcome") == "waiting")

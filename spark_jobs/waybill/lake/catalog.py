@@ -262,11 +262,20 @@ class Catalog:
         expected: int | None,
         to: int,
         drop: str | None = None,
+        alone: bool = False,
     ) -> bool:
         """Let main be `to` if it still is `expected`, and drop a branch, in one atomic step.
 
+        Args:
+            namespace: of the table.
+            name: of the table.
+            expected: what main has to be, None if there is none yet.
+            to: what it is then.
+            drop: a branch that goes in the same step.
+            alone: whether there may be no branch beside main and that one.
+
         Returns:
-            False when main is something else.
+            False when main is something else, or another branch is there that must not be.
         """
         while True:
             operations = self.load(namespace, name).operations()
@@ -275,7 +284,7 @@ class Catalog:
             if main == to:
                 # Our own commit whose answer was lost on the way.
                 return True
-            if main != expected:
+            if main != expected or (alone and self._branches(before) - {"main", drop}):
                 return False
             ref = self.jvm.org.apache.iceberg.SnapshotRef.branchBuilder(to)
             ref = ref.maxSnapshotAgeMs(FOREVER_MS).build()
@@ -314,6 +323,11 @@ class Catalog:
     def _snapshot_of(metadata: Any, ref: str) -> int | None:
         found = metadata.ref(ref)
         return None if found is None else int(found.snapshotId())
+
+    @staticmethod
+    def _branches(metadata: Any) -> set[str]:
+        refs = metadata.refs()
+        return {str(name) for name in refs if refs[name].isBranch()}
 
     @staticmethod
     def _commit(operations: Any, before: Any, after: Any) -> bool:

@@ -217,18 +217,36 @@ class Branch:
         self._advance("")
         return self.head
 
-    def fast_forward(self) -> None:
+    def fast_forward(self, alone: bool = False) -> None:
         """Let main be this branch, if main still is where the branch started; drop the branch.
+
+        Where main was only compacted since, the branch takes the place of the compaction, which
+        brought no rows: upkeep can do its work again, a batch that is half shown cannot.
+
+        Args:
+            alone: only while no other branch is there, so that none of them is left behind.
 
         Raises:
             ConflictError: main moved; the branch stays.
         """
-        if not self._catalog.move(*self._path, self.base, self.head, self.name):
+        moved = self._catalog.move(*self._path, self.base, self.head, self.name, alone)
+        if not moved and not alone:
+            metadata = self._catalog.metadata(*self._path)
+            main = metadata.refs.get("main")
+            moved = self.base in alike(metadata) and self._catalog.move(
+                *self._path, main, self.head, self.name
+            )
+        if not moved:
             message = (
                 f"another run has moved {self.table} since this one started, so nothing of this "
                 "run was made visible: run the batch again"
             )
             raise ConflictError(message)
+
+    def left_behind(self) -> bool:
+        """Whether main has got other rows since, so that the branch cannot become visible."""
+        metadata = self._catalog.metadata(*self._path)
+        return metadata.refs.get("main") != self.head and self.base not in alike(metadata)
 
     def drop(self) -> None:
         """Remove the branch."""
@@ -317,8 +335,22 @@ def branch_base(metadata: Metadata, name: str) -> int | None:
     return next((snapshot.id for snapshot in line if snapshot.id in main), None)
 
 
+def alike(metadata: Metadata) -> list[int | None]:
+    """Snapshots with the rows that main has: its newest one, and those that it was compacted from.
+
+    The line ends where a tag names a compaction: somebody goes on from there, so it has to stay.
+    """
+    found: list[int | None] = []
+    tagged = {metadata.refs[tag] for tag in metadata.tags}
+    for snapshot in metadata.ancestors(metadata.refs.get("main")):
+        found.append(snapshot.id)
+        if snapshot.summary.get("operation") != "replace" or snapshot.id in tagged:
+            break
+    return found or [None]
+
+
 def _doomed(metadata: Metadata, name: str) -> bool:
-    return branch_base(metadata, name) != metadata.refs.get("main")
+    return branch_base(metadata, name) not in alike(metadata)
 
 
 def increment(

@@ -33,6 +33,8 @@ SECRET = re.compile(r"secret|password|token|credential|access-key", re.IGNORECAS
 
 _sessions: dict[tuple[Any, ...], SparkSession] = {}
 _supplied: set[str] = set()
+_given: set[str] = set()
+"""Environment variables of connections that tasks get."""
 
 
 def start_session(
@@ -200,12 +202,17 @@ def _supply_connections(spark: SparkSession, names: list[str]) -> None:
     """Let the tasks find the connections where this process found them.
 
     They travel with the tasks and are no settings of Spark, so no page or log of Spark shows them.
+    Those of a migration that used the session before are none of this one's business.
     """
     environment = spark.sparkContext.environment
-    for name in names:
-        variable = variable_of(name)
+    variables = {variable_of(name) for name in names}
+    for variable in _given - variables:
+        environment.pop(variable, None)
+    _given.intersection_update(variables)
+    for variable in variables:
         if variable in os.environ:
             environment[variable] = os.environ[variable]
+            _given.add(variable)
         else:
             environment.pop(variable, None)
 

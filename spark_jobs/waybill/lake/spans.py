@@ -25,6 +25,12 @@ class Span(NamedTuple):
         return self.upto is None or self.after == self.upto
 
 
+def onward(metadata: Metadata, span: Span) -> Span:
+    """A span; an empty one where what it starts after is newer than what it ends with."""
+    before = {snapshot.id for snapshot in metadata.ancestors(span.after)}
+    return span._replace(upto=span.after) if span.upto in before else span
+
+
 def added(metadata: Metadata, span: Span, counter: str, total: str) -> int:
     """Sum of a counter of the appends of a span, or the total at its end if it has no beginning.
 

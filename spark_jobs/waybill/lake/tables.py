@@ -29,7 +29,7 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
-from waybill.lake.spans import Span, added, longest_row
+from waybill.lake.spans import Span, added, longest_row, onward
 from waybill.lake.task_rows import TaskRows, read_in_tasks
 from waybill.layout import log_namespace
 
@@ -197,15 +197,54 @@ class Lake:
             return None
         return self._catalog.metadata(*split(table)).refs.get(ref)
 
-    def commits(self, table: str, ref: str = "main") -> Iterator[Commit]:
-        """What stages committed to a branch, newest first."""
+    def commits(self, table: str) -> Iterator[Commit]:
+        """What stages committed to main, newest first."""
+        return self.between(table, None, None)
+
+    def known_since(self, table: str) -> int:
+        """The time (milliseconds since 1970) main's history goes back to, 0 if it is whole."""
+        metadata = self.metadata(table)
+        line = metadata.ancestors(metadata.refs.get("main"))
+        return line[-1].time_ms if line and line[-1].parent is not None else 0
+
+    def between(self, table: str, after: int | None, upto: int | None) -> Iterator[Commit]:
+        """What stages committed after one snapshot and up to another, newest first.
+
+        Both may be snapshots that upkeep made, which carry no stamp.
+
+        Args:
+            table: full name.
+            after: snapshot that is excluded, None to go on to the beginning.
+            upto: newest snapshot, None for the newest there is.
+        """
         if not self.exists(table):
             return
-        metadata = self._catalog.metadata(*split(table))
-        for snapshot in metadata.ancestors(metadata.refs.get(ref)):
+        metadata = self.metadata(table)
+        inside = upto is None
+        for snapshot in metadata.ancestors(metadata.refs.get("main")):
+            if snapshot.id == after:
+                return
+            inside = inside or snapshot.id == upto
             commit = commits.read_commit(snapshot)
-            if commit is not None:
+            if inside and commit is not None:
                 yield commit
+
+    def newest(self, table: str, after: int | None = None) -> int | None:
+        """Up to where a consumer can read: the newest snapshot of main that a stage committed.
+
+        What upkeep put on top of it brings no rows, and could not be told apart by its stamp.
+
+        Args:
+            table: full name.
+            after: where the consumer stands, which is returned where nothing has come since.
+        """
+        if not self.exists(table):
+            return None
+        metadata = self.metadata(table)
+        for snapshot in metadata.ancestors(metadata.refs.get("main")):
+            if snapshot.id == after or commits.read_commit(snapshot) is not None:
+                return snapshot.id
+        return None
 
     def find(self, table: str, stage: str, batch: str) -> Commit | None:
         """The visible commit of a stage and batch, None if the batch has not been done."""
@@ -240,13 +279,13 @@ class Lake:
 
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
         """What is stamped and waits, and could become visible: main has not left it behind."""
-        head = self.head(table)
         stamped = [
             (info.commit, self.reopen(table, info.name))
             for info in self.waiting(table, stage, batch)
             if info.commit is not None
         ]
-        return [(commit, branch) for commit, branch in stamped if branch.base == head]
+        same = commits.alike(self.metadata(table)) if stamped else []
+        return [(commit, branch) for commit, branch in stamped if branch.base in same]
 
     def reopen(self, table: str, name: str) -> Branch:
         """A branch that another stage wrote, e.g. to judge or to fast-forward it.
@@ -286,6 +325,19 @@ class Lake:
         """
         options = self._small_splits(table, after, upto) if parallel else {}
         return commits.increment(self._catalog, table, after, upto, options)
+
+    def onward(self, table: str, after: int | None, upto: int | None) -> Span:
+        """What a batch has to read of a table: nothing where a later one has read past its end.
+
+        Args:
+            table: full name.
+            after: snapshot up to which everything was read, None if nothing was.
+            upto: newest snapshot that the batch knows of.
+        """
+        span = Span(table, after, upto)
+        if after is None or span.empty:
+            return span
+        return onward(self.metadata(table), span)
 
     def task_rows(
         self, span: Span, schema: pa.Schema, where: Mapping[str, Sequence[str]]

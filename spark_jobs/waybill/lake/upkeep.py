@@ -1,7 +1,8 @@
 """Upkeep of tables: small files and delete files put together, old snapshots let go.
 
 It is safe while batches run. A table that somebody writes, or that waits for the gate, is left for
-the next time; should a batch begin meanwhile, one of the two loses cleanly and is run again.
+the next time; should a batch begin meanwhile, it takes the place of what upkeep did
+(`Branch.fast_forward`), or one of the two loses cleanly and is run again.
 """
 
 from __future__ import annotations
@@ -76,15 +77,22 @@ def _compact(lake: Lake, table: str) -> tuple[int, int]:
 
 
 def _expire(lake: Lake, table: str, oldest_ms: int) -> int:
-    """Let the oldest snapshots of main go, up to the first that is needed."""
+    """Let the oldest snapshots of main go, up to the first that is needed, and those of no ref."""
     metadata = lake.metadata(table)
     line = metadata.ancestors(metadata.refs["main"])[::-1]
     needed = _needed(metadata)
-    old: list[int] = []
-    for snapshot in line:
-        if snapshot.id in needed or snapshot.time_ms >= oldest_ms:
-            break
-        old.append(snapshot.id)
+    at = next(i for i, found in enumerate(line) if found.id in needed or found.time_ms >= oldest_ms)
+    # What the table was at that time is the commit before it, which is kept, too.
+    while at and not (read_commit(line[at]) and line[at].time_ms < oldest_ms):
+        at -= 1
+    reached = {found.id for ref in metadata.refs.values() for found in metadata.ancestors(ref)}
+    old = [found.id for found in line[:at]]
+    # Branches that were dropped, and compactions that a batch took the place of.
+    old += [
+        found.id
+        for found in metadata.snapshots.values()
+        if found.id not in reached and found.time_ms < oldest_ms
+    ]
     if old:
         expiry = lake.iceberg(table).expireSnapshots().cleanExpiredFiles(True)
         # Only these, whatever their age says to Iceberg's own rules.

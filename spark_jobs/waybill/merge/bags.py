@@ -2,7 +2,8 @@
 
 Which row of several equal ones a change meant cannot be told and does not matter: an image counts
 up, a row before counts down, in any order, so a delete that arrives before its insert is owed.
-A change counts once: it is known by its sequence id, or by its position where it has none.
+A change counts once: it is known by its sequence id, or by its position where it has none. So is a
+row of a snapshot or a reload, because all rows of one may share a sequence id.
 
 In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n": n}`; what is
 owed stands there as tombstones with n below zero. The log tells which changes were counted before,
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
     from waybill.merge.plan import TablePlan
 
 IDENTITY = (
-    "CASE WHEN split_part(order_key, '/', 2) != '' "
+    "CASE WHEN operation != 'read' AND split_part(order_key, '/', 2) != '' "
     "THEN concat(substring_index(order_key, '/', 3), '|', coalesce(before, ''), '|', "
     "coalesce(image, '')) ELSE concat(topic, '|', substring_index(order_key, '/', -1)) END"
 )
 """SQL: what two deliveries of one change share. A sequence id that several rows of a transaction
-have in common tells them apart no further than their images do."""
+have in common tells them apart no further than their images do. Rows that were read have one for
+the whole table, so equal ones would be one: only their place tells them apart."""
 
 NO_BEFORE = "a table without key needs the row before to change or delete one, and it is not there"
 

@@ -63,7 +63,7 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     for name in _dialects(dialect):
         statement = _parse(text, name)
         if isinstance(statement, exp.Alter):
-            return _alteration(statement, name)
+            return _alteration(statement, name, dialect in _DIALECTS)
     raise UnreadableStatement(text)
 
 
@@ -106,7 +106,7 @@ def _parse(text: str, dialect: str) -> exp.Expr | None:
         return None
 
 
-def _alteration(statement: exp.Alter, dialect: str) -> Alteration:
+def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
     from sqlglot import exp
 
     defaults: dict[str, str] = {}
@@ -114,7 +114,7 @@ def _alteration(statement: exp.Alter, dialect: str) -> Alteration:
     unclear: list[str] = []
     for action in _actions(statement):
         if isinstance(action, exp.ColumnDef):
-            value = _existing_value(action, dialect)
+            value = _existing_value(action, dialect, told)
             if value is _UNCLEAR:
                 unclear.append(action.name)
             elif value is not None:
@@ -145,11 +145,11 @@ def _changed_names(statement: exp.Alter) -> Iterator[tuple[str, str]]:
 _UNCLEAR: Any = object()
 
 
-def _existing_value(column: exp.ColumnDef, dialect: str) -> Any:
+def _existing_value(column: exp.ColumnDef, dialect: str, told: bool) -> Any:
     """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be told."""
     from sqlglot import exp
 
-    logical = _logical(column, dialect)
+    logical = _logical(column, dialect, told)
     default = column.find(exp.DefaultColumnConstraint)
     if default is None:
         return _implicit(logical) if dialect == "mysql" and _not_null(column) else None
@@ -161,19 +161,26 @@ def _existing_value(column: exp.ColumnDef, dialect: str) -> Any:
         sign, value = "-", value.this
     if isinstance(value, exp.Null):
         return None
+    if logical is None:
+        return _UNCLEAR
     if isinstance(value, exp.Boolean):
         word = bool(value.this)
-        is_flag = logical is not None and logical.kind == "boolean"
-        return ("true" if word else "false") if is_flag else str(int(word))
-    if not isinstance(value, exp.Literal) or logical is None:
+        return ("true" if word else "false") if logical.kind == "boolean" else str(int(word))
+    if not isinstance(value, exp.Literal):
         return _UNCLEAR
     return _as_text(sign + str(value.this), logical)
 
 
-def _logical(column: exp.ColumnDef, dialect: str) -> LogicalType | None:
+def _logical(column: exp.ColumnDef, dialect: str, told: bool) -> LogicalType | None:
+    """The type of a new column, None where it cannot be told."""
+    from sqlglot import exp
+
     kind = column.args.get("kind")
     if kind is None:
         return None
+    if dialect == "mysql" and kind.this == exp.DataType.Type.BOOLEAN:
+        # MySQL makes a TINYINT(1) of it, and that is what rows show; others have a type of its own.
+        return LogicalType("int8") if told else None
     try:
         return parse_type(
             kind.sql(dialect=dialect), "mysql" if dialect == "mysql" else "postgresql"

@@ -42,11 +42,8 @@ def merged_facts(lake: Lake, qualified: str, rows: list[dict[str, Any]]) -> Merg
     state = position.state.table(qualified)
     kept = lake.read(ledger.table).where((F.col("kind") == REFUSED) & (F.col("table") == qualified))
     refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
-    unmerged = set()
-    for commit in lake.commits(lake.log("changes")):
-        if commit.snapshot == position.changes:
-            break
-        unmerged.add(commit.batch)
+    later = lake.between(lake.log("changes"), position.changes, None)
+    unmerged = {commit.batch for commit in later}
     ids = {row["transaction"] for row in rows if row["transaction"]}
     waiting = dict.fromkeys({t.id for t in position.state.open} & ids, "waits for the end of its")
     if ids:

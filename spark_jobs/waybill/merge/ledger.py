@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.errors import GateError
+from waybill.errors import ConfigurationError, GateError
 from waybill.layout import MERGES
 from waybill.merge.state import MergeState
 from waybill.report import StageReport
@@ -23,7 +23,7 @@ from waybill.report import StageReport
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.lake import Branch, Lake
+    from waybill.lake import Branch, Commit, Lake
 
 STAGE = "merge"
 STATE, REFUSED = "state", "refused"
@@ -64,11 +64,12 @@ class Ledger:
         """See to it that no other merge waits, and drop what killed merges left behind.
 
         Raises:
-            GateError: a merge of another batch waits for its gate and `drop` is not set.
+            GateError: a merge of another batch waits for its gate and `drop` is not set, or some
+                of its tables are visible, on top of which its changes would count again.
         """
-        held = [info.commit for info in self.lake.waiting(self.table, STAGE) if info.commit]
         main = {commit.batch for commit in self.lake.commits(self.table)}
-        held = [commit for commit in held if commit.batch not in main]
+        # One that main has left behind can pass no gate, so it need not be kept for it.
+        held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
         if held and not drop:
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
@@ -77,7 +78,25 @@ class Ledger:
                 "changes again together with the new ones"
             )
             raise GateError(message)
+        for commit in self.waiting():
+            shown = None if commit.batch in main else self._shown(commit)
+            if shown:
+                message = (
+                    f"batch {commit.batch} is visible in part ({shown} shows it already), so it "
+                    "cannot be dropped: run validate for it again (clear the task, or waybill run "
+                    f"FILE --batch {commit.batch}), then this batch"
+                )
+                raise GateError(message)
         drop_held(self.lake)
+
+    def _shown(self, held: Commit) -> str | None:
+        """A table in which a merge is visible whose record is not, None if there is none."""
+        tables = held.cursor["branches"]
+        return next((t for t in tables if self.lake.find(t, STAGE, held.batch)), None)
+
+    def waiting(self) -> list[Commit]:
+        """The records that are not visible."""
+        return [info.commit for info in self.lake.waiting(self.table, STAGE) if info.commit]
 
     def position(self, batch: str | None = None) -> Position:
         """Where the last visible merge ended, or that of a batch."""
@@ -95,11 +114,24 @@ class Ledger:
         return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
 
     def snapshot_at(self, table: str, batch: str) -> int | None:
-        """Snapshot of a merged table after a visible batch; None if it had none by then."""
+        """Snapshot of a merged table after a visible batch; None if it had none by then.
+
+        Raises:
+            ConfigurationError: upkeep has let it go.
+        """
         batches = [c.batch for c in self.lake.commits(self.table) if c.stage == STAGE]
-        until = set(batches[batches.index(batch) :])
-        own = (c for c in self.lake.commits(table) if c.stage == STAGE and c.batch in until)
-        return next((commit.snapshot for commit in own), None)
+        # Batches of before may be forgotten in the record and stand in the table all the same.
+        later = {*batches[: batches.index(batch)]}
+        later |= {commit.batch for commit in self.waiting() if commit.batch not in batches}
+        own = (c for c in self.lake.commits(table) if c.stage == STAGE and c.batch not in later)
+        found = next((commit.snapshot for commit in own), None)
+        if found is None and self.lake.known_since(table):
+            message = (
+                f"upkeep has let go what {table} was after batch {batch}: name a later batch or "
+                "time, and keep snapshots for longer from now on (upkeep.snapshots)"
+            )
+            raise ConfigurationError(message)
+        return found
 
     def batch_at(self, moment_ms: int) -> str | None:
         """The batch whose tables people saw at a time, in milliseconds since 1970."""
@@ -159,6 +191,7 @@ def with_held(lake: Lake) -> DataFrame:
 
 def drop_held(lake: Lake) -> None:
     """Drop what merges left that is not visible; the tables stay as the last gate left them."""
-    for table in [*lake.merged_tables().values(), lake.log("merges")]:
+    # The record first: one without its branches would say that its tables are visible.
+    for table in [lake.log("merges"), *lake.merged_tables().values()]:
         for info in lake.waiting(table, STAGE):
             lake.reopen(table, info.name).drop()

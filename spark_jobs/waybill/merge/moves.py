@@ -1,10 +1,11 @@
 """Rows that depend on other rows or on changes of long ago, found and settled, few on the driver.
 
-Three kinds, all rare:
+Four kinds, all rare:
 
 - a move whose image leaves out columns, which stand in the last row of the old key;
 - an older change that arrives under a row whose image was put together from several changes;
-- an older change that arrives with a column which the table did not know when the row was written.
+- an older change that arrives with a column which the table did not know when the row was written;
+- an image that leaves out a column whose default only a statement has told of.
 
 The first needs the stored rows and the increment, and the whole history only where a row in
 between is gone from the table (a batch boundary between the delete of the old key and the move).
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.lake.names import literal
 from waybill.merge.effects import PLACE, effects, tombstones
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Row, Rows, fold
@@ -30,9 +32,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.merge.increment import Increment
-    from waybill.merge.state import TableState
+    from waybill.merge.state import Default, TableState
 
 Place = tuple[str, int, int, int]
+
+
+def leaves_out(default: Default) -> str:
+    """SQL: an image does not say what a column has that a statement added with a default."""
+    return f"(NOT array_contains(json_object_keys(image), {literal(default.column)}))"
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Resolver:
         wanted = {move.place for move in moves}
         found = {}
         for change in in_order([*changes, *statements(self.state)]):
-            fold(rows, [change], self.state.names)
+            fold(rows, [change], self.state.told)
             if change.place in wanted:
                 found[change.place] = stored_of(change.key, rows[change.key])
         return found
@@ -82,10 +89,14 @@ class Resolver:
     def late(self, statements_from: str | None) -> DataFrame:
         """Keys whose stored row rests on several changes and that the batch reaches below.
 
+        Also those above a new default that lack its column: when they were written nobody knew
+        that an older value, the default, could show through.
+
         Args:
             statements_from: lowest order of the batch's new TRUNCATE and default, if there is one.
         """
-        rows = self.stored().where("sources IS NOT NULL").select("key", "order", "sources")
+        stored = self.stored()
+        rows = stored.where("sources IS NOT NULL").select("key", "order", "sources")
         other = rows.select(
             "key", "order", F.explode(F.from_json("sources", "array<string>")).alias("source")
         )
@@ -101,7 +112,33 @@ class Resolver:
         keys = reached.select("key")
         if statements_from is not None:
             keys = keys.union(rows.where(F.col("order") > statements_from).select("key"))
+            for default in self.state.defaults:
+                if default.order < statements_from:
+                    continue
+                above = stored.where(F.col("live") & (F.col("order") > default.order))
+                keys = keys.union(above.where(leaves_out(default)).select("key"))
         return keys
+
+    def moved_without_default(self, statements_from: str | None) -> DataFrame | None:
+        """Keys that the batch moved rows to without a column that has a default.
+
+        The row of the old key may have it from a statement alone, which its images do not show.
+        Moves that leave out another column are completed already (`complete`), but a row of the
+        old key that stands above a new statement does not have the default yet.
+
+        Args:
+            statements_from: as for `late`.
+        """
+        doubtful = [
+            leaves_out(default)
+            for default in self.state.defaults
+            if default.column not in self.state.names
+            or (statements_from is not None and default.order >= statements_from)
+        ]
+        if not doubtful:
+            return None
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        return changes.where("old_key IS NOT NULL").where(" OR ".join(doubtful)).select("key")
 
     def lacking(self, columns: Mapping[str, str]) -> DataFrame:
         """Keys whose stored row may lack a column that an older change of the batch has.
@@ -157,7 +194,7 @@ class Resolver:
     def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
         """The rows of keys as all changes of the log make them, and what of the batch is no fit."""
         changes = [*self._history(keys), *statements(self.state)]
-        rows = fold({}, changes, self.state.names)
+        rows = fold({}, changes, self.state.told)
         came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
         misfits = [
             (change, reason)
@@ -197,7 +234,7 @@ class Resolver:
         """Every change of keys and of the keys that their rows came from with columns missing."""
         wanted, known = set(keys), frozenset[str]()
         changes: list[Change] = []
-        columns = frozenset(self.state.names)
+        columns = frozenset(self.state.told)
         while wanted - known:
             known = frozenset(wanted)
             changes = self._changes(self.increment.history(self.qualified), wanted)

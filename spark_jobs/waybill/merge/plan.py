@@ -259,6 +259,8 @@ def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: Merge
     ]
     if added:
         state.defaults = (*state.defaults, *added)
+        # Rows above it may lack the column: its default shows through their images.
+        state.open_rows = state.open_rows or before.table(name).highest > statement.order
         if name not in plan.tables:
             plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
         plan.tables[name].defaults += added

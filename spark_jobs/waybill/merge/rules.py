@@ -173,6 +173,8 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     """The rows of a table without key, each with how often it is there (below zero: is owed).
 
     A change is known by its sequence id and its images, or by its position if it has no sequence.
+    A row that was read is known by its position: all rows of a snapshot or a reload may share one
+    sequence id, and equal ones among them are several.
     """
     kept = {_identity(change): change for change in changes}
     truncated = max((c.order for c in kept.values() if c.operation == "truncate"), default="")
@@ -190,7 +192,7 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
 
 
 def _identity(change: Change) -> tuple[Hashable, ...]:
-    if not sequence_of(change.order):
+    if change.operation == "read" or not sequence_of(change.order):
         return change.place
     images = (repr(sorted((image or {}).items())) for image in (change.before, change.image))
     return (*change.order.split("/")[:3], *images)

@@ -117,6 +117,9 @@ class Settling:
             found.append(self.resolver.lacking(late_columns))
         if moves:
             found.append(self._keys(self.increment.crossing(self.qualified)))
+            without = self.resolver.moved_without_default(reached)
+            if without is not None:
+                found.append(without)
         if not found:
             return None
         keys = reduce(DataFrame.union, found).distinct().persist()

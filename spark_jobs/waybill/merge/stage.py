@@ -21,7 +21,7 @@ from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
-from waybill.merge.watermark import plain
+from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import StageReport
 
@@ -79,7 +79,7 @@ class _Merge:
         self.increment = Increment(
             self.lake,
             self.position.changes,
-            self.lake.head(self.lake.log("changes")),
+            self.lake.newest(self.lake.log("changes"), self.position.changes),
             spec.order.ambiguous == "source_time",
         )
         self.report = StageReport(STAGE, context.batch)
@@ -103,11 +103,11 @@ class _Merge:
             self.spec.rules,
             self.increment.schemas_above,
         )
-        plan.state.open = open_
-        plan.state.reach(survey.reached)
         report = self.report
         report.skipped.update(survey.skipped)
-        report.warnings += plan.warnings
+        report.warnings += [*plan.warnings, *fell_back(plan.state.reached, survey.reached)]
+        plan.state.open = open_
+        plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
         self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}
         self._merge_tables(plan)

@@ -56,6 +56,14 @@ class TableState(msgspec.Struct):
         """The columns' names in the source."""
         return tuple(column.name for column in self.columns)
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Its columns and those that only statements have told of.
+
+        A row that leaves out one of these rests on older changes too: they give it the default.
+        """
+        return tuple(dict.fromkeys((*self.names, *(d.column for d in self.defaults))))
+
 
 class MergeState(msgspec.Struct):
     """All source tables of a migration, by qualified name, and what waits."""

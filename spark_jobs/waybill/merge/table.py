@@ -11,6 +11,7 @@ from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
 from waybill.merge import writing
 from waybill.merge.fits import fits, value_sql
+from waybill.merge.moves import leaves_out
 from waybill.merge.settling import Outcome, Settling
 from waybill.merge.texts import json_text
 from waybill.merge.typed import typed, value_name
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from waybill.merge.columns import Column
     from waybill.merge.increment import Increment
     from waybill.merge.state import Default, TableState
+
+
+WIDE = 100
+"""A table of more columns is typed twice: to judge its rows, and to write them. Spark compiles no
+plan of more fields (`spark.sql.codegen.maxFields`), and to keep that many typed values between the
+two costs more time and memory than to make them again."""
 
 
 class TableMerge:
@@ -138,10 +145,14 @@ class TableMerge:
             newest = newest.where(F.col("order") > self.state.truncated)
         candidates = typed(newest, self.state.columns)
         candidates = candidates.withColumn("unsettled", F.expr(self._unsettled()))
+        wide = len(self.state.columns) > WIDE
+        if wide:
+            candidates = candidates.select(*newest.columns, "unsettled")
         if anew is not None:
             candidates = candidates.join(anew, "key", "left_anti")
         candidates = candidates.persist()
-        parts = [self.settling.part(candidates.where("NOT unsettled"))]
+        settled = candidates.where("NOT unsettled")
+        parts = [self.settling.part(typed(settled, self.state.columns) if wide else settled)]
         try:
             unsettled = candidates.where("unsettled").select("key")
             if not unsettled.isEmpty():
@@ -165,10 +176,11 @@ class TableMerge:
         defaults = self.state.defaults
         older = max((default.order for default in defaults), default="")
         reasons = ["misfit", f"(lacks AND (NOT whole OR `order` < {literal(older)}))"]
-        # No row has brought the column yet, so it is not missed; its default goes to rows before.
+        # No row has brought the column yet, so it is not missed: its default goes to rows before
+        # the statement, and shows through images of later changes that leave the column out.
         reasons += [
-            f"(live AND `order` < {literal(default.order)} "
-            f"AND NOT array_contains(json_object_keys(image), {literal(default.column)}))"
+            f"(live AND (NOT whole OR `order` < {literal(default.order)}) "
+            f"AND {leaves_out(default)})"
             for default in defaults
             if default.column not in self.state.names
         ]

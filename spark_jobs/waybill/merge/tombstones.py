@@ -15,9 +15,10 @@ from waybill.merge import columns as own
 from waybill.merge.ledger import STAGE, Ledger
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
+    from waybill.lake import Branch, Lake
 
 FORGETTING = "upkeep"
+UNKNOWN = "snapshots of the record of merges are gone that tell which tombstones are old"
 
 
 def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, str | None]:
@@ -35,25 +36,36 @@ def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, 
     """
     ledger = Ledger(lake)
     table = lake.merged(qualified)
-    if ledger.position().state.table(qualified).key == ():
+    if ledger.position().state.table(qualified).key == () or lake.head(table) is None:
         return 0, None
-    recent = [
-        commit.batch
-        for commit in lake.commits(ledger.table)
-        if commit.stage == STAGE and commit.time_ms >= oldest_ms
-    ]
+    for killed in lake.waiting(table, FORGETTING):
+        # Nobody else would clear it away, and upkeep leaves a table that has a branch.
+        lake.reopen(table, killed.name).drop()
+    if lake.waiting(table, STAGE):
+        return 0, BUSY
+    branch = lake.branch(table, FORGETTING, "tombstones")
+    try:
+        return _forget(ledger, branch, oldest_ms)
+    except ConflictError:
+        return 0, MEANWHILE
+    finally:
+        branch.drop()
+
+
+def _forget(ledger: Ledger, branch: Branch, oldest_ms: int) -> tuple[int, str | None]:
+    """Delete on a branch of the table and show it, unless somebody else writes meanwhile."""
+    lake = ledger.lake
+    # Asked after the branch was made: what it holds was merged by one of these, or is old.
+    if lake.known_since(ledger.table) > oldest_ms:
+        return 0, UNKNOWN
+    shown = [commit for commit in lake.commits(ledger.table) if commit.stage == STAGE]
+    recent = [commit.batch for commit in shown if commit.time_ms >= oldest_ms]
+    # A table may be visible before its merge's record is.
+    recent += [commit.batch for commit in ledger.waiting()]
     young = ", ".join(literal(batch) for batch in recent) or "''"
     where = f"{own.DELETED} AND {own.BATCH} NOT IN ({young})"
-    found = lake.read(table).where(where).count()
-    if not found:
-        return 0, None
-    if any(lake.waiting(table, stage) for stage in (STAGE, FORGETTING)):
-        return 0, BUSY
-    branch = lake.branch(table, FORGETTING, f"tombstones-{oldest_ms}")
-    branch.sql(f"DELETE FROM {{branch}} WHERE {where}")
-    try:
-        branch.fast_forward()
-    except ConflictError:
-        branch.drop()
-        return 0, MEANWHILE
+    found = branch.read().where(where).count()
+    if found:
+        branch.sql(f"DELETE FROM {{branch}} WHERE {where}")
+        branch.fast_forward(alone=True)
     return found, None

@@ -7,7 +7,7 @@ is, and not beyond the beginning of a transaction that is still open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,34 @@ def joined(one: Reached, other: Reached) -> Reached:
     """The farther of both, in order and in time."""
     times = [reached.time for reached in (one, other) if reached.time is not None]
     return Reached(max(one.order, other.order), max(times, default=None))
+
+
+def fell_back(
+    before: Mapping[str, Mapping[int, Reached]], now: Mapping[tuple[str, int], Reached]
+) -> list[str]:
+    """Sentences about partitions whose time goes on while their sequence ids have fallen.
+
+    Messages that are delivered again are not newer than what was there, so the ids began anew: a
+    binlog's do when another server takes over.
+
+    Args:
+        before: how far earlier batches brought each partition, by topic.
+        now: how far this batch does, alone.
+    """
+    found = []
+    for (topic, partition), reached in sorted(now.items()):
+        was = before.get(topic, {}).get(partition)
+        if was is None or was.time is None or reached.time is None:
+            continue
+        if "" < reached.order < was.order and reached.time > was.time:
+            old, new = plain(was), plain(reached)
+            found.append(
+                f"{topic}/{partition}: changes up to {new['time']} have sequence ids up to "
+                f"{new['sequence']}, lower than {old['sequence']} which came by {old['time']}, and "
+                "lose against it: if another server took over or its log began anew, read the "
+                "source under a new migration name"
+            )
+    return found
 
 
 def complete(partitions: Iterable[Reached], open_: Iterable[Open]) -> Reached:

@@ -1,25 +1,28 @@
 """Publishes messages as files: parts under fixed names, then a manifest, put only if absent.
 
-    <path>/<batch>/part-00000.jsonl …
+    <path>/<batch>/part-00000-1f9e0c3a.jsonl …
     <path>/<batch>/manifest.json
 
-Whoever reads the folder reads the manifest and the parts it lists. It comes last, so its presence
-says that the batch is whole. Parts and manifest are the same however often a batch is published;
-parts that a manifest lists are never touched again.
+The folder is that of the batch that made the messages, whichever batch sends them. Whoever reads it
+reads the manifest and the parts it lists. It comes last, so its presence says that the batch is
+whole. Parts and manifest are the same however often a batch is published; parts that a manifest
+lists are never touched again. The end of their names tells who published them, so that two who
+share a path by mistake do not write over each other: the second manifest finds the first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConflictError
+from waybill.errors import ConfigurationError, ConflictError
 from waybill.file_store import TEMPORARY, Store, file_name, open_store
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
@@ -60,6 +63,25 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 _RESULT = pa.schema(_FIELDS)
 
 
+class Sender(NamedTuple):
+    """Who publishes.
+
+    Attributes:
+        migration: its name.
+        target: the target's name.
+        envelope: the envelope of the messages.
+    """
+
+    migration: str
+    target: str
+    envelope: str
+
+    @property
+    def mark(self) -> str:
+        """What its parts have in their names."""
+        return hashlib.sha256(f"{self.migration}/{self.target}".encode()).hexdigest()[:8]
+
+
 class FilePart(NamedTuple):
     """A written part.
 
@@ -89,74 +111,95 @@ class FilePart(NamedTuple):
 def publish_files(
     messages: DataFrame,
     target: FilesTarget,
-    label: str,
-    envelope: str,
-    batch: str,
+    sender: Sender,
+    batches: Sequence[str],
     progress: Callable[..., Any],
     part_messages: int = cutting.PART_MESSAGES,
 ) -> Published:
-    """Write the messages of a batch and put the manifest.
+    """Write the messages of each batch into a folder of its own and put its manifest.
+
+    Messages belong to the batch that made them: should its run be killed after the manifest, the
+    next batch finds it there and sends nothing twice.
 
     Args:
-        messages: rows of `outbox` to send.
+        messages: rows of `outbox` to send, of one batch or of several.
         target: where to.
-        label: the target's name.
-        envelope: the envelope of the messages.
-        batch: id of the batch.
+        sender: who publishes.
+        batches: batches in their order; those that are not named go first.
         progress: told what was done.
         part_messages: about how many messages make a part.
 
     Raises:
-        ConflictError: the batch was published before, with other messages.
+        ConfigurationError: somebody else publishes to this path.
+        ConflictError: a batch was published before, with other messages.
     """
-    parts = cutting.cut(cutting.ranges_of(messages), part_messages)
-    if not parts:
-        return _outcome([], None, label)
+    found = cutting.ranges_of(messages)
+    order = {batch: number for number, batch in enumerate(batches)}
+    written: list[tuple[Store, list[FilePart]]] = []
+    for batch in sorted(found, key=lambda batch: (order.get(batch, -1), batch)):
+        own = messages.where(F.col("batch") == batch)
+        parts = cutting.cut(found[batch], part_messages)
+        store, files = _publish_batch(own, parts, target, sender, batch)
+        written.append((store, files))
+        progress(
+            "publish: %s: %d messages in %d parts under %s",
+            *(sender.target, sum(file.messages for file in files), len(files), store.root),
+        )
+    return _outcome(written, sender.target)
+
+
+def _publish_batch(
+    messages: DataFrame,
+    parts: list[list[cutting.Range]],
+    target: FilesTarget,
+    sender: Sender,
+    batch: str,
+) -> tuple[Store, list[FilePart]]:
+    """Write the messages that one batch made; returns its folder and what is in it."""
     folder = f"{target.path.rstrip('/')}/{file_name(batch)}"
     store = open_store(folder)
     listed = store.read(MANIFEST)
+    if listed is not None:
+        check_sender(store, listed, sender)
     # A listed part is there for good: what would be written is held against it and thrown away.
-    writer = PartWriter(folder, target.layout, keep=listed is None)
+    writer = PartWriter(folder, target.layout, sender.mark, keep=listed is None)
     columns = ["part", *cutting.ORDER, *KAFKA_COLUMNS]
     rows = cutting.with_part(messages, parts).select(*columns)
     with unwrapped():
         found = rows.mapInArrow(light(writer.write_all), from_arrow_schema(_RESULT)).collect()
     written = sorted(FilePart(*row) for row in found)
-    manifest = manifest_of(written, label, envelope, batch, target.layout)
-    put_manifest(store, manifest, listed)
-    tidy(store, written)
-    count = sum(part.messages for part in written)
-    progress("publish: %s: %d messages in %d parts under %s", label, count, len(written), folder)
-    return _outcome(written, store, label)
+    put_manifest(store, manifest_of(written, sender, batch, target.layout), sender, listed)
+    tidy(store, written, sender)
+    return store, written
 
 
-def _outcome(written: list[FilePart], store: Store | None, label: str) -> Published:
-    """The account of a target; without a store there was nothing to publish."""
-    manifest = None if store is None else store.path(MANIFEST)
+def _outcome(written: list[tuple[Store, list[FilePart]]], label: str) -> Published:
+    """The account of a target, whose parts are counted through all batches."""
+    files = [(store, file) for store, own in written for file in own]
     parts = [
         Part(
-            part.part,
-            part.file if store is None else store.path(part.file),
-            part.messages,
-            part.bytes,
-            part.sha256,
-            part.first,
-            part.last,
-            manifest,
+            number,
+            store.path(file.file),
+            file.messages,
+            file.bytes,
+            file.sha256,
+            file.first,
+            file.last,
+            store.path(MANIFEST),
         )
-        for part in written
+        for number, (store, file) in enumerate(files)
     ]
     details = {
         "messages": sum(part.messages for part in parts),
         "parts": len(parts),
         "bytes": sum(part.bytes for part in parts),
-        "manifest": manifest,
+        "manifests": [store.path(MANIFEST) for store, _ in written],
     }
     outcome = Published(parts, details)
-    tombstones = sum(part.tombstones for part in written)
+    tombstones = sum(file.tombstones for _, file in files)
     if tombstones:
         outcome.skipped[NO_LINE] = tombstones
-    refused = sum(part.refused for part in written)
+    refused = sum(file.refused for _, file in files)
     if refused:
         outcome.refused[LINE_FEED] = refused
         outcome.warnings.append(
@@ -166,15 +209,12 @@ def _outcome(written: list[FilePart], store: Store | None, label: str) -> Publis
     return outcome
 
 
-def manifest_of(
-    parts: list[FilePart], target: str, envelope: str, batch: str, layout: str
-) -> bytes:
+def manifest_of(parts: list[FilePart], sender: Sender, batch: str, layout: str) -> bytes:
     """The manifest's text, which depends on nothing but what was published."""
     data = {
         "format": FORMAT,
         "batch": batch,
-        "target": target,
-        "envelope": envelope,
+        **sender._asdict(),
         "layout": layout,
         "messages": sum(part.messages for part in parts),
         "bytes": sum(part.bytes for part in parts),
@@ -195,10 +235,33 @@ def manifest_of(
     return (json.dumps(data, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def put_manifest(store: Store, manifest: bytes, listed: bytes | None = None) -> None:
+def check_sender(store: Store, manifest: bytes, sender: Sender) -> None:
+    """See that a manifest is the sender's own.
+
+    Raises:
+        ConfigurationError: somebody else put it.
+    """
+    try:
+        told = json.loads(manifest)
+        other = told["migration"], told["target"]
+    except (ValueError, LookupError, TypeError):
+        return  # no manifest of ours, and so none that could be the same
+    if other != (sender.migration, sender.target):
+        message = (
+            f"{store.path(MANIFEST)} was put by the migration {other[0]} for its target "
+            f"{other[1]}, so {sender.migration} published nothing there for {sender.target}: give "
+            "every target of every migration a path of its own"
+        )
+        raise ConfigurationError(message)
+
+
+def put_manifest(
+    store: Store, manifest: bytes, sender: Sender, listed: bytes | None = None
+) -> None:
     """Put the manifest if there is none; one that is there must say the same.
 
     Raises:
+        ConfigurationError: somebody else put one.
         ConflictError: it says something else.
     """
     if listed is None:
@@ -206,6 +269,7 @@ def put_manifest(store: Store, manifest: bytes, listed: bytes | None = None) -> 
             return
         listed = store.read(MANIFEST)
     if listed != manifest:
+        check_sender(store, listed or b"", sender)
         message = (
             f"{store.path(MANIFEST)} lists other messages than this run would publish: the batch "
             "was published before from another outbox; publish under another path or remove it"
@@ -213,11 +277,12 @@ def put_manifest(store: Store, manifest: bytes, listed: bytes | None = None) -> 
         raise ConflictError(message)
 
 
-def tidy(store: Store, parts: list[FilePart]) -> None:
-    """Remove what killed runs left beside the listed parts."""
+def tidy(store: Store, parts: list[FilePart], sender: Sender) -> None:
+    """Remove what killed runs of the sender left beside the listed parts."""
     listed = {part.file for part in parts}
     for name in store.names():
-        if name.startswith((TEMPORARY, "part-")) and name not in listed:
+        part = name.startswith((TEMPORARY, "part-")) and f"-{sender.mark}." in name
+        if (part and name not in listed) or name.startswith(TEMPORARY + MANIFEST):
             store.remove(name)
 
 
@@ -227,12 +292,14 @@ class PartWriter:
     Args:
         folder: the batch's folder.
         layout: lines or parquet.
+        mark: what the parts have in their names (`Sender.mark`).
         keep: whether the files stay; else they are only counted and summed.
     """
 
-    def __init__(self, folder: str, layout: str, keep: bool) -> None:
+    def __init__(self, folder: str, layout: str, mark: str, keep: bool) -> None:
         self.folder = folder
         self.layout = layout
+        self.mark = mark
         self.keep = keep
 
     def write_all(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -243,7 +310,7 @@ class PartWriter:
 
     def write_part(self, number: int, rows: Iterator[pa.RecordBatch]) -> FilePart:
         """Write one part."""
-        name = f"part-{number:05d}.{SUFFIXES[self.layout]}"
+        name = f"part-{number:05d}-{self.mark}.{SUFFIXES[self.layout]}"
         if not self.keep:
             return self._fill(Summing(None), number, name, rows)
         with open_store(self.folder).write(name) as stream:
@@ -373,12 +440,20 @@ class Columns:
         self.messages = self.tombstones = self.refused = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows; they are written when there are enough for a row group."""
-        self._held.append(batch.select(list(KAFKA_COLUMNS)))
-        self._rows += batch.num_rows
+        """Take rows; they are written when there are enough for a row group.
+
+        How many come at once must not show in the file: that depends on what else is sent.
+        """
+        batch = batch.select(list(KAFKA_COLUMNS))
         self.messages += batch.num_rows
-        if self._rows >= ROW_GROUP:
+        while self._rows + batch.num_rows >= ROW_GROUP:
+            rest = ROW_GROUP - self._rows
+            self._held.append(batch.slice(0, rest))
             self._flush()
+            batch = batch.slice(rest)
+        if batch.num_rows:
+            self._held.append(batch)
+            self._rows += batch.num_rows
 
     def close(self) -> None:
         """Write the rest and the footer."""
@@ -388,7 +463,7 @@ class Columns:
             self._writer.close()
 
     def _flush(self) -> None:
-        table = pa.Table.from_batches(self._held)
+        table = pa.Table.from_batches(self._held).combine_chunks()
         if self._writer is None:
             sink: Any = self._sink
             self._writer = pq.ParquetWriter(

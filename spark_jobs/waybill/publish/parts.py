@@ -35,17 +35,20 @@ class Range(NamedTuple):
     bytes: int
 
 
-def ranges_of(messages: DataFrame) -> list[Range]:
-    """Every range that holds messages, in order."""
+def ranges_of(messages: DataFrame) -> dict[str, list[Range]]:
+    """Every range that holds messages, in order, by the batch that made them."""
     counted = (
-        messages.groupBy("topic", "partition", _range().alias("range"))
+        messages.groupBy("batch", "topic", "partition", _range().alias("range"))
         .agg(
             F.count("*").alias("messages"),
             F.sum(_length("key") + _length("value")).alias("bytes"),
         )
         .collect()
     )
-    return sorted(Range(*row) for row in counted)
+    found: dict[str, list[Range]] = {}
+    for batch, *row in sorted(counted):
+        found.setdefault(batch, []).append(Range(*row))
+    return found
 
 
 def cut(

@@ -9,16 +9,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConfigurationError, GateError
-from waybill.lake import Span
 from waybill.lake.landing import land, repeated
 from waybill.layout import OUTBOX, PUBLISHED
-from waybill.publish.files import publish_files
+from waybill.publish.files import Sender, publish_files
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.context import StageContext
+    from waybill.lake import Span
     from waybill.publish.outcome import Published
     from waybill.spec import Migration, Target
 
@@ -28,9 +28,10 @@ STAGE = "publish"
 def run_publish(spec: Migration, context: StageContext) -> StageReport:
     """Send the batch to every target and record it.
 
-    A batch without messages sends nothing; it is recorded like any other. A batch that was
-    published before is not sent again. A killed run is taken up by the next one: files and
-    transactions that are there already with the right content stay, and nothing is sent twice.
+    A batch without messages sends nothing; it is recorded like any other, and so is one whose
+    messages a later batch has sent. A batch that was published before is not sent again. A killed
+    run is taken up by the next one: files and transactions that are there already with the right
+    content stay, and nothing is sent twice.
 
     Raises:
         GateError: the gate has not let the batch through.
@@ -53,14 +54,13 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
         raise GateError(message)
     branch = lake.branch(published, STAGE, batch)
     report = StageReport(STAGE, batch)
-    outbox, upto = lake.log("outbox"), judged.cursor["outbox"]
     last = lake.last(published, STAGE)
     after = last.cursor["outbox"] if last is not None else None
+    span = lake.onward(lake.log("outbox"), after, judged.cursor["outbox"])
     # The cursor stays where it is if the gate let through a batch that brought no messages.
-    report.cursor = {"outbox": after if upto is None else upto, "runs": judged.snapshot}
+    report.cursor = {"outbox": after if span.upto is None else span.upto, "runs": judged.snapshot}
     rows: list[tuple[object, ...]] = []
-    span = Span(outbox, after, upto)
-    if upto is None:
+    if span.upto is None:
         # Nothing has ever come. The batch is on record all the same: every target, no messages.
         messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
     else:
@@ -72,7 +72,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     if rows:
         branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
     land(branch, report, "published", started)
-    lake.mark_read(outbox, STAGE, upto)
+    lake.mark_read(span.table, STAGE, span.upto)
     return report
 
 
@@ -84,21 +84,20 @@ def _send(
     report: StageReport,
 ) -> list[tuple[object, ...]]:
     """Send to one target; returns the rows of `published` and adds to the report."""
-    label, progress = target.label, context.progress
+    label, progress, lake = target.label, context.progress, context.lake
+    batches = [commit.batch for commit in lake.commits(span.table)][::-1]
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
         from waybill.publish.kafka.outgoing import gather
         from waybill.publish.kafka.publishing import publish_kafka
 
-        lake, owner = context.lake, Owner(context.spec.name, label)
-        batches = [commit.batch for commit in lake.commits(span.table)][::-1]
+        owner = Owner(context.spec.name, label)
         found = gather(lake, span, messages, label)
         sent = publish_kafka(found, target.kafka, owner, batches, progress)
     elif target.files is not None:
-        sent = publish_files(
-            messages, target.files, label, target.envelope, context.batch, progress
-        )
+        sender = Sender(context.spec.name, label, target.envelope)
+        sent = publish_files(messages, target.files, sender, batches, progress)
     else:
         message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
         raise ConfigurationError(message)

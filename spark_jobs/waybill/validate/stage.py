@@ -204,13 +204,44 @@ def _report(
 def _show(
     staged: list[tuple[str, DataFrame, Branch | None]], record: Branch | None, context: StageContext
 ) -> None:
-    """Make the tables visible, and last the record that says they are."""
+    """Make the tables visible, and last the record that says they are.
+
+    Raises:
+        ConflictError: a table has got other rows since the merge; nothing more is made visible.
+    """
+    _check_bases([branch for *_, branch in staged], record, context.batch)
     for name, _table, branch in staged:
         if branch is not None:
             context.progress("validate: showing %s", name)
             branch.fast_forward()
     if record is not None:
         record.fast_forward()
+
+
+def _check_bases(branches: list[Branch | None], record: Branch | None, batch: str) -> None:
+    """See to it that all can be made visible, before one is.
+
+    Where nothing shows yet what was merged is dropped, so that the batch can be merged again.
+    """
+    waiting = [branch for branch in branches if branch is not None]
+    every = [*waiting, *([] if record is None else [record])]
+    behind = next((branch for branch in every if branch.left_behind()), None)
+    if behind is None:
+        return
+    if len(waiting) < len(branches):
+        message = (
+            f"{behind.table} was changed by something besides Waybill when batch {batch} was "
+            f"visible in part: roll it back to snapshot {behind.base}, then run validate again"
+        )
+        raise ConflictError(message)
+    # The record first: one without its branches would say that its tables are visible.
+    for branch in reversed(every):
+        branch.drop()
+    message = (
+        f"{behind.table} has been changed since batch {batch} was merged, so nothing of it was "
+        "made visible: run the batch again from merge on"
+    )
+    raise ConflictError(message)
 
 
 def _record(

@@ -41,7 +41,8 @@ class Outgoing(NamedTuple):
 
     Attributes:
         rows: their rows of the outbox, for queries.
-        groups: the row groups that hold them and nothing else, None where that is not known.
+        groups: the row groups that hold them and nothing else, each with messages of one batch;
+            None where that is not known.
         longest: bytes of the longest row, None where that is not known.
     """
 
@@ -60,7 +61,11 @@ def gather(lake: Lake, span: Span, rows: DataFrame, label: str) -> Outgoing:
         label: the target's name.
     """
     where = {"target": [label], "outcome": ["ok"]}
-    return Outgoing(rows, lake.row_groups(span, where, BOUNDS, COUNTED), lake.longest_row(span))
+    groups = lake.row_groups(span, where, BOUNDS, COUNTED)
+    # Upkeep joins files, so that one row group may have messages of many batches.
+    if groups is not None and any(group.low[0] != group.high[0] for group in groups):
+        groups = None
+    return Outgoing(rows, groups, lake.longest_row(span))
 
 
 class Made(NamedTuple):

@@ -24,6 +24,9 @@ PRODUCER = {
 BATCH_BYTES = 1_000_000
 """Bytes of a batch of records, where the topic takes that much."""
 
+MESSAGE_BYTES = (1_000, 1_000_000_000)
+"""The least and the greatest `message.max.bytes` that the client allows."""
+
 FENCED = (
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -67,7 +70,8 @@ class Transactions:
         settings: dict[str, Any] = {**PRODUCER, **properties}
         if largest is not None:
             # The client's own limit must not be lower than the topic's; its batches not larger.
-            settings["message.max.bytes"] = max(largest, 1000)
+            least, most = MESSAGE_BYTES
+            settings["message.max.bytes"] = min(max(largest, least), most)
             settings.setdefault("batch.size", min(BATCH_BYTES, largest))
         settings |= {
             "transactional.id": transactional_id,
