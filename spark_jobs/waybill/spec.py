@@ -380,6 +380,20 @@ class Migration(_Model):
             raise ValueError(message)
         return self
 
+    @model_validator(mode="after")
+    def _distinct_paths(self) -> Migration:
+        first: dict[str, str] = {}
+        for target in self.publish:
+            if target.files is not None:
+                label = first.setdefault(target.files.path.rstrip("/"), target.label)
+                if label != target.label:
+                    message = (
+                        f"the targets {label!r} and {target.label!r} publish files to one path; "
+                        "give each a path of its own:"
+                    )
+                    raise ValueError(message)
+        return self
+
     def for_stage(self, stage: str) -> Migration:
         """The migration as one stage sees it, with the stage's Spark settings among its own."""
         own = {str(name): given.spark for name, given in self.stages.items()}.get(stage)

@@ -143,6 +143,7 @@ _SQL = {
     "year": "int16",
 }
 _TEMPORAL = ("time", "timestamp", "timestamptz")
+_SIZED = (*_TEMPORAL, "decimal", "number", "bit")
 _ZONE = re.compile(r"(time|timestamp)\s*\(\s*(\d+)\s*\)\s*(with|without) time zone")
 _TYPE = re.compile(
     r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s)*)\Z", re.S
@@ -171,9 +172,9 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     name, arguments, suffix = match[1], match[2], match[3]
     if " unsigned" in f" {name}":
         name, suffix = name.replace(" unsigned", "").replace("unsigned", ""), "unsigned"
-    numbers = [int(n) for n in re.findall(r"\d+", arguments or "")]
+    numbers = [int(n) for n in re.findall(r"-?\d+", arguments or "")]
     found = _numeric(name, numbers, "unsigned" in suffix) or _named(name, dialect)
-    if found is not None:
+    if found is not None and not (numbers and numbers[0] < 0 and found.kind in _SIZED):
         if numbers and not dialect and found.kind in _TEMPORAL:
             return LogicalType(found.kind, min(numbers[0], 12))
         return found
@@ -187,7 +188,9 @@ def _numeric(name: str, numbers: list[int], unsigned: bool) -> LogicalType | Non
     if name in ("decimal", "numeric", "dec", "number", "fixed"):
         if not numbers:
             return NUMBER
-        return LogicalType("decimal", numbers[0], numbers[1] if len(numbers) > 1 else 0)
+        scale = numbers[1] if len(numbers) > 1 else 0
+        # Below zero it counts zeros in front of the point: NUMBER(5,-2) holds up to 9999900.
+        return LogicalType("decimal", numbers[0] - min(scale, 0), max(scale, 0))
     if name in ("bit", "varbit", "bit varying"):
         return BOOLEAN if (numbers or [1])[0] == 1 else LogicalType("bit", numbers[0])
     if name in _SIGNED:

@@ -77,7 +77,7 @@ def test_the_short_way_is_the_long_way(folder, data):
         assert said(outcome(short, message)) == said(slowly(long, message))
 
 
-@properties(150)
+@properties(100)
 @given(data=st.data())
 def test_damage_is_found_on_the_short_way_too(folder, data):
     history = data.draw(histories(steps=(1, 3)))
@@ -142,7 +142,7 @@ def translated(encoder):
     return encoder
 
 
-@properties(80)
+@properties(60)
 @given(data=st.data())
 def test_rows_are_written_as_their_json_is(folder, data):
     history = data.draw(histories(knobs=Knobs(hard=data.draw(st.booleans()))))

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waybill.envelopes import registry
-from waybill.envelopes.dms.notation import key_alone, micros_of, position_of, time_text
+from waybill.envelopes.dms.notation import key_alone, micros_of, order_of, time_text
 from waybill.envelopes.notation.seconds import Seconds
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.ogg.notation import Clock, op_ts_of
@@ -183,26 +183,56 @@ def test_times_out_of_the_calendar_are_refused(write, micros):
 # Positions and keys
 
 
-@given(
-    st.lists(
-        st.one_of(st.integers(0, 2**70).map(str), st.sampled_from(["", "00", "٣", "-1", "A/F"]))
-    ),
-    st.lists(st.sampled_from(".:;"), min_size=9, max_size=9),
-    st.sampled_from(["", "mysql-bin.", "a:", "9."]),
+PARTS = st.lists(
+    st.one_of(st.integers(0, 2**70).map(str), st.sampled_from(["", "00", "٣", "-1", "A/F", "1b"]))
 )
-def test_positions_are_their_numbers(parts, signs, name):
-    text = name + "".join(part + sign for part, sign in zip(parts, signs, strict=False))[:-1]
-    body = re.sub(r"^[A-Za-z][A-Za-z0-9_-]*[.:]", "", text)
-    told = re.split("[.:;]", body) if body else []
+
+
+@given(PARTS)
+def test_positions_are_their_numbers(parts):
+    text = ".".join(parts)
+    pairs = [re.fullmatch("([0-9A-F]{1,8})/([0-9A-F]{1,8})", part) for part in parts]
+    numbers = [re.fullmatch("0|[1-9][0-9]*", part) is not None for part in parts]
     expected = None
-    if told and all(re.fullmatch("[0-9]+|[0-9A-F]{1,8}/[0-9A-F]{1,8}", part) for part in told):
-        pairs = [part.split("/") for part in told]
+    if parts and all(map(any, zip(pairs, numbers, strict=True))) and (pairs[0] or all(numbers)):
         expected = tuple(
-            int(one[0]) if len(one) == 1 else int(one[0], 16) * 2**32 + int(one[1], 16)
-            for one in pairs
+            int(pair[1], 16) * 2**32 + int(pair[2], 16) if pair else int(part)
+            for part, pair in zip(parts, pairs, strict=True)
         )
+    assert order_of(text, 7, 1) == expected
+
+
+@given(st.integers(0, 10**9), PARTS, st.integers(0, 2**64), st.integers(0, 9))
+def test_positions_in_a_binlog_are_file_and_numbers(file, parts, transaction, record):
+    text = ":".join([f"mysql-bin.{file:06d}", *parts])
+    expected = None
+    if parts and all(re.fullmatch("[0-9]+", part) for part in parts):
+        expected = (file, *map(int, parts))
+    elif parts and transaction >> 32 == file:
+        expected = (file, transaction & 0xFFFFFFFF, record)
     for _ in range(2):
-        assert position_of(text) == expected
+        assert order_of(text, transaction, record) == expected
+        mine = file * 2**32 + 5
+        assert order_of(text + ":-1", mine, record) == (file, 5, record)
+        assert order_of(text + ":-1", mine, None) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Oracle and SQL Server count in hexadecimal digits, which now and then look like decimals.
+        "00000000.01ab5068.00000001.0000.02.0000:88.67945.16",
+        "00000000.02015068.00000001.0000.02.0000:88.67945.16",
+        "00000000.02015068.00000001",
+        "0000002d:00000058:0005",
+        "00000031:00000058:0005",
+        "somewhere else",
+        "",
+        None,
+    ],
+)
+def test_positions_of_unknown_form_tell_no_order_nor_does_the_transaction(text):
+    assert order_of(text, 1179649, 1) is None
 
 
 VALUES = st.sampled_from(["a", None, msgspec.UNSET])

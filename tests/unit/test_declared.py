@@ -65,3 +65,40 @@ def test_values_that_do_not_fit_are_refused(kind, text):
 @pytest.mark.parametrize("kind", ["string", "json", "enum", "xml", "interval", "date", "time"])
 def test_every_text_is_a_value(kind):
     assert check_for(parse_type(kind)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "fits"),
+    [
+        ("numeric(3,5)", "0.00999", True),
+        ("numeric(3,5)", "-0.009990", True),
+        ("numeric(3,5)", "0", True),
+        ("numeric(3,5)", "0.01", False),
+        ("numeric(3,5)", "0.000001", False),
+        ("numeric(3,5)", "1", False),
+        ("NUMBER(5,-2)", "12300", True),
+        ("NUMBER(5,-2)", "9999900", True),
+        ("NUMBER(5,-2)", "10000000", False),
+        ("NUMBER(5,-2)", "0.1", False),
+    ],
+)
+def test_scales_beyond_the_digits(kind, text, fits):
+    """PostgreSQL and Oracle have scales that are larger than the precision, or below zero."""
+    check = check_for(parse_type(kind))
+    if fits:
+        assert check(text) == text
+    else:
+        with pytest.raises(Refusal, match="does not fit decimal"):
+            check(text)
+
+
+def test_a_scale_below_zero_is_digits_in_front_of_the_point():
+    assert str(parse_type("NUMBER(5,-2)")) == "decimal(7,0)"
+    assert str(parse_type("number(38, -10)")) == "decimal(48,0)"
+    assert str(parse_type("enum('-1','2')")) == "enum"
+
+
+@pytest.mark.parametrize("kind", ["decimal(-5,2)", "number(-5)", "bit(-1)", "timestamp(-3)"])
+def test_a_size_below_zero_is_no_type(kind):
+    with pytest.raises(ValueError, match="is not a column type"):
+        parse_type(kind)

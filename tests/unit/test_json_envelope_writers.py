@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec import UNSET
@@ -111,9 +112,13 @@ def test_times_before_1970_are_cut_towards_the_past():
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
 def test_an_update_without_the_row_before(envelope):
+    """Readers of Canal need an entry in `old`; most of them take an empty one for unchanged."""
     _, value, losses = write(envelope, change("update", None, ROW))
-    assert value["old" if envelope == "canal" else "prevStruct"] is None
-    assert "before_image" not in losses, "what the change does not have is no loss"
+    if envelope == "canal":
+        assert value["old"] == [{}]
+    else:
+        assert value["prevStruct"] is None
+    assert ("before_image" in losses) is (envelope == "canal")
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
@@ -298,3 +303,53 @@ def test_oms_full_rows_have_no_id_and_so_are_older_than_every_change():
 def test_a_key_that_is_no_column_is_refused(envelope):
     schema = intern_schema("shop", None, "t", SCHEMA.columns, ("gone",))
     assert refusal_of(envelope, change("insert", None, ROW, schema=schema)) == "key"
+
+
+@pytest.mark.parametrize(
+    ("name", "quarters"),
+    [
+        ("Europe/Berlin", 4),
+        ("America/New_York", 4),
+        ("Australia/Lord_Howe", 2),
+        ("Africa/Casablanca", 4),
+        ("Asia/Kolkata", 0),
+        ("UTC", 0),
+    ],
+)
+def test_an_instant_is_read_back_or_refused(name, quarters):
+    """Every quarter of an hour of a year: those that the clocks show again are refused."""
+    kind, zone = parse_type("timestamptz"), zone_named(name)
+    write, read = text_writer(kind, "timestamp", zone), text_reader(kind, "timestamp", zone)
+    start = datetime(2024, 1, 1)  # noqa: DTZ001 - UTC, as the text below says
+    times = [start + timedelta(minutes=15 * n) for n in range(366 * 96)]
+    again = set()
+    for time in times:
+        text = f"{time.isoformat()}.5Z"
+        try:
+            assert read(write(text)) == text
+        except Refusal:
+            again.add(text)
+    assert len(again) == quarters
+
+
+def no_op(envelope, extra=None):
+    declaration = registry.get(envelope)
+    encoder = declaration.encoder(declaration.encode_settings())
+    (out,) = encoder.encode(change("update", ROW, ROW, extra=extra), [])
+    return json.loads(out.value)
+
+
+def test_an_update_that_changed_nothing_has_a_column_in_old():
+    """Readers need it, and an empty one says that the row before is not known."""
+    assert no_op("canal")["old"] == [{"name%": "a%"}]
+    assert no_op("oms-canal")["old"] == [{"name%": "a%"}]
+    assert no_op("maxwell")["old"] == {"name%": "a%"}
+    assert "old" not in no_op("maxwell", b'{"maxwell":{}}'), "Maxwell itself leaves it out"
+    schema = intern_schema("shop", None, "t", SCHEMA.columns[:1], ("id",))
+    row = schema.Image("1")
+    for envelope, old in (("canal", [{"id": "1"}]), ("maxwell", {"id": 1})):
+        declaration = registry.get(envelope)
+        encoder = declaration.encoder(declaration.encode_settings())
+        message = Message("t", 0, 0, 5, None, None)
+        (out,) = encoder.encode(Change("update", schema, message, before=row, after=row), [])
+        assert json.loads(out.value)["old"] == old

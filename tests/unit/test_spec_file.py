@@ -140,6 +140,13 @@ def test_two_targets_of_one_name_are_told(write):
     assert problems(write(text)) == ["1: two targets are called 'canal'; give each a name:"]
 
 
+def test_two_targets_with_one_path_are_told(write):
+    text = GOOD + "  - {envelope: maxwell, files: {path: out/}}\n"
+    sentence = "the targets 'canal' and 'maxwell' publish files to one path; give each a path of"
+    assert problems(write(text)) == [f"1: {sentence} its own:"]
+    load_migration(write(GOOD + "  - {envelope: maxwell, files: {path: out/maxwell}}\n"))
+
+
 def test_a_missing_part_names_the_nearest_line(write):
     assert problems(write("name: shop\nsource:\n  envelope: canal\n")) == [
         "2: source - say where the messages are, one of files: {path: …, layout: lines} and "
@@ -180,7 +187,8 @@ def test_names_that_old_yaml_takes_for_something_else_stay_text(write):
 def test_merge_keys_of_yaml_work(write):
     text = GOOD.replace(
         "publish:\n  - {envelope: canal, files: {path: out}}",
-        "publish:\n  - &a {envelope: canal, files: {path: out}}\n  - {<<: *a, name: second}",
+        "publish:\n  - &a {envelope: canal, files: {path: out}}\n"
+        "  - {<<: *a, name: second, files: {path: out2}}",
     )
     assert [target.label for target in load_migration(write(text)).publish] == ["canal", "second"]
 

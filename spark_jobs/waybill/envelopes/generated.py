@@ -116,6 +116,12 @@ def nulls(columns: int) -> Callable[[Any], bool]:
     return function("nulls(image)", [f"return {test}"], {})
 
 
+def with_nulls(columns: int) -> Callable[[Any], None]:
+    """A function that makes null, in place, what an image lacks."""
+    lines = [f"if image.f{i} is UNSET: image.f{i} = None" for i in range(columns)]
+    return function("complete(image)", lines, {})
+
+
 def picker(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     """A function that gives the values of some fields of an image, e.g. of its key."""
     values = "".join(f"image.{field}, " for field in fields)

@@ -2,7 +2,8 @@
 
 An ENUM is its number and a SET its bit mask, the texts stand only in `mysqlType`. Bytes are one
 character each, BINARY(n) without its trailing zero bytes. A BIT is a decimal number. A TIMESTAMP
-is printed in the time zone of the server's Java machine. Floats are Java's texts.
+is printed in the time zone of the server's Java machine; where its clocks showed an hour twice, it
+is taken for the first. Floats are Java's texts.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         names = members(mysql or "")
         return (enum_writer(names) if named == "enum" else set_writer(names)) if names else None
     if kind.kind == "timestamptz":
-        return faithful(wall_from_utc(zone), utc_from_wall(zone))
+        return faithful(wall_from_utc(zone, once=True), utc_from_wall(zone))
     if kind.is_integer and is_year(mysql):
         return _four_digits
     if kind.kind == "bytes" and (length := fixed_length(mysql or "")) is not None:

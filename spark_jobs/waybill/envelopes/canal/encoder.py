@@ -3,6 +3,9 @@
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
 `es` is the source's time, else the queue's timestamp, else 0; `ts` is the one that came from Canal,
 else the same as `es`; `id` is the one that came from Canal, else the offset of the source message.
+
+`old` of an UPDATE has an entry for its row, empty where the row before is not known: readers take
+it without a look (Flink's CanalJsonDeserializationSchema).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.errors import ConfigurationError, Refusal
 from waybill.records import Column, TableSchema, intern_schema
@@ -58,7 +62,8 @@ class CanalWriteSettings(Settings):
     timezone: str = Field(
         default="UTC",
         description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
-        "machine of a Canal server would.",
+        "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
+        "because it would be read as the first.",
     )
 
     @field_validator("timezone")
@@ -172,6 +177,7 @@ class _Table:
         self.convert = converter(writers)
         self.difference = difference(size, writers)
         self.gaps = gaps(size)
+        self.one_column = one_column(schema)
         named = intern_schema(
             schema.database,
             schema.schema,
@@ -263,16 +269,21 @@ class _Table:
         before, moved = change.before, change.moved_from
         if before is not None:
             self.difference(before, row, old)
-        elif moved is None:
-            return b"null"
-        if before is None or self.gaps(before):
+        whole = before is not None and not self.gaps(before)
+        if not whole:
             losses.append("before_image")
         if moved is not None:
             key = self.schema.Image()
             for field, source in zip(self.key_fields, moved.__struct_fields__, strict=True):
                 setattr(key, field, getattr(moved, source))
             self.difference(key, row, old)
-        return b"[%b]" % _json(old)
+        text = _json(old)
+        if whole and text == b"{}":
+            old = self.one_column(before)
+            if self.convert is not None:
+                self.convert(old)
+            text = _json(old)
+        return b"[%b]" % text
 
 
 def carried_by(change: Change) -> _Carried:

@@ -3,6 +3,11 @@
 Sources of the rules: alibaba/canal FlatMessage.java, MQMessageUtils.java, LogEventConvert.java,
 and streams recorded from Canal 1.1.7.
 
+A row of an UPDATE whose changed columns are not known (a filter left them out, or the binlog has no
+image before) has no entry in `old`, or in later versions an empty one, which tells nothing about
+the row before. Canal collects the changed columns over the rows of a message, so such rows come
+first: where `old` is shorter than `data`, its entries belong to the last rows.
+
 A message of a known table takes the fast way: one typed decode, images in place, and a count of
 quotes that proves no name stood twice. Everything else (a new table, a changed one, bad rows,
 other notations of JSON) takes the slow way, which is exact and remembers what it learnt.
@@ -65,7 +70,8 @@ class CanalReadSettings(Settings):
     timezone: str = Field(
         default="UTC",
         description="Time zone of the Canal server's Java machine (IANA name): it prints "
-        "TIMESTAMP columns in it.",
+        "TIMESTAMP columns in it. One in an hour that its clocks showed twice is read as the "
+        "first.",
     )
 
     @field_validator("timezone")
@@ -159,10 +165,11 @@ class CanalDecoder(FastFirst[CanalTable]):
             raise Refusal("shape", sentence)
         old = [_NULL] * len(flat.data)
         if flat.old is not None and flat.type == "UPDATE":
-            if len(flat.old) != len(flat.data):
+            missing = len(flat.data) - len(flat.old)
+            if missing and not 0 < missing < len(flat.data):
                 sentence = f"{len(flat.data)} rows in data but {len(flat.old)} in old"
                 raise Refusal("shape", sentence)
-            old = flat.old
+            old = [_NULL] * missing + flat.old
         table = self._table_of(flat, old, _decode_names(value).keys())
         changes = []
         for index, row in enumerate(flat.data):
@@ -263,7 +270,8 @@ ENVELOPE = Envelope(
     partly={
         "types": "canal names MySQL types; types of other databases become the nearest one",
         "before_image": "canal tells the columns that changed; what a before image leaves out is "
-        "taken for unchanged",
+        "taken for unchanged, and where the row before is not known `old` has an empty entry, "
+        "which others take for a row that did not change",
         "unchanged_columns": "canal holds full rows; a column that the source left out and the row "
         "before does not tell is left out, which not every reader expects",
         "source_time": "canal has milliseconds, digits below are cut off, and always a time: "

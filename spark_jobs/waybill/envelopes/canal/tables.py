@@ -102,6 +102,7 @@ class CanalTable:
         self.buffer = bytearray()
         self.needle = b'"table":%b' % _json(shape.table)
         self.image: type[Any] = self.schema.Image
+        self.empty = self.image()
         self.convert = converter(readers)
         self.overlay = overlay(len(columns), readers)
         self.count = counter(len(columns))
@@ -160,7 +161,7 @@ class CanalTable:
         operation = _OPERATIONS[flat.type]
         rows, old = flat.data, flat.old
         if old is not None and (operation != "update" or len(old) != len(rows)):
-            return None
+            old = self._filled_up(operation, rows, old)
         if flat.id is None or flat.ts is None or self.stated:
             stated = Raw(self.stated) if self.stated else None
             extra = extra_json(flat.id, flat.ts, sqlType=stated)
@@ -174,7 +175,7 @@ class CanalTable:
             if convert is not None:
                 convert(after)
             before = None
-            if old is not None:
+            if old is not None and old[index] != self.empty:
                 before = old[index]
                 self.overlay(before, after)
             elif operation == "delete":
@@ -199,6 +200,17 @@ class CanalTable:
                 )
             )
         return changes
+
+    def _filled_up(self, operation: str, rows: list[Any], old: list[Any]) -> list[Any]:
+        """`old` with empty entries for the rows in front that have none.
+
+        Raises:
+            ValueError: it does not fit the rows.
+        """
+        missing = len(rows) - len(old)
+        if operation != "update" or not 0 < missing < len(rows):
+            raise ValueError(f"{len(rows)} rows in data but {len(old)} in old")
+        return [self.empty] * missing + old
 
     def _understood(self, flat: Any, value: bytes) -> bool:
         """Whether a message says nothing but what was decoded: no name stands twice in it.
@@ -240,8 +252,10 @@ class CanalTable:
         image = self._image(row)
         before = None
         if operation == "update" and old != _NULL:
-            before = self._image(old, converted=False)
-            self.overlay(before, image)
+            changed = self._image(old, converted=False)
+            if changed != self.empty:
+                before = changed
+                self.overlay(before, image)
         after: Any = image
         if operation == "delete":
             before, after = image, None

@@ -41,27 +41,70 @@ def image_of_json(plan: RowPlan, text: str) -> Any:
         strange = sorted(row.keys() ^ {field.name for field in fields})[0]
         raise Refusal("value", f"the row and its Avro schema differ in the field {strange!r}")
     values: dict[str, str | None] = {}
-    for field, at, column, convert in zip(
-        fields, plan.places, plan.columns, plan.texts, strict=True
-    ):
-        value = row[field.name]
-        if column.kind != "complex":
-            value = _value(value, field.node, field.name)
+    for field, at, convert in zip(fields, plan.places, plan.texts, strict=True):
+        value = _value(row[field.name], field.node, field.name)
         values[f"f{at}"] = value if value is None or convert is None else convert(value)
     return plan.schema.Image(**values)
 
 
-def _value(value: Any, node: Node, name: str) -> Any:
-    inner = without_null(node)
-    if inner is not node:
-        if value is None:
-            return None
-        # A union's value is named by its type: {"long": 1}.
-        names = {inner.kind, inner.name, inner.name.rpartition(".")[2]} - {""}
-        if not isinstance(value, dict) or len(value) != 1 or not names & value.keys():
-            raise _wrong(name, "is of no type of its union")
-        (value,) = value.values()
-    return _plain(value, inner, name)
+def _value(value: Any, node: Node, name: str, inside: bool = False) -> Any:
+    """What the binary notation gives for a value.
+
+    Args:
+        value: as `msgspec.json.decode` gives it.
+        node: its type.
+        name: the field of the row that it belongs to.
+        inside: whether it is a part of the field's value.
+    """
+    kind = node.kind
+    if kind == "union":
+        return _branch(value, node, name, inside)
+    if kind == "null":
+        if value is not None:
+            raise _wrong(name, "is no null")
+        return None
+    if kind == "record":
+        fields = {field.name for field in node.fields}
+        if not isinstance(value, dict) or value.keys() != fields:
+            raise _wrong(name, f"has not the fields of {node.name}")
+        return {f.name: _value(value[f.name], f.node, name, True) for f in node.fields}
+    if kind in ("array", "map"):
+        assert node.items is not None
+        if kind == "array" and isinstance(value, list):
+            return [_value(item, node.items, name, True) for item in value]
+        if kind == "map" and isinstance(value, dict):
+            return {key: _value(item, node.items, name, True) for key, item in value.items()}
+        raise _wrong(name, f"is no {kind}")
+    value = _plain(value, node, name)
+    # The text of a whole field's value is made by its column.
+    return float_value(value) if inside and isinstance(value, float) else value
+
+
+def _branch(value: Any, node: Node, name: str, inside: bool) -> Any:
+    """A union's value, which is named by its type unless it is null: {"long": 1}."""
+    if value is None:
+        if all(branch.kind != "null" for branch in node.branches):
+            raise _wrong(name, "is null, and its union has no null")
+        return None
+    told = next(iter(value)) if isinstance(value, dict) and len(value) == 1 else ""
+    # Some writers leave the namespace out; the full name goes before that.
+    for named in (_full_name, _last_name, _kind):
+        for branch in node.branches:
+            if told and branch.kind != "null" and named(branch) == told:
+                return _value(value[told], branch, name, inside)
+    raise _wrong(name, "is of no type of its union")
+
+
+def _full_name(node: Node) -> str:
+    return node.name or node.kind
+
+
+def _last_name(node: Node) -> str:
+    return node.name.rpartition(".")[2]
+
+
+def _kind(node: Node) -> str:
+    return node.kind
 
 
 def _plain(value: Any, node: Node, name: str) -> Any:

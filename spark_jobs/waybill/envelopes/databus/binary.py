@@ -23,7 +23,7 @@ class BinaryDecoder(EventDecoder):
         """The changes of one message."""
         if message.value is None:
             return [skipped(message, "tombstone")]
-        return self.changes(message, events(message.value))
+        return self.changes(message, events(message.value, self.settings.old_writers))
 
 
 class BinaryEncoder(EventEncoder):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 V1, V2 = 0, 2
 """The first byte of an event; that of version 1 is 0."""
 MAGIC = 0xCAFEDEED
+REPLICATED_UPSERT = 0x0101
+"""Attributes of version 1 of a row with a long key that external replication wrote."""
 
 V1_HEADS = tuple(Struct(f"{order}BIiHqhhqh16sIq") for order in "><")
 V1_CHECKS = tuple(Struct(f"{order}IiH") for order in "><")
@@ -42,11 +44,15 @@ class Damaged(Exception):
         self.end = end
 
 
-def events(data: bytes) -> Iterator[Event | Refusal]:
+def events(data: bytes, old: bool = False) -> Iterator[Event | Refusal]:
     """The events of a message, in order.
 
     A refusal stands for an event that cannot be taken. After one whose header or length is wrong
     nothing follows, because the place of the next event is not known.
+
+    Args:
+        data: the message.
+        old: whether its writers set each attribute of version 1 in both bytes.
     """
     at, end = 0, len(data)
     if not data:
@@ -58,7 +64,7 @@ def events(data: bytes) -> Iterator[Event | Refusal]:
             if data[at] == V2:
                 event, at = _version_2(data, at)
             else:
-                event, at = _version_1(data, at, little)
+                event, at = _version_1(data, at, little, old)
         except Damaged as damaged:
             at = damaged.end
             yield damaged.refusal
@@ -87,7 +93,7 @@ def _refusal(at: int, what: str, kind: str = "binary") -> Refusal:
 # Version 1
 
 
-def _version_1(data: bytes, at: int, little: int) -> tuple[Event, int]:
+def _version_1(data: bytes, at: int, little: int, old: bool) -> tuple[Event, int]:
     if data[at] == 0x7B:
         raise _refusal(
             at,
@@ -119,8 +125,9 @@ def _version_1(data: bytes, at: int, little: int) -> tuple[Event, int]:
         what = f"has a wrong checksum of its value ({checksum(data[body:end]):08x}, not {sum_:08x})"
         raise Damaged(_refusal(at, what), end)
     opcode = UPSERT if attributes & 1 else DELETE if attributes & 2 else 0
-    # Old writers set each bit in both bytes: their bit 8 is not the replicated flag.
-    twice = attributes >> 8 == attributes & 0xFF
+    # Old writers set each bit in both bytes: their bit 8 is not the replicated flag. An UPSERT with
+    # a long key is the only event of theirs that cannot be told from one of today.
+    twice = attributes >> 8 == attributes & 0xFF and (old or attributes != REPLICATED_UPSERT)
     event = Event(
         1,
         opcode,

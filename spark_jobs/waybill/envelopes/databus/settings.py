@@ -33,6 +33,9 @@ class DatabusReadSettings(Settings):
     windows: Literal["transactions", "ignore"] = "transactions"
     """A window is closed by its end-of-period event. `transactions` makes the window the
     transaction of its rows, which ends with it; `ignore` takes rows as they come."""
+    old_writers: bool = False
+    """Binary events of version 1 come from an old Databus, which set each attribute in both bytes:
+    bit 8, elsewhere the flag of external replication, then says nothing."""
 
 
 class DatabusWriteSettings(SequenceSettings):

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.debezium.row_readers import decoder_of, fields_of, to_json
 from waybill.envelopes.debezium.source import Source
-from waybill.envelopes.notation.values import check_json, quotes_of
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, quotes_of
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -23,7 +23,10 @@ _USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "t
 
 _CUT = b',"source":{'
 _NULL = b"null"
+_RAW = (Raw, Raw | UnsetType)
+_OPEN = (b"{", b"[")
 _json_into = msgspec.json.Encoder().encode_into
+_decode = msgspec.json.Decoder().decode
 _CUT_LENGTH = len(_CUT) - 1
 _NEGATIVE_ZERO = re.compile(rb"[:\s]-0\s*[,}]")
 
@@ -41,9 +44,9 @@ class Event:
         self, plan: RowPlan, names: tuple[str, ...], source_names: tuple[str, ...]
     ) -> None:
         self.plan = plan
-        source = _struct("Source", source_names, _SOURCE, _SOURCE) | None
+        source = _struct("Source", source_names, _SOURCE, _SOURCE)
         types: dict[str, Any] = {"before": plan.before_row | None, "after": plan.after_row | None}
-        types |= {"source": source, "op": str, "transaction": Raw}
+        types |= {"source": source | None, "op": str, "transaction": Raw}
         envelope = _struct("Envelope", names, types, ("before", "after", "source", "transaction"))
         self.decode = decoder_of(envelope)
         # In the usual layout everything after the images can be carried on by one cut.
@@ -51,7 +54,33 @@ class Event:
         # Without values that may be objects, the first such member is the envelope's own.
         self.flat = self.cut and not any(reading.raw for reading in plan.columns.values())
         self.written = bytearray()
+        blocks = (plan.after_row, plan.before_row, envelope, source)
+        self.raw = tuple(_raw_fields(block) for block in blocks)
         self.others = tuple(name for name in names if name not in ("before", "after"))
+
+    def _check_values(self, event: Any, braces: int) -> None:
+        """Refuse (kind `json`) a name that stands twice inside a value that was not decoded.
+
+        Such a value is written again as it came, so comparing what is written does not find it.
+
+        Args:
+            event: the envelope.
+            braces: how many opening ones there are besides those of its blocks.
+        """
+        blocks = (event.after, event.before, event, event.source)
+        # Most documents are columns, and the same before and after a change.
+        known = b""
+        for block, fields in zip(blocks, self.raw, strict=True):
+            for field in fields if block is not None else ():
+                value = getattr(block, field)
+                text = b"" if value is UNSET else bytes(value)
+                if text[:1] in _OPEN:
+                    if text != known:
+                        _check_names(text)
+                        known = text
+                    braces -= text.count(b"{")
+                    if not braces:
+                        return
 
     def tail(self, body: bytes, event: Any) -> bytes:
         """The fields of an envelope besides its images, as they were sent.
@@ -63,6 +92,10 @@ class Event:
             Refusal: kind `json`, where a name stands twice.
             ValueError: an integer is written -0, which the plan would read as 0.
         """
+        blocks = 1 + (event.after is not None) + (event.before is not None)
+        braces = body.count(b"{") - blocks - (event.source is not None)
+        if braces > 0:
+            self._check_values(event, braces)
         if self.flat:
             written = self.written
             _json_into(event, written)
@@ -85,6 +118,21 @@ class Event:
             raise ValueError("-0 is no integer")
         fields = fields_of(body)
         return b",".join(b"%b:%b" % (to_json(n), bytes(fields[n])) for n in self.others)
+
+
+def _check_names(text: bytes) -> None:
+    """Refuse JSON in which a name stands twice; `check_json` is asked where it may be so."""
+    try:
+        # Of two equal names one is gone when it is written again, and its quotes with it.
+        same = quotes_of(to_json(_decode(text))) == quotes_of(text)
+    except JSON_ERRORS:
+        same = False
+    if not same:
+        check_json(text)
+
+
+def _raw_fields(struct: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in msgspec.structs.fields(struct) if field.type in _RAW)
 
 
 def _struct(

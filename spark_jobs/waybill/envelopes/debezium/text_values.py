@@ -280,6 +280,9 @@ _SRID_FLAG = 0x20000000
 
 def geometry_text(value: Geometry) -> str:
     """Base64 of the well-known binary, with the reference system in it (EWKB) where one is told."""
+    for part in (value.x, value.y):
+        if part is not UNSET and bytes(part)[:1] in (b"{", b"["):
+            raise ValueError("a coordinate that is no number")
     if not value.wkb:
         if value.x is UNSET or value.y is UNSET:
             raise ValueError("a geometry without binary form")

@@ -87,6 +87,7 @@ class _Table:
         self.rows = RowWriter(schema, style_of(KAFKA, settings))
         self.prefix = prefix if settings.before_images == "columns" else None
         self.field = _json(settings.before_field)
+        self.whole = settings.missing == "refuse"
         # As objects that continue: without their last bracket.
         self.names = _json({"schema-name": schema.database or "", "table-name": schema.table or ""})
         self.partitioned = _json("primary-key" if schema.key else "schema-table")
@@ -97,6 +98,9 @@ class _Table:
         image = before if kind == "delete" else change.after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
+        if self.whole and kind != "delete" and rows.gaps(image):
+            sentence = "the row lacks columns, which a reader may take for null"
+            raise Refusal("encoding", f"{sentence}; set missing to unchanged to write it")
         old = b""
         if kind == "update" and (before := rows.moved(change, before)) is not None:
             was, now = rows.wires(before, image)

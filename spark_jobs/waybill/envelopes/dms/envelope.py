@@ -18,10 +18,11 @@ from waybill.envelopes.dms.notation import (
     KAFKA,
     OWN,
     DmsReadSettings,
+    DmsSettings,
     DmsWriteSettings,
     key_alone,
     micros_of,
-    position_of,
+    order_of,
     style_of,
 )
 from waybill.envelopes.generated import function, overlay
@@ -102,7 +103,7 @@ class DmsDecoder(FastByTable["_Table"]):
         self.settings = settings
         self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
         super().__init__()
-        told = {name: getattr(settings, name) for name in DmsReadSettings.model_fields}
+        told = {name: getattr(settings, name) for name in DmsSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
@@ -176,8 +177,20 @@ class DmsDecoder(FastByTable["_Table"]):
         elif operation != "update":
             old = {}
         name = (told.schema_name or None, None, told.table_name)
-        reader = self._readers.find(name, (data, old), None)
+        missing = self.settings.missing
+        declared: tuple[str, ...] = ()
+        if missing == "null":
+            declared = self._readers.all_declared(name, (data, old), "missing: null")
+        elif missing == "refuse":
+            declared = tuple(self._readers.rules.find(*name).columns)
+        reader = self._readers.find(name, (data, old), None, more=declared)
         after = reader.image(data)
+        if operation != "delete" and missing == "null":
+            reader.with_nulls(after)
+        elif operation != "delete" and (lacking := [n for n in declared if n not in data]):
+            sentence = f"column {lacking[0]!r} is not in data: without IncludeNullAndEmpty DMS "
+            sentence += "leaves nulls and empty texts out; set missing to null or unchanged"
+            raise Refusal("shape", sentence)
         before_image = reader.image(old) if old else None
         if not others:
             self._learn(told, reader)
@@ -201,16 +214,21 @@ class DmsDecoder(FastByTable["_Table"]):
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
-        self._remember(hint, _Table(schema, told.table_name, reader, self.settings.before_field))
+        self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
 
 
 class _Table:
     """The fast way: records whose fields and columns are all known."""
 
     def __init__(
-        self, schema_name: str | None, table: str, reader: RowReader, before_field: str
+        self,
+        schema_name: str | None,
+        table: str,
+        reader: RowReader,
+        settings: DmsReadSettings,
     ) -> None:
         self.schema_name = schema_name
+        self.missing = settings.missing
         self.reader = reader
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
@@ -236,7 +254,7 @@ class _Table:
         made = msgspec.defstruct(
             "Record",
             [("data", wire), ("before", wire | UnsetType | None, UNSET), ("metadata", metadata)],
-            rename={"before": before_field},
+            rename={"before": settings.before_field},
             forbid_unknown_fields=True,
             kw_only=True,
             gc=False,
@@ -263,6 +281,10 @@ class _Table:
                 before, after, whole = None, before, True
             elif operation != "update":
                 return None
+        if self.missing != "unchanged" and operation != "delete" and reader.gaps(after):
+            if self.missing == "refuse":
+                return None
+            reader.with_nulls(after)
         row = (operation, before, after, _extra(metadata))
         return [_change(message, reader.schema, metadata, row, whole)]
 
@@ -299,9 +321,7 @@ def _change(
         None if number is UNSET else number
         for number in (told.transaction_id, told.transaction_record_id)
     )
-    sequence = position_of(told.stream_position or None)
-    if sequence is None and transaction is not None and place is not None:
-        sequence = (transaction, place)
+    sequence = order_of(told.stream_position or None, transaction, place)
     time = micros_of(told.commit_timestamp or None, "commit-timestamp")
     if time is None:
         time = micros_of(told.timestamp or None, "timestamp")
@@ -328,8 +348,9 @@ ENVELOPE = Envelope(
     name="dms",
     title="AWS DMS, records for Kafka and Kinesis (JSON)",
     source="AWS DMS user guide, Using Apache Kafka as a target; crate/commons-codec; apache/paimon",
-    sequence="the numbers of `stream-position`, else `transaction-id` and `transaction-record-id`; "
-    "without them partition and offset",
+    sequence="the numbers of `stream-position` where its form is known (PostgreSQL, a binlog, "
+    "numbers), or the binlog place in `transaction-id` and `transaction-record-id`; without them "
+    "partition and offset",
     carries=frozenset(
         {
             "before_image",

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 OWN = "awsdms_"
 """Tables whose names begin so are those of DMS itself (`awsdms_apply_exceptions`)."""
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*[.:]")
-_PART = re.compile(r"(?:([0-9A-F]{1,8})/([0-9A-F]{1,8})|([0-9]{1,4000}))(?:[.:;]|\Z)")
+_BINLOG = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.([0-9]{1,18}):")
+_NUMBER = r"(?:0|[1-9][0-9]{0,3999})"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
+_LSN = r"[0-9A-F]{1,8}/[0-9A-F]{1,8}"
+_LSNS = re.compile(rf"{_LSN}(?:\.(?:{_LSN}|{_NUMBER}))*")
 _LARGEST = 2**64 - 1
-_SHORT = 4000
-_files: Bounded[str, tuple[int, ...]] = Bounded()
+_LONGEST, _SHORT = 8000, 4000
+_LOW = 2**32 - 1
+_files: Bounded[str, int | None] = Bounded()
 _seconds = Seconds()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
@@ -63,10 +67,24 @@ class DmsSettings(Settings):
 class DmsReadSettings(DmsSettings):
     """What reading DMS needs to be told."""
 
+    missing: Literal["refuse", "null", "unchanged"] = Field(
+        default="refuse",
+        description="What it means that a declared column is not in `data` of a load, insert or "
+        "update. DMS leaves out nulls and empty texts unless the endpoint has IncludeNullAndEmpty: "
+        "null takes it for null (all columns have to be declared), unchanged keeps the value that "
+        "the row has, refuse guesses neither.",
+    )
+
 
 class DmsWriteSettings(DmsSettings):
     """What writing DMS needs to be told."""
 
+    missing: Literal["refuse", "unchanged"] = Field(
+        default="unchanged",
+        description="What becomes of a row of which the source does not tell every column: the "
+        "columns are left out, and the reader has to know that they are unchanged, or the row is "
+        "refused.",
+    )
     before_images: Literal["object", "columns"] = Field(
         default="object",
         description="Where the row before an update goes: an object of its own, or columns with "
@@ -77,39 +95,56 @@ class DmsWriteSettings(DmsSettings):
 # Positions
 
 
-def position_of(text: str | None) -> tuple[int, ...] | None:
-    """The parts of a stream position, the strongest first; None where the text is no such one.
+def order_of(
+    text: str | None, transaction: int | None, record: int | None
+) -> tuple[int, ...] | None:
+    """The order that the details of a transaction tell; None where they tell none.
 
-    PostgreSQL has two log positions with a counter between them
-    (`00000002/7C007178.3.00000002/7C007178`), MySQL a binlog file and numbers. A name in front is
-    passed over, each pair of hexadecimal digits is one number of 64 bits.
+    Known are PostgreSQL's two log positions with a counter between them
+    (`00000002/7C007178.3.00000002/7C007178`, each pair of hexadecimal digits is one number of 64
+    bits), numbers with dots between them, and a binlog file with numbers behind it. A position of
+    the binlog in full (`mysql-bin.157832:1975:-1:2002:677883278264080:mysql-bin.157832:1876`) holds
+    more than an order; the transaction's id is one, being the file's number and the place where the
+    transaction begins (157832 * 2**32 + 1808), with the record's number in the transaction.
+
+    Other sources' positions have letters and digits of unknown meaning, and ids of their
+    transactions are given when one begins, while records come as they are committed: both would
+    take an older change for the newer one.
+
+    Args:
+        text: `stream-position`.
+        transaction: `transaction-id`.
+        record: `transaction-record-id`.
     """
-    if not text or len(text) > 8000:
+    if not text or len(text) > _LONGEST:
         return None
-    # Most are a file and numbers with colons between them; files are looked at once.
-    file, *told = text.split(":")
-    known = _files.get(file)
-    if known is not None and "".join(told).isdecimal() and text.isascii() and "" not in told:
-        if len(text) < _SHORT:
-            return (*known, *map(int, told))
-    elif told and known is None:
-        known = _position(file)
-        if known is not None:
-            _files[file] = known
-    return _position(text)
+    head, colon, rest = text.partition(":")
+    if not colon:
+        return _numbers(text)
+    file = _files.get(head, -1)
+    if file == -1:
+        found = _BINLOG.fullmatch(head + colon)
+        file = _files[head] = None if found is None else int(found[1])
+    if file is None:
+        return None
+    told = rest.split(":")
+    if "".join(told).isdecimal() and rest.isascii() and "" not in told and len(text) < _SHORT:
+        return (file, *map(int, told))
+    if transaction is None or record is None or transaction >> 32 != file:
+        return None
+    return file, transaction & _LOW, record
 
 
-def _position(text: str) -> tuple[int, ...] | None:
-    name = _NAME.match(text)
-    parts, at = [], name.end() if name else 0
-    while at < len(text):
-        match = _PART.match(text, at)
-        if match is None:
-            return None
-        high, low, digits = match.groups()
-        parts.append(int(digits) if high is None else (int(high, 16) << 32) + int(low, 16))
-        at = match.end()
-    return tuple(parts) if parts and text[-1] not in ".:;" else None
+def _numbers(text: str) -> tuple[int, ...] | None:
+    if _NUMBERS.fullmatch(text):
+        return tuple(map(int, text.split(".")))
+    if not _LSNS.fullmatch(text):
+        return None
+    parts = []
+    for part in text.split("."):
+        high, slash, low = part.partition("/")
+        parts.append((int(high, 16) << 32) + int(low, 16) if slash else int(part))
+    return tuple(parts)
 
 
 def position_text(sequence: tuple[int, ...]) -> str | None:

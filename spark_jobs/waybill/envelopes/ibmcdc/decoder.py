@@ -134,7 +134,8 @@ def _audited(
     told = dict(zip(table.audit, audit, strict=True))
     entry = told.pop("ENTTYP")
     if entry in BEFORE_ROWS:
-        # The record after it has the row as it became; nothing ties the two but their place.
+        # The record after it has the row as it became; nothing ties the two but their place, and a
+        # change of the key may put them into two partitions: it is not told (docs/formats.md).
         return skipped(message, "row before an update")
     operation = OPERATIONS.get(entry) if isinstance(entry, str) else None
     if operation is None:

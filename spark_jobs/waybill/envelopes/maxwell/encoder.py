@@ -1,8 +1,8 @@
 """Writes Maxwell's messages.
 
 What came from Maxwell is carried on as it was (`position`, `xoffset`, `commit`, ids of server,
-thread and schema). The sequence id of another source stands in `position` (see `positions`); its
-transaction in `xid` if it is a number and a position keeps it from being taken for the order.
+thread and schema). The sequence id of another source stands in `position` (see `positions`), its
+transaction in `xid` if it is a number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -110,6 +111,7 @@ class _Table:
         self.schema = schema
         self.rows = RowWriter(schema, style)
         self.difference = difference(len(schema.columns), {})
+        self.one_column = one_column(schema)
         names = _json({"database": schema.database or "", "table": schema.table or ""})
         self.names = names[:-1]
         pairs = [b",%b:%%b" % _json(f"pk.{name}").replace(b"%", b"%%") for name in schema.key or ()]
@@ -156,7 +158,12 @@ class _Table:
         )
 
     def _old(self, change: Change, image: Any, losses: list[str]) -> bytes:
-        """`old`: the columns that the update changed, as they were; nothing if none did."""
+        """`old`: the columns that the update changed, as they were.
+
+        It is empty where the row before is not known, because readers take it without a look
+        (Flink's MaxwellJsonDeserializationSchema). Maxwell itself leaves it out where nothing
+        changed, and then so does what came from Maxwell.
+        """
         old = self.schema.Image()
         before = change.before
         if before is not None:
@@ -164,10 +171,15 @@ class _Table:
         if change.moved_from is not None:
             key = self.rows.moved(change, None)
             self.difference(key, image, old)
-        if before is None or self.rows.gaps(before):
+        whole = before is not None and not self.rows.gaps(before)
+        if not whole:
             losses.append("before_image")
         text = _json(self.rows.wire(old))
-        return b"" if text == b"{}" else b',"old":%b' % text
+        if whole and text == b"{}":
+            if change.extra is not None and change.extra.startswith(_OURS):
+                return b""
+            text = _json(self.rows.wire(self.one_column(before)))
+        return b',"old":%b' % text
 
 
 def _carried(change: Change) -> bytes:
@@ -188,7 +200,7 @@ def _place(change: Change, losses: list[str]) -> dict[str, Any]:
     ours = change.extra is not None and change.extra.startswith(_OURS)
     if transaction is not None:
         number = is_integer_text(transaction) is not None and int(transaction)
-        if (ours or sequence) and number is not False and 0 <= number <= _LARGEST_XID:
+        if number is not False and 0 <= number <= _LARGEST_XID:
             place["xid"] = number
         else:
             losses.append("transactions")

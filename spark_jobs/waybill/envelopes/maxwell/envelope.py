@@ -60,7 +60,6 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
 
     def __init__(self, settings: MaxwellReadSettings, rules: TableRules) -> None:
         self.settings = settings
-        self.rules = rules
         self.positions = Positions()
         self.style = style_of(settings)
         # Rows of a bootstrap come from queries and not from the binlog.
@@ -112,7 +111,7 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
             "heartbeat",
             NO_TABLE,
             message,
-            sequence=self.positions.sequence(given(told.position), None, None, None),
+            sequence=self.positions.sequence(given(told.position)),
             source_time=None if time is None else time * 1_000_000,
             extra=extra_of(told, others),
         )
@@ -134,14 +133,12 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
         style = self.style if operation == "read" else self.binlog_style
         declared: tuple[str, ...] = ()
         if self.settings.missing_nulls:
-            declared = self._declared(name, data, old)
+            declared = self._readers.all_declared(name, (data, old), "missing_nulls")
         reader = self._readers.find(name, (data, old), key, style, declared)
         after, before = reader.image(data), None
         if self.settings.missing_nulls:
-            for field in after.__struct_fields__:
-                if getattr(after, field) is UNSET:
-                    setattr(after, field, None)
-        if operation == "update":
+            reader.with_nulls(after)
+        if operation == "update" and (old or told.old is UNSET or self.settings.missing_nulls):
             before = self._before(reader, old, after)
         self._learn(name, key, columns, reader)
         row = (operation, before, after, extra_of(told, others))
@@ -161,15 +158,6 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
             if getattr(before, field) is UNSET:
                 setattr(before, field, getattr(after, field))
         return before
-
-    def _declared(self, name: Any, data: Row, old: Row) -> tuple[str, ...]:
-        declared = self.rules.find(*name).columns
-        missing = [column for column in (*data, *old) if column not in declared]
-        if missing:
-            table = ".".join(filter(None, name))
-            sentence = f"missing_nulls is set and column {missing[0]!r} of {table} is not declared"
-            raise Refusal("schema", f"{sentence}; declare all its columns under tables")
-        return tuple(declared)
 
     def _learn(self, name: Any, key: Any, columns: list[str] | None, reader: Any) -> None:
         """Take the fast way for the next messages of this table."""
@@ -203,8 +191,8 @@ ENVELOPE = Envelope(
     name="maxwell",
     title="Maxwell (zendesk/maxwell, JSON)",
     source="zendesk/maxwell: docs/docs/dataformat.md, bootstrapping.md, RowMap.java",
-    sequence="binlog file and offset of `position` where they are written, else `xid`; then "
-    "`xoffset`, the row with `commit` last; without them partition and offset",
+    sequence="binlog file and offset of `position` where they are written, then `xoffset`, the "
+    "row with `commit` last; without `position` partition and offset",
     carries=frozenset(
         {
             "full_rows",

@@ -87,7 +87,7 @@ def event(
         operation,
         schema,
         message,
-        sequence=positions.sequence(told.position, told.xid, None, None),
+        sequence=positions.sequence(told.position),
         source_time=time,
         transaction=None if told.xid is None else str(told.xid),
         ddl_text=told.sql,

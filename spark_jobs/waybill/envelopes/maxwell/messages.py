@@ -160,7 +160,11 @@ class MaxwellTable:
             before = after.__copy__()
             if old is not UNSET:
                 before = reader.read(old)
-                self.overlay(before, after)
+                # Maxwell leaves `old` out where nothing changed; empty, it tells nothing.
+                if before == reader.empty:
+                    before = None
+                else:
+                    self.overlay(before, after)
         elif old is not UNSET:
             return None
         return [self.change(message, told, operation, before, after, extra_of(told))]
@@ -199,7 +203,7 @@ def row_change(
     if xid is UNSET:
         xid = None
     sequence = positions.sequence(
-        told.position or None, xid, None if xoffset is UNSET else xoffset, told.commit is True
+        told.position or None, None if xoffset is UNSET else xoffset, told.commit is True
     )
     return Change(
         operation,

@@ -3,6 +3,10 @@
 `position` is the place in the binlog (`mysql-bin.000001:1953434`), where it is switched on. Rows of
 one event share it: `xoffset` counts the rows of a transaction, and the last one has `commit` and no
 `xoffset`, so it comes after all others (zendesk/maxwell, RowMap.java).
+
+Without `position` a message tells nothing of its order. `xid` is no substitute: MySQL numbers a
+transaction when it begins, and Maxwell writes transactions as they commit, so a row's newest change
+may well have the lower number.
 """
 
 from __future__ import annotations
@@ -32,25 +36,22 @@ class Positions:
         self._files: dict[str, tuple[int, ...]] = {}
 
     def sequence(
-        self, position: str | None, xid: int | None, xoffset: int | None, commit: bool | None
+        self, position: str | None, xoffset: int | None = None, commit: bool = False
     ) -> tuple[int, ...] | None:
         """The sequence of a message, None where it says nothing about its order.
 
         Raises:
             Refusal: kind `shape`, when `position` is no place in a binlog.
         """
-        if position:
-            file, _, offset = position.rpartition(":")
-            parts = self._files.get(file)
-            if parts is None:
-                parts = self._file(file, position)
-            if not (offset.isdecimal() and offset.isascii()) and not _OFFSET.fullmatch(offset):
-                raise _no_position(position)
-            parts = (*parts, int(offset))
-        elif xid is not None:
-            parts = (xid,)
-        else:
+        if not position:
             return None
+        file, _, offset = position.rpartition(":")
+        parts = self._files.get(file)
+        if parts is None:
+            parts = self._file(file, position)
+        if not (offset.isdecimal() and offset.isascii()) and not _OFFSET.fullmatch(offset):
+            raise _no_position(position)
+        parts = (*parts, int(offset))
         if xoffset is not None:
             return (*parts, xoffset)
         return (*parts, LAST) if commit else parts

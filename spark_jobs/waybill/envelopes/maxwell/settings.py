@@ -25,7 +25,8 @@ class MaxwellSettings(Settings):
     timezone: str = Field(
         default="UTC",
         description="Time zone (IANA name) in which TIMESTAMP columns are printed: that of "
-        "Maxwell's Java machine.",
+        "Maxwell's Java machine. Of an hour that its clocks showed twice, a TIMESTAMP is read as "
+        "the first and refused as the second.",
     )
     json_columns: Literal["nested", "text"] = Field(
         default="nested",
@@ -73,7 +74,7 @@ def style_of(settings: MaxwellSettings) -> Style:
     read = utc_from_wall(zone)
     return Style(
         timestamp=(iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
-        timestamptz=(read, faithful(wall_from_utc(zone), read)),
+        timestamptz=(read, faithful(wall_from_utc(zone, once=True), read)),
         digits=True,
         arrays=True,
         nested=settings.json_columns == "nested",

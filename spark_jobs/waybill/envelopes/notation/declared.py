@@ -73,7 +73,10 @@ def decimal_check(precision: int, scale: int) -> Check:
             return text
         plain = number_text(text)
         whole, _, fraction = plain.lstrip("-").partition(".")
-        if len(fraction.rstrip("0")) > scale or len(whole.lstrip("0")) > precision - scale:
+        fraction = fraction.rstrip("0")
+        # Where the scale is larger than the precision, zeros have to stand in front of the digits.
+        digits = (whole + fraction).lstrip("0")
+        if len(fraction) > scale or (digits and len(digits) - len(fraction) > precision - scale):
             message = f"{shown(text)} does not fit decimal({precision},{scale})"
             raise Refusal("value", f"{message}; declare a wider type")
         return plain

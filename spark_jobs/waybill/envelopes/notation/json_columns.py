@@ -7,7 +7,7 @@ null is null, a column that is not there was not sent. They differ in a few nota
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -54,7 +54,7 @@ class Style(NamedTuple):
         nested: whether a JSON document stands as it is, and not as a string.
         wkt: whether a geometry is well-known text, and not Base64 of its binary.
         hex: whether bytes are hexadecimal digits after 0x, and not Base64.
-        quoted: whether numbers may come as strings.
+        quoted: whether numbers and booleans may come as strings.
         enum: reads the text of an ENUM or the members of a SET, where they need it.
         inferred: whether the type is what JSON said of a value before: the next one may be another.
         own: the notation of types that the envelope writes in a way of its own, None for others.
@@ -146,7 +146,8 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name in ("bytes", "bit") and style.hex:
         return Notation("text", _from_hex, _to_hex)
     if name == "boolean":
-        read = _true_or_false if style.inferred else _boolean
+        told = _quoted_boolean if style.quoted else _boolean
+        read = _true_or_false if style.inferred else told
         return Notation("raw", read, _write_digit if style.digits else _write_boolean)
     if name == "set" and style.arrays:
         return Notation("raw", _set_reader(style.enum), _write_set)
@@ -205,6 +206,12 @@ def _integer(literal: str) -> str:
 
 
 def _floating(canonical: Convert, nearest: Callable[[float], float]) -> Convert:
+    """A reader of FLOAT or DOUBLE.
+
+    Digits to which the exact value of a number of the type rounds are that number, also where
+    fewer would tell it; others do not fit the type and stay as they are.
+    """
+
     def read(literal: str) -> str:
         special = SPECIAL.get(literal)
         if special is not None:
@@ -212,7 +219,7 @@ def _floating(canonical: Convert, nearest: Callable[[float], float]) -> Convert:
         if literal[0] not in "-0123456789":
             raise Refusal("value", f"a number was expected and the value is {literal[:60]}")
         found = canonical(literal)
-        if found != literal or repr(float(literal)) == literal:
+        if found != literal or (nearest is float and repr(float(literal)) == literal):
             return found
         return _fewest_digits(literal, nearest) or literal
 
@@ -224,15 +231,20 @@ def _fewest_digits(literal: str, nearest: Callable[[float], float]) -> str | Non
 
     It writes more digits than are needed: those of the exact value, rounded where they end.
     """
-    number = Decimal(literal)
     try:
+        number = Decimal(literal)
         value = nearest(float(literal))
-    except OverflowError:
+    except (OverflowError, InvalidOperation):
+        # Its exponent is out of range, of a Decimal even.
         return None
     digits = len(number.as_tuple().digits)
     if not isfinite(value) or digits > 20 or Decimal(f"{value:.{digits - 1}e}") != number:
         return None
     return float32_value(value) if nearest is to_float32 else repr(value)
+
+
+read_float32 = _floating(float32_text, to_float32)
+read_float64 = _floating(float64_text, float)
 
 
 @cache
@@ -275,8 +287,8 @@ def _write_float(text: str) -> Any:
 
 _INTEGER = _integer
 _NUMBERS = {
-    "float32": _floating(float32_text, to_float32),
-    "float64": _floating(float64_text, float),
+    "float32": read_float32,
+    "float64": read_float64,
 }
 _WRITERS: dict[str, Callable[[str], Any]] = {
     **{f"{sign}int{size}": write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
@@ -293,6 +305,13 @@ def _boolean(literal: str) -> str:
     if found is None:
         raise Refusal("value", f"{literal[:60]} is not a boolean (true, false, 1 or 0)")
     return found
+
+
+def _quoted_boolean(literal: str) -> str:
+    return _boolean(_IN_QUOTES.get(literal, literal))
+
+
+_IN_QUOTES = {f'"{text}"': text for text in ("true", "false", "1", "0")}
 
 
 def _true_or_false(literal: str) -> str:

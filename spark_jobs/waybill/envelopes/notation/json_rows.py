@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import function, gaps, nulls, picker
+from waybill.envelopes.generated import function, gaps, nulls, picker, with_nulls
 from waybill.envelopes.notation.json_columns import (
     WIRE_TYPES,
     Notation,
@@ -83,6 +83,8 @@ class RowReader:
         schema: the table.
         wire: the struct that a row is decoded as on the fast way.
         empty: an image without any column.
+        gaps: whether an image lacks a column.
+        with_nulls: makes null, in place, what an image lacks.
         read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
         reads: from two of them, before and after a change, to both images; most values are the
             same in both, and those are read once.
@@ -104,6 +106,7 @@ class RowReader:
             gc=False,
         )
         self.gaps = gaps(len(self.notations))
+        self.with_nulls = with_nulls(len(self.notations))
         self.empty = self.image_type()
         self._compile()
 
@@ -163,6 +166,25 @@ class Readers:
         self.sparse = sparse
         self._columns: dict[Name, dict[str, LogicalType]] = {}
         self._readers: dict[tuple[TableSchema, Style, frozenset[str]], RowReader] = {}
+
+    def all_declared(self, name: Name, rows: tuple[Row, ...], why: str) -> tuple[str, ...]:
+        """The declared columns of a table, where all of them have to be declared.
+
+        Args:
+            name: its name.
+            rows: the images of a message.
+            why: the setting that asks for it.
+
+        Raises:
+            Refusal: a column of the message is not declared.
+        """
+        declared = self.rules.find(*name).columns
+        missing = [column for row in rows for column in row if column not in declared]
+        if missing:
+            table = ".".join(filter(None, name))
+            sentence = f"{why} is set and column {missing[0]!r} of {table} is not declared"
+            raise Refusal("schema", f"{sentence}; declare all its columns under tables")
+        return tuple(declared)
 
     def find(
         self,

@@ -115,10 +115,15 @@ def _utc_from_utc_wall(text: str) -> str:
     return text + "Z" if is_wall_clock(text) else text
 
 
-def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
+def wall_from_utc(zone: ZoneInfo, once: bool = False) -> Callable[[str], str]:
     """A function from UTC texts that end in Z to wall clock texts of a zone, with a blank.
 
     Anything but a valid UTC text stays as it is.
+
+    Args:
+        zone: the zone.
+        once: refuse (kind `encoding`) an instant whose wall clock the zone had shown before: it
+            would be read as the first one (see `utc_from_wall`).
     """
 
     def convert(text: str) -> str:
@@ -129,6 +134,10 @@ def wall_from_utc(zone: ZoneInfo) -> Callable[[str], str]:
             wall = instant.astimezone(zone)
         except OverflowError:
             return text
+        # The zone itself marks the second of two equal wall clocks, so nothing is read back.
+        if once and wall.fold:
+            message = f"{text[:60]!r} is a time that the clocks of {zone.key} showed before"
+            raise Refusal("encoding", f"{message}; set timezone: UTC here and where it is read")
         return f"{wall.replace(tzinfo=None).isoformat(' ')}{text[19:-1]}"
 
     if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):

@@ -10,8 +10,9 @@ format", and its samples. It differs from Canal's own flat message (`waybill.env
 - there is no `id` and no `gtid`; the database has lost its tenant.
 
 Types without rows, their operations and the rule of `old` are Canal's: the document shows none, and
-says that `sql` is empty, which it is for rows. Samples name columns in `old` that `data` does not
-have: they are taken as columns of their own.
+says that `sql` is empty, which it is for rows. An empty entry of `old` tells nothing about the row
+before, except that the update did not touch a LOB column that is null. Samples name columns in
+`old` that `data` does not have: they are taken as columns of their own.
 """
 
 from __future__ import annotations
@@ -215,8 +216,11 @@ class _Table:
         """The change of a row, with the columns that it changed in `before`."""
         after = image
         if before is not None:
+            told = before != self.found.reader.empty
             self.overlay(before, after)
             self.found.forget(before, after)
+            if not told:
+                before = None
         elif flat.type == "DELETE":
             before, after = image, None
         es, ts = flat.es, flat.ts
@@ -260,7 +264,8 @@ ENVELOPE = Envelope(
         "types": "oms-canal names types without sizes, and no unsigned ones; declare decimals and "
         "unsigned integers under tables when it is read",
         "before_image": "oms-canal tells the columns that changed; what a before image leaves out "
-        "is taken for unchanged",
+        "is taken for unchanged, and where the row before is not known `old` has an empty entry, "
+        "which others take for a row that did not change",
         "unchanged_columns": "oms-canal holds full rows; a column that the source left out and the "
         "row before does not tell is left out, which not every reader expects",
         "source_time": "oms-canal has milliseconds, digits below are cut off, and always a time: "

@@ -2,6 +2,9 @@
 
 `es` is the source's time, else the queue's timestamp, else 0; `ts` is the one that came from Canal,
 else the same as `es`, so that a rerun writes the same bytes.
+
+The document does not say what `old` of an UPDATE holds where the row before is not known: it has
+an empty entry, as in Canal (see `waybill.envelopes.canal.encoder`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
 from waybill.envelopes.generated import fill
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
@@ -114,6 +118,7 @@ class _Table:
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings)
         self.keep_changed = keep_changed(len(schema.columns))
+        self.one_column = one_column(schema)
         names = {c.name: type_name(c, schema.dialect) for c in schema.columns}
         self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
         told = {name: kind for name, kind in names.items() if kind is not None}
@@ -145,18 +150,33 @@ class _Table:
             image = image.__copy__()
             if kind == b"UPDATE" and before is not None:
                 fill(image, before)
-        old, row = b"null", None
-        if kind == b"UPDATE" and (before is not None or change.moved_from is not None):
-            if before is None or rows.gaps(before):
-                losses.append("before_image")
-            before = rows.moved(change, before)
-            was, row = rows.wires(before, image)
-            self.keep_changed(was, before, image)
-            old = b"[%b]" % _json(was)
-        if row is None:
-            row = rows.wire(image)
+        if kind == b"UPDATE":
+            old, row = self._old(change, before, image, losses)
+        else:
+            old, row = b"null", rows.wire(image)
         if self.loses_types:
             losses.append("types")
         es, ts = _times(change, carried_by(change), losses)
         value = self.template % (_json(row), old, kind, es, ts)
         return Encoded(rows.message_key(image), value)
+
+    def _old(self, change: Change, before: Any, image: Any, losses: list[str]) -> tuple[bytes, Any]:
+        """`old`, the columns that the update changed as they were, and the row after it."""
+        rows = self.rows
+        if before is None and change.moved_from is None:
+            row = rows.wire(image)
+            if self.lobs.null_in(image):
+                # Null beside an empty entry is a column that the update did not touch.
+                return b"null", row
+            losses.append("before_image")
+            return b"[{}]", row
+        whole = before is not None and not rows.gaps(before)
+        if not whole:
+            losses.append("before_image")
+        before = rows.moved(change, before)
+        was, row = rows.wires(before, image)
+        self.keep_changed(was, before, image)
+        text = _json(was)
+        if whole and text == b"{}":
+            text = _json(rows.wire(self.one_column(before)))
+        return b"[%b]" % text, row

@@ -1,10 +1,11 @@
 """How OceanBase's OMS writes the values of a column as JSON.
 
 Source: OceanBase documentation "Data formats", the table of data types (V3.3.0-CE and later).
-Numbers are unquoted and exact, BOOL is 1 or 0, bytes and BIT are Base64, a DATETIME has a blank and
-maybe a zone, a TIMESTAMP is decimal seconds since 1970 in a string; an invalid time is the
-original text. In projects made before V3.3.0 a BIT is a number, a TIMESTAMP an integer of seconds,
-and other times have a T and maybe no seconds (the list below that table).
+Numbers are unquoted and exact (a FLOAT in 7 significant digits, a DOUBLE in 16), BOOL is 1 or 0,
+bytes and BIT are Base64, a DATETIME has a blank and maybe a zone, a TIMESTAMP is decimal seconds
+since 1970 in a string; an invalid time is the original text. In projects made before V3.3.0 a BIT
+is a number, a TIMESTAMP an integer of seconds, and other times have a T and maybe no seconds (the
+list below that table).
 The messages themselves say no types: what is not declared is what JSON says it is.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from waybill.envelopes.notation.json_columns import read_float32, read_float64
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
     epoch_from_utc,
@@ -27,8 +29,6 @@ from waybill.envelopes.notation.values import (
     base64_bytes,
     bits_text,
     bits_value,
-    float32_text,
-    float64_text,
     is_json_number,
     is_plain_number,
     number_text,
@@ -145,12 +145,13 @@ def _number(literal: str) -> str | None:
     return number_text(literal) if "e" in literal or "E" in literal else literal
 
 
-def _float64(literal: str) -> str | None:
-    return float64_text(literal) if _is_number(literal) else None
+def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
+    """A reader of FLOAT or DOUBLE, which may be null.
 
-
-def _float32(literal: str) -> str | None:
-    return float32_text(literal) if _is_number(literal) else None
+    The document's digits are not always the fewest that tell the number: 0.07 in 16 of them is
+    0.07000000000000001.
+    """
+    return lambda literal: read(literal) if _is_number(literal) else None
 
 
 def _is_number(literal: str) -> bool:
@@ -237,8 +238,8 @@ _INTEGER = Notation("integer", None, write_number)
 _TEXT = Notation("text")
 _NOTATIONS = {
     "number": Notation("number", _number, write_number),
-    "float32": Notation("number", _float32, write_number),
-    "float64": Notation("number", _float64, write_number),
+    "float32": Notation("number", _floating(read_float32), write_number),
+    "float64": Notation("number", _floating(read_float64), write_number),
     "boolean": Notation("boolean", _boolean, write_boolean),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),

@@ -14,7 +14,6 @@ next row may have a fraction), `string` or `boolean`, and `unknown` as long as i
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,6 +26,7 @@ from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
+from waybill.envelopes.oms.truncates import emptied, table_emptied
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -43,10 +43,6 @@ SEPARATOR = "\u0001"
 _NULL = Raw(b"null")
 _META, _TABLE, _DB = b'"allMetaData"', b'"table_name":"', b'"db":"'
 _MAX_TABLES = 10_000
-_TRUNCATE = re.compile(
-    r"\s*truncate\s+(?:table\s+)?(?:(`(?:[^`]|``)+`|\w+)\s*\.\s*)?(`(?:[^`]|``)+`|\w+)\s*;?\s*",
-    re.IGNORECASE,
-)
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -127,7 +123,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             images = before or None, after or None
             return [self._row(message, value, record, meta, images, light, extra)]
         if record.recordType == "HEARTBEAT":
-            return [_event(message, meta, "heartbeat", extra)]
+            return [_event(message, meta, _names(meta), "heartbeat", extra)]
         if record.recordType == "DDL":
             return [_ddl(message, meta, after, extra)]
         raise Refusal("operation", f"OMS has no record type {record.recordType[:40]!r}")
@@ -278,12 +274,15 @@ def _key_of(meta: _Meta, names: tuple[str, ...], rule: TableRule) -> tuple[str, 
 
 
 def _event(
-    message: Message, meta: _Meta, operation: str, extra: bytes, ddl: str | None = None
+    message: Message,
+    meta: _Meta,
+    names: tuple[str | None, str | None],
+    operation: str,
+    extra: bytes,
+    ddl: str | None = None,
 ) -> Change:
-    database = database_of(meta.db, meta.dbType)
-    schema = NO_TABLE
-    if database or meta.table_name:
-        schema = intern_schema(database, None, meta.table_name or None)
+    database, table = names
+    schema = intern_schema(database, None, table) if database or table else NO_TABLE
     sequence = meta.storeDataSequence
     return Change(
         operation,
@@ -296,6 +295,11 @@ def _event(
     )
 
 
+def _names(meta: _Meta) -> tuple[str | None, str | None]:
+    """Database and table that a message names."""
+    return database_of(meta.db, meta.dbType), meta.table_name or None
+
+
 def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
     """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
     if image is None or image.keys() != {"ddl"}:
@@ -304,19 +308,11 @@ def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
         text = _decode_text(image["ddl"])
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
-    truncate = _TRUNCATE.fullmatch(text)
-    if truncate is None:
-        return _event(message, meta, "ddl", extra, text)
-    database, table = (_unquoted(name) for name in truncate.groups())
-    if not meta.table_name:
-        meta.table_name = table
-    if not meta.db:
-        meta.db = database
-    return _event(message, meta, "truncate", extra, text)
-
-
-def _unquoted(name: str | None) -> str | None:
-    return name[1:-1].replace("``", "`") if name and name[0] == "`" else name
+    named = emptied(text, meta.dbType)
+    if named is None:
+        return _event(message, meta, _names(meta), "ddl", extra, text)
+    names = table_emptied(named, *_names(meta))
+    return _event(message, meta, names, "truncate", extra, text)
 
 
 ENVELOPE = Envelope(

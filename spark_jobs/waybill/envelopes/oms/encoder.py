@@ -261,7 +261,8 @@ class OmsWriter:
         db, db_type = self.schema.database, carried.dbType
         if carried.db is not None and database_of(carried.db, db_type) == db:
             db = carried.db
-        elif db_type is None:
+        elif db_type is None or database_of(db, db_type) != db:
+            # OceanBase's types would have readers take what stands before a dot for a tenant.
             db_type = "MYSQL"
         names = Raw(_json(db)), Raw(_json(db_type))
         if len(self.names) < _MAX_NAMES:

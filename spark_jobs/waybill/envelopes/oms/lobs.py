@@ -51,6 +51,10 @@ class WrittenLobs:
     def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
         self.columns = untouchable(schema) if settings.lobs == "unchanged" else ()
 
+    def null_in(self, image: Any) -> bool:
+        """Whether such a column is null in an image."""
+        return any(getattr(image, f"f{i}") is None for i in self.columns)
+
     def as_null(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
         """Both images of an update, in which such columns that neither tells are null."""
         if not self.columns or before is None:

@@ -1,0 +1,82 @@
+"""Tells a TRUNCATE from other statements, and which table it emptied.
+
+OMS has no record type of its own for it. A statement that only begins like one (a partition, a
+storage clause, `/*! … */`) is left the DDL that it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from waybill.errors import Refusal
+
+# Nothing is given back once it matched (`++`): a statement that is none is told in one pass.
+_NAME = r"`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++"
+# Oracle has names with # in them, so a comment that begins with it stands behind a blank.
+_COMMENT = r"/\*(?!!)(?:[^*]|\*(?!/))*+\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
+_GAP = rf"(?:\s|{_COMMENT})"
+_TRUNCATE = re.compile(
+    rf"{_GAP}*+truncate(?![\w$])(?:{_GAP}++table(?![\w$]))?{_GAP}*+"
+    rf"(?:({_NAME}){_GAP}*+\.{_GAP}*+)?({_NAME}){_GAP}*+(?:;{_GAP}*+)?",
+    re.IGNORECASE,
+)
+
+
+class Emptied(NamedTuple):
+    """The table that a TRUNCATE names.
+
+    Attributes:
+        database: its qualifier, None where it has none.
+        table: its name.
+    """
+
+    database: str | None
+    table: str
+
+
+def emptied(text: str, db_type: str | None) -> Emptied | None:
+    """The table that a statement truncates; None if it is another statement.
+
+    Args:
+        text: the statement.
+        db_type: `dbType` of the message; Oracle means `T` by a name `t` without quotes.
+    """
+    match = _TRUNCATE.fullmatch(text)
+    if match is None:
+        return None
+    upper = db_type is not None and db_type.upper().endswith("ORACLE")
+    database, table = match.groups()
+    return Emptied(None if database is None else _bare(database, upper), _bare(table, upper))
+
+
+def _bare(name: str, upper: bool) -> str:
+    quote = name[0]
+    if quote in '`"':
+        return name[1:-1].replace(quote * 2, quote)
+    return name.upper() if upper else name
+
+
+def table_emptied(
+    named: Emptied, database: str | None, table: str | None
+) -> tuple[str | None, str]:
+    """The database and table of a TRUNCATE, from the statement and from the message.
+
+    Without a name of the table in the message, its database is the one the statement ran in, which
+    a qualified name overrules.
+
+    Raises:
+        Refusal: the two name different tables; emptying one of them would be a guess.
+    """
+    if not table:
+        return named.database or database, named.table
+    if not _same(table, named.table) or not _same(database, named.database):
+        stated = ".".join(filter(None, named))
+        told = ".".join(filter(None, (database, table)))
+        raise Refusal("shape", f"the statement truncates {stated}, and the message names {told}")
+    return database or named.database, table
+
+
+def _same(told: str | None, stated: str | None) -> bool:
+    """Whether two names can be one; letters' case does not tell in every database."""
+    return not told or not stated or told.casefold() == stated.casefold()
