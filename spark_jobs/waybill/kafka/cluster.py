@@ -17,7 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
-from waybill.kafka.failures import failure, permanent
+from waybill.errors import UnreachableError
+from waybill.kafka.failures import MOVING, code_of, failure, permanent
 
 if TYPE_CHECKING:
     from waybill.errors import WaybillError
@@ -29,6 +30,9 @@ Place = tuple[str, int]
 
 DOUBT = 1.5
 """Seconds that a telling error may be that of one broker, while another one answers."""
+
+PAUSE = 0.2
+"""Seconds before a partition whose leader changes is asked again."""
 
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of a topic where the brokers know none."""
@@ -128,19 +132,29 @@ class Cluster:
         which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[Place, int]:
-        """An offset of each partition of topics; errors as `answer`."""
+        """An offset of each partition of topics; errors as `answer`.
+
+        A partition whose leader changes is asked again, as long as the cluster may take to answer.
+        """
         wanted = {TopicPartition(topic, number): which for topic, number in partitions}
-        if not wanted:
-            return {}
-        asked = self._admin.list_offsets(
-            wanted, isolation_level=isolation, request_timeout=self._patience
-        )
-        return {
-            (where.topic, where.partition): self.answer(
-                future, f"offsets of the topic {where.topic}"
-            ).offset
-            for where, future in asked.items()
-        }
+        limit = time.monotonic() + self._patience
+        found: dict[Place, int] = {}
+        while wanted:
+            asked = self._admin.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=self._patience
+            )
+            for where, future in asked.items():
+                try:
+                    told = self.answer(future, f"offsets of the topic {where.topic}")
+                except UnreachableError as error:
+                    if code_of(error) not in MOVING or time.monotonic() > limit:
+                        raise
+                    continue
+                found[where.topic, where.partition] = told.offset
+                del wanted[where]
+            if wanted:
+                time.sleep(PAUSE)
+        return found
 
     def answer(self, future: Future[T], about: str) -> T:
         """Wait for what was asked.

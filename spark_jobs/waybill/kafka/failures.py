@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from waybill.errors import ConfigurationError, UnreachableError, WaybillError
 
@@ -44,6 +44,17 @@ PERMANENT = {
 }
 """What does not heal by waiting, and what does help."""
 
+MOVING = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+)
+"""A partition changes its leader, e.g. because a broker restarts: over in a moment."""
+
 _VAGUE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
 _NOISE = re.compile(r" \(after \d+ms in state [^)]*\)")
 
@@ -51,6 +62,12 @@ _NOISE = re.compile(r" \(after \d+ms in state [^)]*\)")
 def permanent(error: KafkaError) -> bool:
     """Whether waiting does not help."""
     return error.code() in PERMANENT or _handshake(error)
+
+
+def code_of(error: WaybillError) -> int | None:
+    """The code of what Kafka said, None where Kafka said nothing."""
+    cause = error.__cause__
+    return cause.args[0].code() if isinstance(cause, KafkaException) else None
 
 
 def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> WaybillError:

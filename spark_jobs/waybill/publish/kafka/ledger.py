@@ -24,6 +24,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from waybill.errors import ConfigurationError, ConflictError, WaybillError
 from waybill.kafka.cluster import Cluster
+from waybill.kafka.failures import code_of
 from waybill.publish.kafka.topic import PATIENCE, describe
 
 SLOTS = 16
@@ -137,7 +138,7 @@ def exists(cluster: Cluster, topic: str) -> bool:
     try:
         describe(cluster, topic)
     except ConfigurationError as error:
-        if _code(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        if code_of(error) == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return False
         raise
     return True
@@ -148,7 +149,7 @@ def _make(cluster: Cluster, topic: str) -> None:
     try:
         cluster.answer(made, f"making the ledger {topic}")
     except WaybillError as error:
-        if _code(error) == KafkaError.TOPIC_ALREADY_EXISTS:
+        if code_of(error) == KafkaError.TOPIC_ALREADY_EXISTS:
             return
         if error.transient:
             raise
@@ -170,16 +171,10 @@ def _led(cluster: Cluster, topic: str) -> bool:
     try:
         cluster.offsets([(topic, number) for number in range(SLOTS)], _END)
     except WaybillError as error:
-        if _code(error) is None:
+        if code_of(error) is None:
             raise
         return False
     return True
-
-
-def _code(error: WaybillError) -> int | None:
-    """The code of what Kafka said."""
-    cause = error.__cause__
-    return cause.args[0].code() if isinstance(cause, KafkaException) else None
 
 
 def read_entries(
