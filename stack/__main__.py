@@ -8,14 +8,13 @@ ready to be triggered. With `--once` it is triggered here, and the stack ends wi
 stack ends, nothing is left running.
 
 Environment: WAYBILL_PORT (8080) is the port of Airflow's web pages, WAYBILL_STACK the folder of the
-state (`.waybill/stack`), which is made anew each time.
+state (`.waybill/stack`), which is made anew each time and holds nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -41,7 +40,6 @@ def main(arguments: list[str] | None = None) -> int:
     stop_on_signals()
     folder = Path(os.environ.get("WAYBILL_STACK") or CHECKOUT / ".waybill" / "stack")
     try:
-        shutil.rmtree(folder, ignore_errors=True)
         with LocalStack(folder, port_of(), lambda text: console.print(text, style="dim")) as stack:
             console.print(f"\nAirflow: {stack.airflow.url}", style="bold", end="   ")
             console.print(f"user {USER}   password {stack.airflow.password}")

@@ -22,6 +22,7 @@ from stack.server import ServerError
 from stack.spark import Cluster
 from waybill.loopback import LOOPBACK
 from waybill_airflow.local_airflow import LocalAirflow
+from waybill_airflow.own_folder import Owner, own_folder
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CONFIG = CHECKOUT / "stack" / "config"
@@ -30,6 +31,8 @@ MIGRATIONS = CHECKOUT / "stack" / "migrations"
 
 AIRFLOW_DATABASE = "airflow"
 """Database of Airflow, beside that of the lake's catalog."""
+
+_STACK = Owner("stack", "WAYBILL_STACK", ("airflow", "kafka", "s3", "spark"))
 
 PATIENCE = 240.0
 """Seconds that Airflow may take to come up."""
@@ -121,7 +124,8 @@ class LocalStack:
         raise ServerError(message)
 
     def _start(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.airflow.check_port()
+        self._running.callback(os.close, own_folder(self.folder, _STACK))
         for server in (self.postgres, self.broker, self.s3, self.cluster):
             self._tell(f"Starting {getattr(server, 'name', 'the Spark cluster')} …")
             self._running.enter_context(server)

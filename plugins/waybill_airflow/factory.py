@@ -52,13 +52,21 @@ def check_migrations(folder: Path | None = None) -> None:
 def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
     migrations, problems = read_migrations(folder or migrations_folder())
     dags: dict[str, DAG] = {}
+    names = {spec.name: file for file, spec in migrations}
     for file, spec in migrations:
         try:
             for dag in (build_dag(spec, file), build_upkeep(spec, file)):
-                if dag is not None:
-                    # Airflow would ask the same, and hide every DAG of the DAG file if one fails.
-                    dag.validate()  # type: ignore[no-untyped-call]
-                    dags[dag.dag_id] = dag
+                if dag is None:
+                    continue
+                if dag.dag_id != spec.name and dag.dag_id in names:
+                    problems.append(
+                        f"{file}: its upkeep would be the DAG {dag.dag_id!r}, which is the "
+                        f"migration of {names[dag.dag_id].name}; give one of them another name"
+                    )
+                    continue
+                # Airflow would ask the same, and hide every DAG of the DAG file if one fails.
+                dag.validate()  # type: ignore[no-untyped-call]
+                dags[dag.dag_id] = dag
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file stays with it
             problems.append(sentence(file, error))
     return dags, problems

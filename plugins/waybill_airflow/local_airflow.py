@@ -6,12 +6,10 @@ behind when it is asked to end.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import queue
 import secrets
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from typing import Any
 
 from waybill.errors import WaybillError
 from waybill.loopback import free_port
+from waybill_airflow.own_folder import Owner, own_folder
 from waybill_airflow.places import CHECKOUT
 from waybill_airflow.rest import Client, RestError
 
@@ -30,8 +29,7 @@ USER = "admin"
 GRACE = 20.0
 """Seconds that a component has to end before it is killed."""
 
-_MADE = ("airflow", "lake", "out", "logs")
-_MARK = ".waybill-demo"
+_DEMO = Owner("demo", "WAYBILL_DEMO", ("airflow", "lake", "out", "logs"))
 
 
 class LocalAirflowError(WaybillError):
@@ -80,10 +78,13 @@ class LocalAirflow:
         """Begin with an empty folder and a migrated database, then start the components.
 
         Raises:
-            LocalAirflowError: the port or the folder is in use, or the database cannot be made.
+            LocalAirflowError: the port is in use, or the database cannot be made.
+            FolderError: the folder is in use, or holds something else.
         """
-        self._check_port()
-        lock = self._own_folder()
+        self.check_port()
+        lock = own_folder(self.home, _DEMO)
+        for name in ("airflow", "logs"):
+            (self.home / name).mkdir(mode=0o700)
         self._start_keeper(lock)
         os.close(lock)
         self._driver_port = free_port()
@@ -176,7 +177,12 @@ class LocalAirflow:
         except subprocess.TimeoutExpired:
             keeper.kill()
 
-    def _check_port(self) -> None:
+    def check_port(self) -> None:
+        """Look whether the port of the web pages is free.
+
+        Raises:
+            LocalAirflowError: it is not.
+        """
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -188,31 +194,6 @@ class LocalAirflow:
                     "`make demo WAYBILL_PORT=8081`"
                 )
                 raise LocalAirflowError(message) from error
-
-    def _own_folder(self) -> int:
-        """Empty the folder of an earlier demo and lock it; nothing else is ever removed."""
-        if self.home.exists() and any(self.home.iterdir()) and not (self.home / _MARK).exists():
-            message = (
-                f"{self.home} holds something that is not a demo's: name a new folder in "
-                "WAYBILL_DEMO"
-            )
-            raise LocalAirflowError(message)
-        self.home.mkdir(parents=True, exist_ok=True)
-        lock = os.open(self.home / _MARK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            message = (
-                f"a demo is running in {self.home}: end it with Ctrl-C where it runs, or name "
-                "another folder in WAYBILL_DEMO"
-            )
-            raise LocalAirflowError(message) from error
-        for name in _MADE:
-            shutil.rmtree(self.home / name, ignore_errors=True)
-        for name in ("airflow", "logs"):
-            (self.home / name).mkdir(mode=0o700)
-        return lock
 
     def _start_keeper(self, lock: int) -> None:
         # The keeper holds the lock too: it is free when the last process of the demo has ended.

@@ -26,6 +26,7 @@ from airflow.sdk.exceptions import (
 )
 
 from waybill.connections import variable_of
+from waybill.durations import moment_of
 from waybill.errors import ConfigurationError, DriverError
 from waybill.report import STAGES
 from waybill.spec_file import load_migration
@@ -129,6 +130,12 @@ class StageOperator(SparkSubmitOperator):
             )
             raise AirflowFailException(message)
         self.submitted_batch = self.batch
+        try:
+            if self.until_time:
+                moment_of(self.until_time)
+        except ValueError as error:
+            message = f"{self.until_time!r}, up to which to read, is no time: {error}"
+            raise AirflowFailException(message) from None
         try:
             spec = load_migration(self.migration).for_stage(self.stage)
         except ConfigurationError as error:

@@ -76,9 +76,9 @@ def batch_of(dag_run: Any) -> str:
     """The batch id of a run: its time, so that ids sort, and a mark that keeps runs apart.
 
     It depends on nothing but the run, so every task of it, and every try of a task, names the same
-    batch.
+    batch. Runs of two DAGs on one schedule have the same id and time; their batches differ.
     """
     moment: datetime = dag_run.run_after
-    mark = hashlib.sha256(dag_run.run_id.encode()).hexdigest()[:6]
+    mark = hashlib.sha256(f"{dag_run.dag_id}/{dag_run.run_id}".encode()).hexdigest()[:6]
     moment = moment.astimezone(UTC)
     return f"{moment:%Y%m%dT%H%M%S}.{moment.microsecond // 1000:03d}-{mark}"

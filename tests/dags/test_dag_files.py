@@ -144,15 +144,19 @@ def test_the_form_refuses(bag, field, value):
 
 
 class TestBatchOf:
-    def run(self, run_id="manual__1", moment=None):
+    def run(self, run_id="manual__1", moment=None, dag_id="shop"):
         moment = moment or datetime(2026, 3, 1, 12, 30, 5, 250_000, tzinfo=UTC)
-        return SimpleNamespace(run_id=run_id, run_after=moment)
+        return SimpleNamespace(dag_id=dag_id, run_id=run_id, run_after=moment)
 
     def test_it_depends_on_the_run_alone(self):
-        assert batch_of(self.run()) == batch_of(self.run()) == "20260301T123005.250-19b04f"
+        assert batch_of(self.run()) == batch_of(self.run()) == "20260301T123005.250-ab1d6b"
 
     def test_runs_of_one_moment_differ(self):
         assert batch_of(self.run("a")) != batch_of(self.run("b"))
+
+    def test_runs_of_two_dags_on_one_schedule_differ(self):
+        run_id = "scheduled__2026-03-01T12:00:00+00:00"
+        assert batch_of(self.run(run_id)) != batch_of(self.run(run_id, dag_id="crm"))
 
     def test_it_sorts_by_time_in_any_zone(self):
         east = timezone(timedelta(hours=14))
@@ -199,6 +203,16 @@ class TestBrokenFiles:
         (text,) = bag.import_errors.values()
         assert str(copy) in text
         assert "taken by shop.yaml" in text
+
+    @pytest.mark.parametrize("file", ["a.yaml", "z.yaml"])
+    def test_an_upkeep_does_not_take_the_place_of_a_migration(self, migrations, file):
+        kept = migrations("shop", more="upkeep: {}\n", file=file)
+        migrations("shop_upkeep")
+        bag = load()
+        assert sorted(bag.dags) == ["shop", "shop_upkeep"]
+        assert bag.dags["shop_upkeep"].get_task("merge")
+        (text,) = bag.import_errors.values()
+        assert f"{kept}: its upkeep would be the DAG 'shop_upkeep'" in text
 
     def test_a_folder_that_is_not_there_is_said(self, monkeypatch, tmp_path):
         monkeypatch.setenv("WAYBILL_MIGRATIONS", str(tmp_path / "nowhere"))

@@ -142,6 +142,14 @@ def test_what_is_no_batch_id_is_not_submitted(migrations, fake_stages, batch):
     assert fake_stages() == []
 
 
+def test_a_time_that_no_calendar_has_fails_at_once(migrations, fake_stages):
+    operator = stage(migrations("shop"))
+    operator.until_time = "2026-02-30T00:00"
+    with pytest.raises(AirflowFailException, match="'2026-02-30T00:00', up to which"):
+        operator.execute({})
+    assert fake_stages() == []
+
+
 def test_no_connection_is_said_and_not_taken_for_yarn(migrations, fake_stages):
     operator = stage(migrations("shop"), conn_id="nobody")
     with pytest.raises(AirflowFailException, match="there is no connection 'nobody'"):

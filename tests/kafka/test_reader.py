@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AclOperation
 
 from tests.kafka.conftest import PASSWORD
@@ -113,6 +114,46 @@ def test_passing_over_aborted_messages_is_progress(
             break
     work.consumer.close()
     assert (work.fetched, work.moved > 0) == (1001, True)
+
+
+class Lost:
+    """What `consume` gives for the next offset if the brokers have deleted it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def topic(self) -> str:
+        return self.name
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return -1001
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._AUTO_OFFSET_RESET)
+
+
+def test_what_was_read_before_a_loss_is_not_lost(
+    client: dict[str, str], topic: Callable[..., str]
+) -> None:
+    name = topic()
+    send(client, name, [b"%d" % n for n in range(30)])
+    work = reader._Work([Range(name, 0, 0, 30)], Reading(client, "b", pass_over=True))
+    work.consumer.assign([TopicPartition(name, 0, 0)])
+    first: list[Any] = []
+    while len(first) < 10:
+        first += work.consumer.consume(10 - len(first), 5)
+    delete_before(client, name, 20)
+    rows = work._archived(work._sorted_out([*first, Lost(name)]))
+    assert rows.column("offset").to_pylist() == list(range(10))
+    for batch in work.batches():
+        rows = batch
+    assert rows.column("offset").to_pylist() == list(range(20, 30))
+    (progress,) = work.progress.values()
+    assert (progress.rows, progress.lost) == (20, 10)
+    work.consumer.close()
 
 
 def test_pieces_add_up_to_the_topic(client: dict[str, str], topic: Callable[..., str]) -> None:

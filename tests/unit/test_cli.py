@@ -157,6 +157,38 @@ def test_who_reads_the_output_may_stop(tmp_path):
     assert done.stdout.count(b"\n") == 1
 
 
+HELD = """
+import sys
+from waybill import cli, jobs
+from waybill.errors import GateError
+from waybill.report import StageReport
+
+def held(_spec, **more):
+    more["on_stage"](StageReport("snapshot", "b1"))
+    raise GateError("the batch does not pass the gate")
+
+jobs.run_migration = held
+cli.main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_a_run_that_failed_has_failed_whoever_reads_its_waybill(tmp_path, words):
+    file = tmp_path / "m.yaml"
+    file.write_text("name: m\nsource: {files: {path: in}, envelope: canal}\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", HELD, "run", str(file), *words],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (3, b"waybill: the batch does not pass the gate\n")
+
+
 def test_interrupted_work_leaves_no_output(tmp_path):
     big = tmp_path / "in.jsonl"
     big.write_bytes(b"".join(message + b"\n" for message in history(2_000)) * 100)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -277,6 +279,32 @@ def test_the_input_is_never_overwritten(tmp_path, write):
         convert_file(ConvertJob("canal", "canal", given, given))
     with pytest.raises(ConfigurationError, match="would be overwritten"):
         convert_file(job(tmp_path, "canal", "canal", given), given)
+    before = Path(given).read_bytes()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(given)
+    for other in (str(link), os.path.relpath(given), str(Path(given).parent / "." / "x" / "..")):
+        name = other if other.endswith("jsonl") else f"{other}/{Path(given).name}"
+        with pytest.raises(ConfigurationError, match=r"which is .* too, would be overwritten"):
+            convert_file(ConvertJob("canal", "canal", given, name))
+    assert Path(given).read_bytes() == before
+
+
+def test_output_and_quarantine_are_two_files(tmp_path, write):
+    given, out = write([b"no json"]), tmp_path / "out.jsonl"
+    with pytest.raises(ConfigurationError, match="would be overwritten"):
+        convert_file(ConvertJob("canal", "canal", given, str(out)), str(out))
+    assert not out.exists()
+
+
+def test_a_link_leads_to_the_output_and_a_device_stays_one(tmp_path, write):
+    real, link = tmp_path / "real.jsonl", tmp_path / "out.jsonl"
+    link.symlink_to(real)
+    account, _ = convert_file(
+        ConvertJob("canal", "canal", write(history(1)), str(link)), os.devnull
+    )
+    assert (account.written, link.is_symlink()) == (1, True)
+    assert real.read_bytes().count(b"\n") == 1
+    assert not Path(os.devnull).is_file()
 
 
 @pytest.mark.parametrize("path", ["s3://bucket/in.jsonl", "oss://bucket/out.parquet"])

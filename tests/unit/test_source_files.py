@@ -203,8 +203,12 @@ def test_a_file_that_was_read_may_not_change(tmp_path: Path, spoil, sentence: st
     with pytest.raises(SourceError, match=sentence) as caught:
         files.plan(source(tmp_path), cursor)
     assert "mode full" in str(caught.value)
+    assert "else give the migration a new name" in str(caught.value)
     afresh = files.plan(source(tmp_path), cursor, afresh=True)
     assert [task.number for task in afresh.tasks] == ([] if spoil is removed else [0])
+    assert afresh.other == ([] if spoil is removed else ["a.jsonl"])
+    path.write_bytes(b"one\n")
+    assert files.plan(source(tmp_path), cursor, afresh=True).other == []
 
 
 def test_new_times_with_the_same_content_are_no_change(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from waybill.cli.output import byte_progress
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
-from waybill.inprocess.lines import STANDARD
+from waybill.inprocess.lines import STANDARD, check_apart
 from waybill.inprocess.run import convert_file, layout_of
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def convert_command(given: Conversion) -> None:
     if given.input != STANDARD and not given.input.endswith((".gz", ".parquet")):
         path = Path(given.input)
         size = path.stat().st_size if path.is_file() else None
+    if given.report is not None:
+        check_apart(given.input, given.output, given.quarantine, str(given.report))
     with byte_progress(size) as progress:
         account, seconds = convert_file(job, given.quarantine, given.processes, progress)
     report = account.report(given.target, seconds)

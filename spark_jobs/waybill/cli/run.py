@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from waybill.cli import forget_output
 from waybill.cli.waybill_table import print_waybill
 from waybill.durations import moment_of
 from waybill.errors import ConfigurationError
@@ -60,11 +61,16 @@ def run_command(
 
 
 def _print(waybill: Waybill, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(waybill.to_json() + "\n")
-    else:
-        print_waybill(waybill)
-    sys.stdout.flush()
+    try:
+        if as_json:
+            sys.stdout.write(waybill.to_json() + "\n")
+        else:
+            print_waybill(waybill)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):
+        # Nobody reads the waybill (rich leaves the process then); what the stages did still decides
+        # how the command ends.
+        forget_output()
 
 
 class watching:

@@ -120,6 +120,9 @@ def _explained(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # The key that was asked for is the one that all of them touch.
         told = [change for change in changes.values() if change.operation != "truncate"]
         keys = [{change.key, change.old_key} for change in told]
+        if not keys:
+            # A limit may leave nothing of a table but its TRUNCATEs.
+            continue
         for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
             for place, sentence in explain(key or "", changes.values(), facts).items():
                 own[list(changes).index(place)].setdefault("outcome", sentence)

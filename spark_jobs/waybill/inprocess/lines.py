@@ -142,8 +142,31 @@ class OutputFile:
 
 
 def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
-    """A stream to write to: standard output, or a file that appears when it is whole."""
+    """A stream to write to: standard output, or a file that appears when it is whole.
+
+    A link leads to the file that is written; a device or a pipe is written to as it is.
+    """
     if path == STANDARD:
         return nullcontext(sys.stdout.buffer)
     check_local(path)
-    return OutputFile(path)
+    there = Path(path)
+    if there.exists() and not there.is_file() and not there.is_dir():
+        return there.open("wb")
+    return OutputFile(str(there.resolve()))
+
+
+def check_apart(*paths: str | None) -> None:
+    """Refuse two names of one file, of which one would be written over the other.
+
+    Raises:
+        ConfigurationError: names them.
+    """
+    seen: dict[Path, str] = {}
+    for path in paths:
+        if path is None or path == STANDARD or (Path(path).exists() and not Path(path).is_file()):
+            continue
+        real = Path(path).resolve()
+        if real in seen:
+            told = path if path == seen[real] else f"{seen[real]}, which is {path} too,"
+            raise ConfigurationError(f"{told} would be overwritten; name another output")
+        seen[real] = path

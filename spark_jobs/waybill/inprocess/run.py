@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import (
     STANDARD,
+    check_apart,
     check_local,
     line_blocks,
     open_lines,
@@ -77,8 +78,7 @@ def convert_file(
     started = time.monotonic()
     tell = progress or _silent
     reads, writes = layout_of(job.input), layout_of(job.output)
-    if job.input != STANDARD and job.input in (job.output, quarantine):
-        raise ConfigurationError(f"{job.input} would be overwritten; name another output")
+    check_apart(job.input, job.output, quarantine)
     if processes > 1 and (reads, writes) != ("lines", "lines"):
         raise ConfigurationError("--processes works from lines to lines only; leave it out")
     with ExitStack() as stack:

@@ -70,8 +70,9 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
         if before is not None:
             _check_same(dump.path, table, before, files)
             continue
-        others = [topic for topic in known if topic.startswith((f"{TOPIC}{table}@", load.topic))]
-        if others and load.as_of is None:
+        plain = f"{TOPIC}{table}"
+        loaded = any(topic == plain or topic.startswith(f"{plain}@") for topic in known)
+        if loaded and load.as_of is None:
             message = (
                 f"{table} was loaded in full before: to load {dump.path} over it, say under "
                 f"full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source it is "

@@ -122,3 +122,9 @@ class FileWork:
             left = work.left_out
             told = f"{len(left)} files of other layouts were left out, e.g. {left[0]}"
             report.warnings.append(told)
+        if work.other:
+            told = f"{len(work.other)} files have other content than before, e.g. {work.other[0]}"
+            report.warnings.append(
+                f"{told}: their changes have the positions of what was there, and where the "
+                "envelope has no sequence ids they lose against it"
+            )

@@ -25,6 +25,12 @@ LAYOUTS: dict[str, Any] = {"lines": lines, "parquet": parquet, "kcat": kcat, "wh
 BYTES_PER_TASK = 64 << 20
 """Small files are read together up to this size."""
 
+_AFRESH = (
+    "run with mode full to read the source from its beginning where the envelope has sequence ids, "
+    "else give the migration a new name"
+)
+"""Where the position is the only order, the same positions must not get other messages."""
+
 _MAGIC = frozenset("*?[")
 
 
@@ -39,6 +45,7 @@ class Plan:
         touched: files with new times and the same content, by name.
         next_number: the number of the next new file.
         left_out: names of files whose suffix is not the layout's.
+        other: names of files that are read anew at the positions of other content.
     """
 
     base: str
@@ -47,6 +54,7 @@ class Plan:
     touched: dict[str, FileState]
     next_number: int
     left_out: list[str] = field(default_factory=list)
+    other: list[str] = field(default_factory=list)
 
 
 def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan:
@@ -64,7 +72,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     if not afresh:
         _check_present(source, cursor, base, found)
     topic = source.topic or basename(base.rstrip("/")) or "files"
-    tasks, known, touched, number = [], 0, {}, cursor.next_number
+    tasks, known, touched, number, other = [], 0, {}, cursor.next_number, []
     for name in sorted(found):
         path, info = found[name]
         size, token, state = int(info["size"]), token_of(info), cursor.files.get(name)
@@ -73,6 +81,8 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
             number += 1
         elif afresh:
             tasks.append(FileTask(path, name, state.number, size, token, topic))
+            if state.size != size or (state.token != token and state.digest != digest_of(path)):
+                other.append(name)
         elif (state.size, state.token) == (size, token):
             known += 1
         elif state.size == size and state.digest == digest_of(path):
@@ -80,7 +90,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
             touched[name] = state._replace(token=token)
         else:
             raise SourceError(_changed(path, state.size, size))
-    return Plan(base, tasks, known, touched, number, left_out)
+    return Plan(base, tasks, known, touched, number, left_out, other)
 
 
 def _check_present(
@@ -89,7 +99,7 @@ def _check_present(
     if cursor.base is not None and cursor.base != base:
         message = (
             f"the source was read from {cursor.base} so far and is {base} now: put the path back, "
-            "or run with mode full to read it from its beginning"
+            f"or {_AFRESH}"
         )
         raise SourceError(message)
     gone = sorted(set(cursor.files) - set(found))
@@ -97,8 +107,7 @@ def _check_present(
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         message = (
             f"{_joined(base, gone[0])}{more}, read before, is no longer among the files of "
-            f"{source.path}: put it back, or run with mode full to read what is there from its "
-            "beginning"
+            f"{source.path}: put it back, or {_AFRESH}"
         )
         raise SourceError(message)
 
@@ -107,7 +116,7 @@ def _changed(path: str, before: int, now: int) -> str:
     how = f"had {before} bytes and has {now}" if before != now else "has other content"
     return (
         f"{path} has changed since it was read ({how}): put it back and bring new messages in a "
-        "new file, or run with mode full to read the source from its beginning"
+        f"new file, or {_AFRESH}"
     )
 
 

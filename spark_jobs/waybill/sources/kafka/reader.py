@@ -184,7 +184,11 @@ class _Work:
             return False
         if place in self.open and offset >= self.progress[place].span.end:
             self._end(place)
-        return place in self.open
+        if place not in self.open:
+            return False
+        # An error behind it may say that what comes next is lost, and this message is not.
+        self.progress[place].at = offset + 1
+        return True
 
     def _on_error(self, error: KafkaError, place: Place, offset: int) -> None:
         if place not in self.open:
@@ -252,7 +256,8 @@ class _Work:
         progress.rows += rows
         progress.bytes += size
         offset: Any = last.offset()
-        progress.at = offset + 1
+        # What is lost behind these messages may have been passed over already.
+        progress.at = max(progress.at, offset + 1)
 
     def _on_statistics(self, text: str) -> None:
         """Takes fetched offsets for progress: aborted messages are passed over in silence."""
