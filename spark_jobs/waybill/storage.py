@@ -7,6 +7,8 @@ from typing import Any
 from waybill.errors import ConfigurationError
 from waybill.object_store.places import is_object_url
 
+_LOCAL = ("file://", "local://")
+
 
 def open_storage(path: str) -> tuple[Any, str]:
     """The file system (fsspec's interface) of a path or URL, and the path as it takes it.
@@ -19,6 +21,12 @@ def open_storage(path: str) -> tuple[Any, str]:
         from waybill.object_store.reading import open_objects
 
         return open_objects(path)
+    if "://" not in path or path.startswith(_LOCAL):
+        from waybill.local_files import LocalFiles
+
+        # Not by `url_to_fs`, which takes `::` in a name for a chain of URLs.
+        local = LocalFiles()
+        return local, local._strip_protocol(path)
     import fsspec
 
     try:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from waybill.errors import SourceError
 from waybill.layout import ARCHIVE
-from waybill.sources import files
+from waybill.sources import files, listing
 from waybill.sources.cursor import FilesCursor, FileState, read_cursor, write_cursor
 from waybill.sources.streams import line_lists
 from waybill.spec import FilesSource
@@ -66,14 +66,14 @@ NASTY = [
 ]
 
 
-def test_lines_keep_every_byte_and_count_empty_lines(tmp_path: Path) -> None:
+def test_lines_keep_every_byte_and_count_blank_lines(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     content = b"\n".join([*NASTY[:3], b"", *NASTY[3:], b"", b""]) + b"last without feed"
     (tmp_path / "in" / "a.jsonl").write_bytes(content)
     rows, work, states, empties, _ = read(source(tmp_path / "in"))
-    numbered = [(i, v) for i, v in enumerate(content.split(b"\n")) if v]
+    numbered = [(i, v) for i, v in enumerate(content.split(b"\n")) if v not in (b"", b"\r")]
     assert places(rows) == [("in", 0, i, value) for i, value in numbered]
-    assert empties == {"a.jsonl": 2}
+    assert empties == {"a.jsonl": 3}
     assert states["a.jsonl"].rows == len(numbered)
     assert {row["batch"] for row in rows} == {"b1"}
     assert work.left_out == []
@@ -162,6 +162,82 @@ def test_a_glob_and_a_file_take_any_suffix(tmp_path: Path) -> None:
     odd.write_bytes(b"odd")
     rows, *_ = read(source(odd))
     assert places(rows) == [("in", 0, 0, b"odd")]
+
+
+def test_links_are_followed_and_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    folder, far = tmp_path / "in", tmp_path / "far"
+    (folder / "sub").mkdir(parents=True)
+    (far / "deep").mkdir(parents=True)
+    (folder / "a.jsonl").write_bytes(b"a")
+    (far / "b.jsonl").write_bytes(b"b")
+    (far / "deep" / "c.jsonl").write_bytes(b"c")
+    for name, target in (
+        ("b.jsonl", far / "b.jsonl"),
+        ("deep", far / "deep"),
+        ("latest.jsonl", folder / "a.jsonl"),  # the same messages under another name
+        ("nowhere.jsonl", far / "none"),
+        ("sub/above", folder),
+        ("0.jsonl", folder / "a.jsonl"),
+    ):
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe.jsonl")
+    for path, told in ((folder, True), (folder / "**" / "*.jsonl", False)):
+        rows, work, *_ = read(source(path))
+        assert [row["value"] for row in rows] == [b"a", b"b", b"c"]
+        assert [task.name for task in work.tasks] == ["a.jsonl", "b.jsonl", "deep/c.jsonl"]
+        odd = ["0.jsonl", "latest.jsonl", "nowhere.jsonl", "pipe.jsonl"]
+        assert work.left_out == odd + ["sub/above"] * told
+    # A link has the times of what it leads to.
+    cursor = FilesCursor(str(folder), {}, 0, 0)
+    before = {task.name: task.token for task in files.plan(source(folder), cursor).tasks}
+    os.utime(far / "b.jsonl", (1, 1))
+    after = {task.name: task.token for task in files.plan(source(folder), cursor).tasks}
+    assert [name for name in before if before[name] != after[name]] == ["b.jsonl"]
+
+
+def test_a_name_may_hold_what_means_something_in_urls(tmp_path: Path) -> None:
+    (tmp_path / "a::b.jsonl").write_bytes(b"1")
+    (tmp_path / "c#%[1].jsonl").write_bytes(b"2")
+    assert [row["value"] for row in read(source(tmp_path))[0]] == [b"1", b"2"]
+    assert [row["value"] for row in read(source(tmp_path / "a::b.jsonl"))[0]] == [b"1"]
+    assert [row["value"] for row in read(source(f"file://{tmp_path}/a::b.jsonl"))[0]] == [b"1"]
+
+
+def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "sub").mkdir()
+    list_folder = os.scandir
+
+    def refused(path):
+        if str(path).endswith("sub"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(SourceError, match=r"cannot be listed .*Permission denied.*sub"):
+        files.plan(source(tmp_path), NOTHING)
+
+
+def test_keys_that_a_path_would_join_stay_apart(monkeypatch) -> None:
+    class Keys:
+        protocol = ("s3",)
+        keys = ("b/in/a.jsonl", "b/in//a.jsonl", "b/in/x/../a.jsonl", "b/in/./a.jsonl")
+
+        def isfile(self, path: str) -> bool:
+            return False
+
+        def exists(self, path: str) -> bool:
+            return True
+
+        def find(self, path: str, detail: bool) -> dict[str, dict]:
+            return {key: {"type": "file", "size": 1, "ETag": key} for key in self.keys}
+
+        def unstrip_protocol(self, path: str) -> str:
+            return f"s3://{path}"
+
+    monkeypatch.setattr(listing, "open_storage", lambda path: (Keys(), "b/in"))
+    tasks = files.plan(source("s3://b/in"), NOTHING).tasks
+    assert sorted(task.path for task in tasks) == sorted(f"s3://{key}" for key in Keys.keys)
+    assert len({task.name for task in tasks}) == len(Keys.keys)
 
 
 def test_a_place_without_anything_is_said(tmp_path: Path) -> None:
@@ -290,6 +366,10 @@ def test_kcat_lines(tmp_path: Path) -> None:
         kcat_line(headers=["odd"]),
         kcat_line(headers=[None, "v"]),
         kcat_line()[:-5],
+        kcat_line(offset=2**63),
+        kcat_line(ts=10**17),
+        kcat_line().replace(b'"t"', b'"\\ud83d"'),
+        b"[" * 100_000,
     ],
 )
 def test_a_line_that_kcat_does_not_write_names_file_and_line(tmp_path: Path, line: bytes) -> None:
@@ -337,6 +417,35 @@ def test_parquet_with_other_types_of_the_same_columns(tmp_path: Path) -> None:
     assert places(rows) == [("t", 0, 0, b"v")]
     assert rows[0]["timestamp"].microsecond == 123456
     assert rows[0]["headers"] == [{"key": "h", "value": "ü".encode()}]
+
+
+def test_headers_of_parquet_are_found_by_their_names(tmp_path: Path) -> None:
+    headers = pa.array([[{"value": "v", "key": "k"}], None])
+    pq.write_table(pa.table({"value": ["1", "2"], "headers": headers}), tmp_path / "a.parquet")
+    rows, *_ = read(source(tmp_path, "parquet"))
+    assert [row["headers"] for row in rows] == [[{"key": "k", "value": b"v"}], None]
+    pq.write_table(
+        pa.table({"value": ["1"], "headers": [[{"k": "k", "v": "v"}]]}), tmp_path / "a.parquet"
+    )
+    with pytest.raises(SourceError, match=r"a\.parquet .*no list of structs of key and value"):
+        read(source(tmp_path, "parquet"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"partition": [0, 0]}, "has a column 'partition' and none 'offset'"),
+        ({"topic": ["t", None]}, r"column 'topic' of .*a\.parquet is null in row 1"),
+        ({"offset": [None, 1]}, r"column 'offset' of .*a\.parquet is null in row 0"),
+        ({"offset": [0, 1], "partition": [0, None]}, r"column 'partition' .* is null in row 1"),
+    ],
+)
+def test_messages_of_parquet_need_a_place_of_their_own(
+    tmp_path: Path, columns: dict, sentence: str
+) -> None:
+    pq.write_table(pa.table({"value": ["1", "2"], **columns}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=sentence):
+        read(source(tmp_path, "parquet"))
 
 
 @pytest.mark.parametrize("what", ["no parquet", "no value", "wrong type"])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, SourceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +31,13 @@ def read_messages(path: str, topic: str, tell: Callable[[int], None]) -> Iterato
         tell: told how many bytes of values each block held.
 
     Raises:
-        ConfigurationError: the file is not Parquet or has no column `value`.
+        ConfigurationError: the file is not Parquet or not of Kafka's columns.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from waybill.envelopes.batch import messages_of
+    from waybill.sources.parquet import kafka_batches
 
     try:
         file = pq.ParquetFile(path, pre_buffer=False)
@@ -44,47 +45,32 @@ def read_messages(path: str, topic: str, tell: Callable[[int], None]) -> Iterato
         reason = str(error).splitlines()[0]
         raise ConfigurationError(f"{path} cannot be read as Parquet: {reason}") from error
     with file:
-        names = file.schema_arrow.names
-        if "value" not in names:
-            message = (
-                f"{path} has no column 'value' (it has {', '.join(names)}): name the column so"
-            )
-            raise ConfigurationError(message)
-        columns = [name for name in _COLUMNS if name in names]
         row = 0
-        for batch in file.iter_batches(batch_size=ROWS, columns=columns):
-            messages = list(messages_of(_normal(batch, topic, row)))
-            row += batch.num_rows
-            tell(batch.nbytes)
-            yield messages
+        try:
+            for batch in kafka_batches(file, path, ROWS):
+                messages = list(messages_of(_with_places(batch, topic, row)))
+                row += batch.num_rows
+                tell(batch.nbytes)
+                yield messages
+        except SourceError as error:
+            raise ConfigurationError(str(error)) from error
+
+
+def _with_places(batch: pa.RecordBatch, topic: str, first: int) -> pa.RecordBatch:
+    """The batch with all columns of a place; the row's number stands for an offset."""
+    import pyarrow as pa
+
+    rows = batch.num_rows
+    made: dict[str, Any] = {
+        "topic": pa.repeat(topic, rows),
+        "partition": pa.repeat(0, rows),
+        "offset": pa.array(range(first, first + rows), pa.int64()),
+    }
+    there = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return pa.RecordBatch.from_pydict({**made, **there})
 
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-
-
-def _normal(batch: pa.RecordBatch, topic: str, first: int) -> pa.RecordBatch:
-    """The batch with all of Kafka's columns; the row's number stands for an offset."""
-    import pyarrow as pa
-
-    from waybill.layout import TIMESTAMP
-
-    rows = batch.num_rows
-    types = {"key": pa.binary(), "value": pa.binary(), "timestamp": TIMESTAMP}
-    made: dict[str, Any] = {
-        "topic": pa.array([topic] * rows, pa.string()),
-        "partition": pa.array([0] * rows, pa.int32()),
-        "offset": pa.array(range(first, first + rows), pa.int64()),
-    }
-    columns: dict[str, Any] = {}
-    for name in _COLUMNS:
-        if name in batch.schema.names:
-            column = batch.column(name)
-            if name == "timestamp" and pa.types.is_integer(column.type):
-                column = column.cast(pa.timestamp("ms", tz="UTC"))  # Kafka's own unit
-            columns[name] = column.cast(types[name]) if name in types else column
-        elif name in made:
-            columns[name] = made[name]
-    return pa.RecordBatch.from_pydict(columns)
 
 
 class MessageFile:

@@ -20,6 +20,7 @@ from waybill.inprocess.lines import (
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.rare_collections import rare_collections
 from waybill.records import Message
+from waybill.sources.streams import BLANKS
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded
@@ -152,7 +153,7 @@ def messages_of_block(
     messages = [
         Message(topic, 0, offset, None, None, line)
         for offset, line in enumerate(lines, first)
-        if line and line != b"\r"
+        if line not in BLANKS
     ]
     if len(messages) != len(lines):
         account.skipped[BLANK] += len(lines) - len(messages)

@@ -15,6 +15,7 @@ from waybill.errors import ConfigurationError
 from waybill.inprocess.layouts import LAYOUTS, Layout, foreign, layout_of, packing_of
 from waybill.inprocess.lines import BOM, STANDARD
 from waybill.records import Message
+from waybill.sources.streams import BLANKS
 
 Read = TypeVar("Read")
 
@@ -132,7 +133,7 @@ class TopicFile:
             if b"\n" in rest[-1]:
                 *lines, tail = b"".join(rest).split(b"\n")
                 for line in lines:
-                    if line and line != b"\r":
+                    if line not in BLANKS:
                         yield number, line
                     number += 1
                 rest, size = [tail], len(tail)
@@ -148,7 +149,7 @@ class TopicFile:
                 )
                 raise ConfigurationError(message)
         line = b"".join(rest)
-        if line and line != b"\r":
+        if line not in BLANKS:
             yield number, line
 
     def _read_block(self) -> bytes:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from waybill.errors import ConfigurationError, SourceError
 from waybill.full_load import HEADER, TOPIC, FullLoad
 from waybill.sources.dump_rows import FORMATS, dump_rows, dump_types, format_of
-from waybill.sources.files import listed_dump, token_of
-from waybill.sources.streams import opened
+from waybill.sources.listing import Listing, listed, token_of
+from waybill.sources.streams import digest_of, opened
 from waybill.sources.tasks import FileCounts, archive_batch
 from waybill.storage import open_storage
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from waybill.spec import Dump
 
 Known = dict[str, list[list[Any]]]
-"""By topic of a load: name, size and token of each of its files."""
+"""By topic of a load: name, size and token of each of its files, and the digest of its content once
+it was read. Entries of earlier versions have no digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +56,25 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
         known: what was loaded before.
 
     Raises:
-        SourceError: a dump is not there, or is not what was loaded.
+        SourceError: a dump is not there, is not what was loaded, or would be loaded in part.
         ConfigurationError: a table is loaded once more without saying as of when.
     """
     tasks: list[DumpTask] = []
     after = dict(known)
     for table, dump in sorted(full.items()):
         load = FullLoad(table, dump.sequence)
-        found = listed_dump(dump.path, tuple(FORMATS))
-        files: list[list[Any]] = [
-            [name, int(info["size"]), token_of(info)] for name, info in sorted(found.items())
-        ]
+        listing = listed(dump.path, tuple(FORMATS))
+        files = _files_of(dump.path, listing)
         before = known.get(load.topic)
         if before is not None:
-            _check_same(dump.path, table, before, files)
+            after[load.topic] = _still_same(dump.path, table, before, files)
             continue
+        if listing.left_out:
+            message = (
+                f"{listing.left_out[0]} in the dump {dump.path} is no file or of another suffix, "
+                f"and rows may be in it: let it end in {', '.join(FORMATS)}, or take it out"
+            )
+            raise SourceError(message)
         plain = f"{TOPIC}{table}"
         loaded = any(topic == plain or topic.startswith(f"{plain}@") for topic in known)
         if loaded and load.as_of is None:
@@ -86,13 +91,49 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
     return tasks, after
 
 
-def _check_same(path: str, table: str, before: list[list[Any]], now: list[list[Any]]) -> None:
-    if [file[1:] for file in before] != [file[1:] for file in now]:
-        message = (
-            f"{path} has changed since it was loaded as the full data of {table}: put it back, or "
-            "bring the new dump with an as_of of its own"
-        )
+def with_digests(known: Known, tasks: list[DumpTask], digests: dict[str, str]) -> Known:
+    """What is loaded, with the content of the files that were read just now.
+
+    Args:
+        known: everything that is loaded.
+        tasks: the files that were read.
+        digests: of their bytes, by the tasks' names.
+    """
+    after = {topic: [list(file) for file in files] for topic, files in known.items()}
+    for task in tasks:
+        after[task.load.topic][task.number].append(digests[task.name])
+    return after
+
+
+def _files_of(path: str, listing: Listing) -> list[list[Any]]:
+    """Name, size and token of every file of a dump, in the order of their numbers."""
+    if not listing.files:
+        message = f"there is no dump at {path}: put it there, or mend the path under full:"
         raise SourceError(message)
+    return [
+        [place, int(info["size"]), token_of(info)]
+        for place, info in sorted(listing.files.values(), key=lambda file: file[0])
+    ]
+
+
+def _still_same(
+    path: str, table: str, before: list[list[Any]], now: list[list[Any]]
+) -> list[list[Any]]:
+    """The files of a load as they are known from now on; times of the same content may be new."""
+    if len(before) == len(now) and all(map(_has_same_content, before, now)):
+        return [[*new[:3], *old[3:]] for old, new in zip(before, now, strict=True)]
+    message = (
+        f"{path} has changed since it was loaded as the full data of {table}: put it back, or take "
+        "it out of full:, or bring the new dump with an as_of of its own"
+    )
+    raise SourceError(message)
+
+
+def _has_same_content(before: list[Any], now: list[Any]) -> bool:
+    (size, token, *digest), (place, new_size, new_token) = before[1:], now
+    if size != new_size:
+        return False
+    return token == new_token or (bool(digest) and digest[0] == digest_of(place))
 
 
 def read_dumps(
@@ -127,6 +168,7 @@ def read_dumps(
                     range(first, offset),
                     headers=[_structs(header)] * len(rows),
                 )
+            counts.digest = stream.digest()
         fs, name = open_storage(task.path)
         info = fs.info(name)
         if int(info["size"]) != task.size or token_of(info) != task.token:

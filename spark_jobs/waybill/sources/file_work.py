@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.layout import ARCHIVE
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
-from waybill.sources.files import Plan, grouped, plan, read_tasks
+from waybill.sources.files import Plan, grouped, plan, read_tasks, told_left_out
 from waybill.tally import Tally
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class FileWork:
             "files": files,
         }
         if work.left_out:
-            left = work.left_out
-            told = f"{len(left)} files of other layouts were left out, e.g. {left[0]}"
-            report.warnings.append(told)
+            report.warnings.append(told_left_out(work.left_out))
         if work.other:
             told = f"{len(work.other)} files have other content than before, e.g. {work.other[0]}"
             report.warnings.append(

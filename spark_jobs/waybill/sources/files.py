@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from posixpath import basename, dirname, relpath
+from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import SourceError
 from waybill.sources import kcat, lines, parquet, whole
-from waybill.sources.streams import PACKED, digest_of, opened
+from waybill.sources.listing import listed, token_of
+from waybill.sources.streams import digest_of, opened
 from waybill.sources.tasks import FileCounts, FileTask
 from waybill.storage import open_storage
 
@@ -31,8 +32,6 @@ _AFRESH = (
 )
 """Where the position is the only order, the same positions must not get other messages."""
 
-_MAGIC = frozenset("*?[")
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -44,7 +43,8 @@ class Plan:
         known: how many files were read before and are as they were.
         touched: files with new times and the same content, by name.
         next_number: the number of the next new file.
-        left_out: names of files whose suffix is not the layout's.
+        left_out: names of files whose suffix is not the layout's, of links that lead to no file or
+            to one that is read under another name, and of devices.
         other: names of files that are read anew at the positions of other content.
     """
 
@@ -68,7 +68,14 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     Raises:
         SourceError: there is nothing at the path, or a file that was read has changed or is gone.
     """
-    base, found, left_out = _listed(source)
+    listing = listed(source.path, LAYOUTS[source.layout].SUFFIXES)
+    if not listing.there:
+        message = (
+            f"there is no file or folder {source.path}: mend source.files.path, or put it there"
+        )
+        raise SourceError(message)
+    base, found = listing.base, listing.files
+    left_out = sorted([*listing.left_out, *listing.doubled])
     if not afresh:
         _check_present(source, cursor, base, found)
     topic = source.topic or basename(base.rstrip("/")) or "files"
@@ -120,87 +127,12 @@ def _changed(path: str, before: int, now: int) -> str:
     )
 
 
-def token_of(info: dict[str, Any]) -> str:
-    """What the storage says that changes with a file's content."""
-    for name in ("ETag", "etag", "md5Hash", "version_id"):
-        if info.get(name):
-            return str(info[name]).strip('"')
-    # A local file's time of change ("created" here) cannot be set back by those who set its times.
-    times = [info.get(name) for name in ("mtime", "created", "LastModified", "last_modified")]
-    return "/".join(str(time) for time in times if time is not None)
-
-
-def _listed(source: FilesSource) -> tuple[str, dict[str, tuple[str, dict[str, Any]]], list[str]]:
-    """Folder, files by name below it, and the names of those with another layout's suffix."""
-    fs, path = open_storage(source.path)
-    path = path.rstrip("/") or "/"
-    suffixes = LAYOUTS[source.layout].SUFFIXES
-    if fs.isfile(path):
-        return dirname(path), {basename(path): (_url(fs, path), fs.info(path))}, []
-    pattern = not fs.exists(path) and bool(_MAGIC & set(path))
-    if not pattern and not fs.exists(path):
-        message = (
-            f"there is no file or folder {source.path}: mend source.files.path, or put it there"
-        )
-        raise SourceError(message)
-    base = _folder_of(path) if pattern else path
-    listing = fs.glob(path, detail=True) if pattern else fs.find(path, detail=True)
-    hidden = (".", "_")
-    if pattern and basename(path).startswith(hidden):
-        hidden = ()  # type: ignore[assignment]
-    found, left_out = {}, []
-    for file, info in listing.items():
-        name = relpath(file, base)
-        if info.get("type") != "file" or any(part.startswith(hidden) for part in name.split("/")):
-            continue
-        if pattern or _unpacked_name(name).endswith(suffixes):
-            found[name] = (_url(fs, file), info)
-        else:
-            left_out.append(name)
-    return base, found, sorted(left_out)
-
-
-def listed_dump(path: str, suffixes: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """The files of a dump, what the storage says of each by its path.
-
-    Args:
-        path: a file, a folder or a pattern.
-        suffixes: those of files that count in a folder.
-
-    Raises:
-        SourceError: there is none.
-    """
-    fs, place = open_storage(path)
-    if fs.isfile(place):
-        return {_url(fs, place): fs.info(place)}
-    pattern = bool(_MAGIC & set(place)) and not fs.exists(place)
-    listing = fs.glob(place, detail=True) if pattern else fs.find(place, detail=True)
-    found = {
-        _url(fs, file): info
-        for file, info in listing.items()
-        if info.get("type") == "file"
-        and not basename(file).startswith((".", "_"))
-        and (pattern or _unpacked_name(file).endswith(suffixes))
-    }
-    if not found:
-        message = f"there is no dump at {path}: put it there, or mend the path under full:"
-        raise SourceError(message)
-    return found
-
-
-def _folder_of(pattern: str) -> str:
-    parts = pattern.split("/")
-    plain = next(i for i, part in enumerate(parts) if _MAGIC & set(part))
-    return "/".join(parts[:plain]) or "/"
-
-
-def _unpacked_name(name: str) -> str:
-    return name[: name.rfind(".")] if name.endswith(PACKED) else name
-
-
-def _url(fs: Any, path: str) -> str:
-    protocol = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
-    return path if protocol in ("file", "local") else str(fs.unstrip_protocol(path))
+def told_left_out(names: list[str]) -> str:
+    """What a person should know of names that were left out."""
+    return (
+        f"{len(names)} left out, e.g. {names[0]}: files of another suffix, links to no file or to "
+        "one that is read under another name"
+    )
 
 
 def _joined(base: str, name: str) -> str:

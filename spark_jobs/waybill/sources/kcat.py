@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from waybill.errors import SourceError
-from waybill.sources.streams import DigestReader, line_lists, unpacked
+from waybill.sources.streams import BLANKS, DigestReader, line_lists, unpacked
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch, bounded
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ SUFFIXES = (".kcat", ".jsonl", ".ndjson", ".json", ".txt")
 
 class _Line(msgspec.Struct, gc=False):
     topic: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+    offset: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     payload: str | None
     key: str | None = None
     ts: int | None = None
@@ -37,6 +37,8 @@ class _Line(msgspec.Struct, gc=False):
 
 
 _KINDS = ("create", "logappend")
+_LATEST = (2**63 - 1) // 1000
+"""The latest time in milliseconds whose microseconds fit into the archive."""
 
 _decode = msgspec.json.Decoder(_Line).decode
 
@@ -57,7 +59,7 @@ def read(
             rows = []
             for line in part:
                 number += 1
-                if not line:
+                if line in BLANKS:
                     counts.empty += 1
                     continue
                 try:
@@ -70,20 +72,17 @@ def read(
             topics, partitions, offsets, times, keys, values, headers, types = zip(
                 *rows, strict=True
             )
-            try:
-                yield archive_batch(
-                    batch_id,
-                    pa.array(values, pa.binary()),
-                    pa.array(topics, pa.string()),
-                    pa.array(partitions, pa.int32()),
-                    list(offsets),
-                    list(times),
-                    list(keys),
-                    list(headers),
-                    list(types),
-                )
-            except (pa.ArrowInvalid, OverflowError) as error:
-                raise SourceError(_complaint(task, number, error)) from error
+            yield archive_batch(
+                batch_id,
+                pa.array(values, pa.binary()),
+                pa.array(topics, pa.string()),
+                pa.array(partitions, pa.int32()),
+                list(offsets),
+                list(times),
+                list(keys),
+                list(headers),
+                list(types),
+            )
 
 
 def fields_of_line(text: bytes) -> tuple[Any, ...]:
@@ -93,25 +92,42 @@ def fields_of_line(text: bytes) -> tuple[Any, ...]:
         ValueError: it is no line of kcat; TypeError and OverflowError mean the same.
     """
     try:
-        line, encoding = _decode(text), "strict"
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Bytes that are no UTF-8 come as lone surrogates and go back as the bytes they were.
-        data = json.loads(text.decode("utf-8", "surrogateescape"))
-        line, encoding = msgspec.convert(data, _Line), "surrogateescape"
+        line, encoding = _line_of(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
     def raw(value: str | None) -> bytes | None:
         return None if value is None else value.encode("utf-8", encoding)
 
+    pairs = None if line.headers is None else list(_pairs(line))
+    for name in (line.topic, *(key for key, _ in pairs or ())):
+        name.encode()  # half of a surrogate pair is no text
     return (
         line.topic,
         line.partition,
         line.offset,
-        None if line.ts is None or line.ts < 0 else line.ts * 1000,
+        None if line.ts is None or line.ts < 0 else _micros(line.ts),
         raw(line.key),
         raw(line.payload),
-        None if line.headers is None else [{"key": k, "value": raw(v)} for k, v in _pairs(line)],
+        None if pairs is None else [{"key": key, "value": raw(value)} for key, value in pairs],
         line.tstype if line.tstype in _KINDS else None,
     )
+
+
+def _line_of(text: bytes) -> tuple[_Line, str]:
+    """A line, and how its texts become the bytes that they were."""
+    try:
+        return _decode(text), "strict"
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Bytes that are no UTF-8 come as lone surrogates and go back as the bytes they were.
+        data = json.loads(text.decode("utf-8", "surrogateescape"))
+        return msgspec.convert(data, _Line), "surrogateescape"
+
+
+def _micros(milliseconds: int) -> int:
+    if milliseconds > _LATEST:
+        raise OverflowError(f"ts {milliseconds} is no time")
+    return milliseconds * 1000
 
 
 def _pairs(line: _Line) -> Iterator[tuple[str, str | None]]:

@@ -1,7 +1,8 @@
 """Layout `lines`: one message value a line; partition = number of the file, offset = line number.
 
-Lines are counted from 0. An empty line holds no message; it keeps its number and is counted as
-skipped, so that the line number is the offset whatever stands between.
+Lines are counted from 0. An empty line, or one of a carriage return alone, holds no message; it
+keeps its number and is counted as skipped, so that the line number is the offset whatever stands
+between.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from waybill.sources.streams import DigestReader, line_lists, unpacked
+from waybill.sources.streams import BLANKS, DigestReader, line_lists, unpacked
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch, bounded
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def read(
         for part in bounded(lines):
             first, offset = offset, offset + len(part)
             offsets: list[int] | range = range(first, offset)
-            if b"" in part:
-                kept = [(number, line) for number, line in zip(offsets, part, strict=True) if line]
+            if any(blank in part for blank in BLANKS):
+                numbered = zip(offsets, part, strict=True)
+                kept = [(number, line) for number, line in numbered if line not in BLANKS]
                 counts.empty += len(part) - len(kept)
                 if not kept:
                     continue

@@ -1,7 +1,8 @@
 """Layout `parquet`: Kafka's columns, as listed in `COLUMNS`.
 
 Only `value` has to be there. Without `topic` it is the source's, without `partition` the number of
-the file, without `offset` the number of the row.
+the file, without `offset` the number of the row. A file with `partition` and no `offset` is
+refused: rows of two files would have one place.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import SourceError
 from waybill.larger import BYTES_PER_BATCH, ROWS_PER_BATCH
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.layout import ARCHIVE, HEADERS, TIMESTAMP
 from waybill.sources.streams import DigestReader, opened
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch
 
@@ -30,6 +31,8 @@ COLUMNS = (
     "value",
     "headers",
 )
+PLACE = ("topic", "partition", "offset")
+"""Columns that say where a message was; no two messages have the same."""
 
 
 def read(
@@ -38,7 +41,7 @@ def read(
     """The rows of a file, some megabytes at a time.
 
     Raises:
-        SourceError: the file is no Parquet file, has no column `value`, or one of another type.
+        SourceError: the file is no Parquet file, or not of Kafka's columns, see `kafka_batches`.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -50,21 +53,70 @@ def read(
         try:
             # Column chunks are read as they are needed, not a row group at once.
             parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
-            present = [column for column in COLUMNS if column in parquet.schema_arrow.names]
-            if "value" not in present:
-                message = (
-                    f"{task.path} has no column `value` but {parquet.schema_arrow.names}; the "
-                    f"layout parquet reads the columns {', '.join(COLUMNS)}"
-                )
-                raise SourceError(message)
-            for batch in parquet.iter_batches(rows_per_batch(parquet), columns=present):
-                first, counts.rows = counts.rows, counts.rows + batch.num_rows
-                yield _archived(task, batch, first, batch_id)
         except (pa.ArrowException, OSError) as error:
+            raise SourceError(_complaint(task.path, error)) from error
+        for batch in kafka_batches(parquet, task.path, rows_per_batch(parquet)):
+            first, counts.rows = counts.rows, counts.rows + batch.num_rows
+            yield _archived(task, batch, first, batch_id)
+
+
+def kafka_batches(parquet: pq.ParquetFile, path: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """The columns of Kafka's that a file has, in the archive's types.
+
+    Args:
+        parquet: the file.
+        path: its name, for errors.
+        rows: how many to read at once.
+
+    Raises:
+        SourceError: there is no column `value`, one stands there twice or is of another type, or a
+            message has no place (topic, partition, offset) of its own.
+    """
+    import pyarrow as pa
+
+    names = parquet.schema_arrow.names
+    present = [column for column in COLUMNS if column in names]
+    if "value" not in present:
+        message = (
+            f"{path} has no column 'value' but {names}; the layout parquet reads the columns "
+            f"{', '.join(COLUMNS)}"
+        )
+        raise SourceError(message)
+    twice = [column for column in present if names.count(column) > 1]
+    if twice:
+        raise SourceError(f"{path} has several columns {twice[0]!r}: leave one of them")
+    if "partition" in present and "offset" not in present:
+        message = (
+            f"{path} has a column 'partition' and none 'offset', so messages of several files "
+            "would have one place: write the offsets too, or leave the partitions out"
+        )
+        raise SourceError(message)
+    first = 0
+    try:
+        for batch in parquet.iter_batches(rows, columns=present):
+            columns = {name: _typed(name, batch.column(name)) for name in present}
+            _check_places(path, columns, first)
+            first += batch.num_rows
+            yield pa.RecordBatch.from_pydict(columns)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(_complaint(path, error)) from error
+
+
+def _complaint(path: str, error: Exception) -> str:
+    return f"{path} cannot be read as Parquet of Kafka's columns ({error}); replace it"
+
+
+def _check_places(path: str, columns: dict[str, Any], first: int) -> None:
+    """See that every message says where it was; a place that is missing would be missed later."""
+    for name in PLACE:
+        column = columns.get(name)
+        if column is not None and column.null_count:
+            row = first + column.is_null().to_pylist().index(True)
             message = (
-                f"{task.path} cannot be read as Parquet of Kafka's columns ({error}); replace it"
+                f"column {name!r} of {path} is null in row {row} (counted from 0): write where the "
+                "message was, or leave the column out"
             )
-            raise SourceError(message) from error
+            raise SourceError(message)
 
 
 def rows_per_batch(parquet: pq.ParquetFile) -> int:
@@ -75,45 +127,65 @@ def rows_per_batch(parquet: pq.ParquetFile) -> int:
     return int(max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH // average)))
 
 
-def _archived(task: FileTask, batch: pa.RecordBatch, first: int, batch_id: str) -> pa.RecordBatch:
+def bare_type(kind: Any) -> Any:
+    """A type without what only says how its values are laid out: dictionaries, views, wide ones."""
     import pyarrow as pa
 
-    def column(name: str, kind: pa.DataType) -> Any:
-        if name not in batch.schema.names:
-            return None
-        return _plain(batch.column(name)).cast(kind)
-
-    topic = column("topic", pa.string())
-    partition = column("partition", pa.int32())
-    offset = column("offset", pa.int64())
-    return archive_batch(
-        batch_id,
-        column("value", pa.binary()),
-        task.topic if topic is None else topic,
-        task.number if partition is None else partition,
-        range(first, first + batch.num_rows) if offset is None else offset,
-        _timestamps(batch),
-        column("key", pa.binary()),
-        _headers(batch),
-        column("timestamp_type", pa.string()),
-    )
+    types = pa.types
+    if types.is_dictionary(kind):
+        return bare_type(kind.value_type)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if (
+        types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    ):
+        return pa.binary()
+    return kind
 
 
-def _plain(array: Any) -> Any:
+def bare(array: Any) -> Any:
+    """Values in their bare type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(array.type):
-        return array.dictionary_decode()
-    return array
+        array = array.dictionary_decode()
+    kind = bare_type(array.type)
+    return array if array.type == kind else array.cast(kind)
 
 
-def _timestamps(batch: pa.RecordBatch) -> Any:
+def _archived(task: FileTask, batch: pa.RecordBatch, first: int, batch_id: str) -> pa.RecordBatch:
+    def column(name: str, default: Any = None) -> Any:
+        return batch.column(name) if name in batch.schema.names else default
+
+    return archive_batch(
+        batch_id,
+        batch.column("value"),
+        column("topic", task.topic),
+        column("partition", task.number),
+        column("offset", range(first, first + batch.num_rows)),
+        column("timestamp"),
+        column("key"),
+        column("headers"),
+        column("timestamp_type"),
+    )
+
+
+def _typed(name: str, array: Any) -> Any:
+    """A column in the type that the archive has for it."""
+    array = bare(array)
+    if name == "timestamp":
+        return _timestamps(array)
+    if name == "headers":
+        return _headers(array)
+    return array.cast(ARCHIVE.field(name).type)
+
+
+def _timestamps(array: Any) -> Any:
     """Timestamps; an integer is milliseconds since 1970, as Kafka's are."""
     import pyarrow as pa
 
-    if "timestamp" not in batch.schema.names:
-        return None
-    array = batch.column("timestamp")
     if pa.types.is_integer(array.type):
         return array.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(TIMESTAMP)
     if pa.types.is_timestamp(array.type) and array.type.tz is None:
@@ -121,22 +193,13 @@ def _timestamps(batch: pa.RecordBatch) -> Any:
     return array.cast(TIMESTAMP, safe=False)
 
 
-def _headers(batch: pa.RecordBatch) -> Any:
-    """Headers as a list of key and value; a map is one, too."""
+def _headers(array: Any) -> Any:
+    """Headers as a list of key and value, which are found by their names; a map is one, too."""
     import pyarrow as pa
 
-    if "headers" not in batch.schema.names:
-        return None
-    array = batch.column("headers")
-    if pa.types.is_null(array.type):
-        return None
-    pairs: list[list[dict[str, Any]] | None] = []
-    for row in array.to_pylist():
-        if row is None:
-            pairs.append(None)
-            continue
-        items = [tuple(h.values())[:2] if isinstance(h, dict) else h for h in row]
-        pairs.append(
-            [{"key": k, "value": v.encode() if isinstance(v, str) else v} for k, v in items]
-        )
-    return pa.array(pairs, HEADERS)
+    if not (pa.types.is_null(array.type) or pa.types.is_map(array.type)):
+        pair: Any = getattr(array.type, "value_type", None)
+        if not (isinstance(pair, pa.StructType) and {"key", "value"} <= set(pair.names)):
+            message = f"headers of {array.type} are no map and no list of structs of key and value"
+            raise pa.ArrowInvalid(message)
+    return array.cast(HEADERS)

@@ -51,14 +51,11 @@ def sample_of(source: Source, messages: int) -> Sample:
 
 def _sample_files(source: FilesSource) -> Sample:
     from waybill.sources.cursor import FilesCursor
-    from waybill.sources.files import plan, read_tasks
+    from waybill.sources.files import plan, read_tasks, told_left_out
 
     work = plan(source, FilesCursor(None, {}, 0, 0))
     size = sum(task.size for task in work.tasks)
     text = f"{len(work.tasks)} files, {size / 1e6:.1f} MB, layout {source.layout}"
-    notes = []
-    if work.left_out:
-        told = f"{len(work.left_out)} files have another suffix and are left out, e.g. "
-        notes.append(told + work.left_out[0])
+    notes = [told_left_out(work.left_out)] if work.left_out else []
     batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
     return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)

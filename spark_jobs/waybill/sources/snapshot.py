@@ -12,7 +12,7 @@ from waybill.lake.landing import land, repeated
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import ARCHIVE
 from waybill.report import StageReport
-from waybill.sources.dumps import Known, plan_dumps, read_dumps
+from waybill.sources.dumps import Known, plan_dumps, read_dumps, with_digests
 from waybill.tally import Tally
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     sizes = RowSizes(context.spark.sparkContext)
     work.bring(branch, report, sizes)
     if dumps:
-        _load(context, branch, dumps, report, sizes)
+        digests = _load(context, branch, dumps, report, sizes)
+        loaded = with_digests(loaded, dumps, digests)
     sizes.tell(report, "archive")
     report.cursor = {**work.cursor(), "full": loaded}
     land(branch, report, "archive", started)
@@ -130,14 +131,14 @@ def _load(
     dumps: list[DumpTask],
     report: StageReport,
     sizes: RowSizes,
-) -> None:
-    """Put the rows of dumps beside the messages."""
+) -> dict[str, str]:
+    """Put the rows of dumps beside the messages; returns the digests of the files by task."""
     size = sum(task.size for task in dumps) / 1e6
     context.progress("snapshot: full loads of %d files with %.1f MB", len(dumps), size)
     tally, batch = Tally(context.spark.sparkContext), context.batch
 
     def tell(task: DumpTask, counts: FileCounts) -> None:
-        tally.add({task.name: (counts.rows, 0, "")})
+        tally.add({task.name: (counts.rows, counts.digest)})
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for numbers in batches:
@@ -150,3 +151,4 @@ def _load(
     rows = {task.name: tally.counts[task.name][0] for task in dumps}
     report.rows_in += sum(rows.values())
     report.details["full_loads"] = rows
+    return {task.name: tally.counts[task.name][1] for task in dumps}

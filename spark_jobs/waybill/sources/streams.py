@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -24,6 +25,9 @@ BLOCK = 4 << 20
 
 PACKED = (".gz", ".zst")
 """Suffixes of packed files."""
+
+BLANKS = (b"", b"\r")
+"""Lines that hold no message: empty, as line ends of one kind or the other leave them."""
 
 _FIRST = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 """First bytes of packed files, which begin no text."""
@@ -101,9 +105,7 @@ def line_lists(stream: IO[bytes], path: str) -> Iterator[list[bytes]]:
             packed.
     """
     rest: list[bytes] = []
-    for number, block in enumerate(_blocks(stream, path)):
-        if number == 0:
-            block = _lines_begin(block, path)
+    for block in text_blocks(stream, path):
         head, feed, tail = block.rpartition(b"\n")
         if not feed:
             rest.append(block)
@@ -115,7 +117,18 @@ def line_lists(stream: IO[bytes], path: str) -> Iterator[list[bytes]]:
         yield [b"".join(rest)]
 
 
-def _lines_begin(block: bytes, path: str) -> bytes:
+def text_blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
+    """The blocks of a text, without its byte order mark.
+
+    Raises:
+        SourceError: the packed content is cut short or broken, or its name does not say that it is
+            packed.
+    """
+    for number, block in enumerate(_blocks(stream, path)):
+        yield block if number else _text_begin(block, path)
+
+
+def _text_begin(block: bytes, path: str) -> bytes:
     """The first block of a text without its byte order mark, which is no part of a message."""
     packed = next((suffix for suffix, first in _FIRST.items() if block.startswith(first)), None)
     if packed is not None:
@@ -128,7 +141,7 @@ def _blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
     while True:
         try:
             block = stream.read(BLOCK)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             message = (
                 f"{path} cannot be unpacked ({error}); put the whole file there, then run again"
             )
