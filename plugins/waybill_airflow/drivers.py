@@ -8,6 +8,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from waybill.driver.client import ask
+from waybill.errors import DriverError
 from waybill_airflow import places
 
 if TYPE_CHECKING:
@@ -28,13 +29,28 @@ class Driver(NamedTuple):
 
 
 def find_driver() -> Driver | None:
-    """The driver of the connection `waybill_driver`, None where Airflow has no such connection."""
+    """The driver of the connection `waybill_driver`, None where Airflow has no such connection.
+
+    Raises:
+        DriverError: the connection's host is not the name or address of a host.
+    """
+    name = places.driver_connection()
     try:
-        found = BaseHook.get_connection(places.driver_connection())
+        found = BaseHook.get_connection(name)
     except AirflowNotFoundException:
         return None
-    scheme = found.schema or "http"
-    return Driver(f"{scheme}://{found.host}:{found.port or 8190}", found.password or "")
+    host = (found.host or "").strip()
+    if not host or "/" in host or "@" in host:
+        message = (
+            f"the host of the connection {name} is empty or no host's name: write the name alone, "
+            "and http or https as schema"
+        )
+        raise DriverError(message, False)
+    # The address of a host in IPv6 has colons of its own.
+    place = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    # A secret out of a file often ends in a newline, which no request can carry.
+    token = (found.password or "").strip()
+    return Driver(f"{found.schema or 'http'}://{place}:{found.port or 8190}", token)
 
 
 def fits(spec: Migration) -> bool:

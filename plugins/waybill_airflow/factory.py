@@ -84,7 +84,6 @@ def build_dag(spec: Migration, file: Path) -> DAG:
         auto_register=False,  # the DAG file names them; checking them must not make them
         catchup=False,
         max_active_runs=1,
-        dagrun_timeout=timedelta(hours=24),
         tags={"waybill", *spec.tags},
         params=trigger_form(),
         user_defined_macros={"batch_of": batch_of},
@@ -124,7 +123,6 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
         auto_register=False,
         catchup=False,
         max_active_runs=1,
-        dagrun_timeout=timedelta(hours=24),
         tags={"waybill", "upkeep", *spec.tags},
         default_args={"owner": spec.owner, "retries": 1, "retry_delay": timedelta(minutes=10)},
     ) as dag:

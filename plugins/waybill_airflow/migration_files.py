@@ -58,6 +58,23 @@ def read_migrations(folder: Path) -> Found:
     return Found(sorted(kept.values(), key=lambda item: item[0]), problems)
 
 
+def file_of(name: str, folder: Path) -> Path | None:
+    """The file that is meant as the migration of a name, be it usable or not; None if none is."""
+    files = migration_files(folder) if folder.is_dir() else []
+    return next((file for file in files if _name_in(file) == name), None)
+
+
+def _name_in(file: Path) -> str:
+    """The name that a file gives itself; its own where it cannot be read."""
+    from waybill.marked_yaml import MarkedError, read_marked
+
+    try:
+        data = read_marked(file.read_text(encoding="utf-8-sig"), json=file.suffix == ".json").data
+    except (OSError, UnicodeDecodeError, MarkedError):
+        return file.stem
+    return str(data.get("name")) if isinstance(data, dict) else file.stem
+
+
 def sentence(file: Path, error: Exception) -> str:
     """What is wrong with a file, with its name."""
     text = str(error).strip() or "cannot be read"

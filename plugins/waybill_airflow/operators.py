@@ -138,10 +138,10 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowFailException(message) from None
         try:
             spec = load_migration(self.migration).for_stage(self.stage)
-        except ConfigurationError as error:
+            connections = submission.connections(spec.connections)
+            driver = find_driver()
+        except (ConfigurationError, DriverError) as error:
             raise AirflowFailException(str(error)) from None
-        connections = submission.connections(spec)
-        driver = find_driver()
         if driver is not None and not fits(spec):
             self.log.info("%s has Spark settings of its own and is submitted alone", spec.name)
         elif driver is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,13 +43,13 @@ def _python_of_driver() -> str:
     return next(filter(None, named), sys.executable)
 
 
-def connections(spec: Migration) -> dict[str, str]:
-    """The connections that a migration names, as JSON, from whatever backend Airflow has.
+def connections(names: Iterable[str]) -> dict[str, str]:
+    """Connections as JSON by their names, from whatever backend Airflow has.
 
-    One that Airflow does not have is left out: some have a substitute, and the stage knows which.
+    One that Airflow does not have is left out: some have a substitute, and the library knows which.
     """
     found = {}
-    for name in spec.connections:
+    for name in names:
         with suppress(AirflowNotFoundException):
             found[name] = BaseHook.get_connection(name).as_json()
     return found

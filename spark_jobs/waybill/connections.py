@@ -2,14 +2,19 @@
 
 A connection is what Airflow calls one, and outside of Airflow it is given the same way: the
 environment variable `AIRFLOW_CONN_<NAME>` holds it as JSON or as a URI. In a task the plugin puts
-those that a migration names into the environment, whatever backend Airflow keeps them in.
+those that a migration names into the environment, whatever backend Airflow keeps them in; a server
+with many threads gives them to one piece of work (`given`).
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -17,6 +22,9 @@ from waybill.errors import ConfigurationError
 
 PREFIX = "AIRFLOW_CONN_"
 """What the names of the environment variables begin with."""
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+_given: ContextVar[Mapping[str, str]] = ContextVar("waybill_connections", default=_NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +55,27 @@ def variable_of(name: str) -> str:
     return f"{PREFIX}{name.upper()}"
 
 
+@contextmanager
+def given(connections: Mapping[str, str]) -> Iterator[None]:
+    """Let connections be found inside of the block, and by nobody else in the process.
+
+    Args:
+        connections: JSON or URIs by name; they go before those of the environment.
+    """
+    token = _given.set(connections)
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
 def find_connection(name: str) -> Connection | None:
-    """The connection of that name, None where the environment has none.
+    """The connection of that name, None where there is none.
 
     Raises:
         ConfigurationError: it is there and cannot be read.
     """
-    text = os.environ.get(variable_of(name), "").strip()
+    text = (_given.get().get(name) or os.environ.get(variable_of(name), "")).strip()
     if not text:
         return None
     try:

@@ -54,6 +54,8 @@ UPKEEP = "upkeep"
 BATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What a batch id may look like: it names branches, folders and files."""
 
+_CALL = re.compile(r"An error occurred while calling \S+$")
+
 _log = logging.getLogger("waybill")
 
 Specification = Migration | str | os.PathLike[str]
@@ -282,13 +284,12 @@ def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSessi
 
 def keep_lake(spec: Specification) -> dict[str, Any]:
     """Keep the lake of a migration in shape (`waybill.upkeep`), and say what was done."""
-    from waybill.upkeep import SNAPSHOTS, run_upkeep
+    from waybill.upkeep import run_upkeep
 
     migration = loaded(spec).for_stage(UPKEEP)
-    snapshots = SNAPSHOTS if migration.upkeep is None else migration.upkeep.snapshots
     with _session(None, migration) as session:
         lake = Lake.open(session, migration)
-        done = run_upkeep(migration, lake, snapshots, _progress("upkeep"))
+        done = run_upkeep(migration, lake, migration.snapshots_kept, _progress(UPKEEP))
     return {"stage": "upkeep", "tables": [kept._asdict() for kept in done]}
 
 
@@ -358,7 +359,9 @@ def described(error: BaseException) -> dict[str, Any]:
         transient, status = not isinstance(error, wrong), 1
     message = str(error).strip() or type(error).__name__
     if not isinstance(error, WaybillError):
-        message = message.splitlines()[0]
+        first, *more = message.splitlines()
+        # What Java threw comes second, after a sentence that names nothing but a number.
+        message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
     return {
         "kind": type(error).__name__,
         "message": message,

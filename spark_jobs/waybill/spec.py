@@ -3,117 +3,45 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from waybill.durations import moment_of, seconds_of
 from waybill.errors import ConfigurationError
 from waybill.object_store.places import is_object_url, place_of
+from waybill.own_output import own_output
+from waybill.spec_values import (
+    ColumnType,
+    End,
+    FilePlace,
+    LengthOfTime,
+    MigrationName,
+    Schedule,
+    SparkSettings,
+    Start,
+)
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 LAYOUTS = ("lines", "parquet", "kcat", "whole")
 """File layouts of a source."""
 
+INTERNAL = "__"
+"""What names of topics begin with that belong to the brokers; no pattern finds them."""
+
+LEDGER = "waybill-published"
+"""The topic that says what was sent, where nothing else is said; no pattern finds it."""
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _column_type(text: str) -> str:
-    parse_type(text)
-    return text
-
-
-ColumnType = Annotated[str, AfterValidator(_column_type)]
-
-
-def _length_of_time(text: Any) -> str:
-    seconds_of(str(text))
-    return str(text)
-
-
-LengthOfTime = Annotated[str, BeforeValidator(_length_of_time)]
-
-
-def _moment(given: Any) -> datetime | None:
-    """A point in time, UTC where nothing else is said; None for an empty text."""
-    if given is None or given == "":
-        return None
-    try:
-        return moment_of(given)
-    except (TypeError, ValueError):
-        message = f"{given!r} is no time: write one such as 2026-11-01T00:00:00Z"
-        raise ValueError(message) from None
-
-
-_PLACES = (
-    "a time such as 2026-11-01T00:00:00Z, or offsets by topic and partition such as "
-    "{shop: {0: 1500}}"
-)
-
-
-def _place(given: Any) -> Any:
-    """A place in topics: a time, or offsets by topic and partition; None for an empty text."""
-    if not isinstance(given, dict):
-        return _moment(given)
-    try:
-        offsets = {
-            str(topic): {int(partition): int(offset) for partition, offset in places.items()}
-            for topic, places in given.items()
-        }
-    except (AttributeError, TypeError) as error:
-        raise ValueError(str(error)) from None
-    if any(number < 0 for places in offsets.values() for number in places.values()):
-        raise ValueError("a negative offset")
-    return offsets
-
-
-def _start(given: Any) -> Any:
-    """Where a first read starts: a word or a place."""
-    with suppress(ValueError):
-        found = given if given in ("earliest", "latest") else _place(given)
-        if found:
-            return found
-    raise ValueError(f"write earliest, latest, {_PLACES}")
-
-
-def _end(given: Any) -> Any:
-    """Up to where topics are read: a place, None for an empty text."""
-    with suppress(ValueError):
-        return _place(given)
-    raise ValueError(f"write {_PLACES}")
-
-
-def _setting(given: Any) -> Any:
-    """A setting of Spark as text; YAML takes `4` and `true` for something else."""
-    if isinstance(given, bool):
-        return str(given).lower()
-    return str(given) if isinstance(given, int | float) else given
-
-
-SparkSettings = dict[str, Annotated[str, BeforeValidator(_setting)]]
-
-Offsets = dict[str, dict[int, int]]
-Start = Annotated[str | datetime | Offsets, BeforeValidator(_start)]
-End = Annotated[datetime | Offsets | None, BeforeValidator(_end)]
-
-
 class FilesSource(_Model):
     """Messages in files."""
 
-    path: str
+    path: FilePlace
     """Folder, file or glob; on a disk, in object storage (`s3://`, `oss://`), or any
     URL that fsspec knows."""
     layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
@@ -129,7 +57,8 @@ class KafkaSource(_Model):
     topics: list[str] = Field(default_factory=list)
     """Names of topics."""
     pattern: str | None = None
-    """Regular expression that whole names of topics match; looked up anew for every batch."""
+    """Regular expression that whole names of topics match; looked up anew for every batch. It does
+    not find topics of the brokers, nor the ledger that targets have where they name none."""
     start: Start = "earliest"
     """Where a topic is read from that was not read before: `earliest`, `latest`, a time, or offsets
     by topic and partition. What appears later, a partition or a topic that the pattern finds, is
@@ -141,6 +70,9 @@ class KafkaSource(_Model):
     on_data_loss: Literal["fail", "earliest"] = "fail"
     """What to do when the brokers have deleted messages that were not read yet: `fail`, or go on
     from the earliest there is, and say how many offsets are missing."""
+    unreadable_headers: Literal["fail", "leave_out"] = "fail"
+    """What to do with a message that has a header whose name is not UTF-8, which the client cannot
+    read: `fail`, or archive it without its headers, and say how many there are."""
     group: str | None = Field(default=None, min_length=1)
     """Consumer group that gets the offsets after each batch, for those who watch its lag. What is
     read next is decided by the lake alone."""
@@ -164,13 +96,26 @@ class KafkaSource(_Model):
         if bool(self.topics) == (self.pattern is not None):
             message = "say which topics: topics: [name, …], or pattern: a regular expression"
             raise ValueError(message)
+        for field, place in (("start", self.start), ("end", self.end)):
+            # What a pattern finds is only known when a batch is planned.
+            strange = set(place) - set(self.topics) if isinstance(place, dict) else set()
+            if strange and self.topics:
+                message = f"{field} names the topic {min(strange)}, which is not in topics: mend it"
+                raise ValueError(message)
         return self
+
+    def takes(self, topic: str) -> bool:
+        """Whether a topic of this name is read, if there is one."""
+        if self.pattern is None:
+            return topic in self.topics
+        found = re.fullmatch(self.pattern, topic) is not None
+        return found and topic != LEDGER and not topic.startswith(INTERNAL)
 
 
 class SchemasFile(_Model):
     """Where schemas that are not in the messages come from."""
 
-    file: str | None = None
+    file: FilePlace | None = None
 
 
 class Source(_Model):
@@ -203,7 +148,7 @@ class Table(_Model):
 class Dump(_Model):
     """A dump of a whole table: Parquet, CSV (with a first line of names) or JSON Lines."""
 
-    path: str
+    path: FilePlace
     """File, folder or glob; on a disk, in object storage (`s3://`, `oss://`), or any
     URL that fsspec knows."""
     as_of: int | list[int] | None = None
@@ -222,7 +167,7 @@ class Dump(_Model):
 class Quality(_Model):
     """What the gate checks."""
 
-    suites: list[str] = Field(default_factory=lambda: ["changes", "tables"])
+    suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables"])
     on_failure: Literal["stop", "report"] = "stop"
     max_refused_share: float = Field(default=0.05, ge=0, le=1)
     """Share of refused messages above which the gate says no."""
@@ -231,7 +176,7 @@ class Quality(_Model):
 class FilesTarget(_Model):
     """Published messages as files."""
 
-    path: str
+    path: FilePlace
     layout: Literal["lines", "parquet"] = "lines"
 
 
@@ -252,7 +197,7 @@ class KafkaTarget(_Model):
     by this time, so with `source` those older than the topic's retention.ms are gone at once."""
     origin_headers: bool = False
     """Add the headers waybill-batch and waybill-source (topic/partition/offset/index)."""
-    ledger: str = "waybill-published"
+    ledger: str = LEDGER
     """Compacted topic that says what was sent; made with 16 partitions if it is not there."""
     transaction_timeout: LengthOfTime = "2m"
     """How long a part may take; how long a killed run may keep readers waiting that no other run
@@ -285,7 +230,7 @@ class Target(_Model):
 class Lake(_Model):
     """The Iceberg catalog and warehouse."""
 
-    warehouse: str
+    warehouse: FilePlace
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out.
     `connection` names the connection that holds the catalog's login."""
@@ -335,24 +280,17 @@ StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upke
 class Upkeep(_Model):
     """When and how the lake is kept in shape by a DAG of its own."""
 
-    schedule: str | None = "@daily"
+    schedule: Schedule | None = "@daily"
     snapshots: LengthOfTime = "30d"
     """How long snapshots are kept."""
-
-
-def _migration_name(name: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]{0,62}", name):
-        message = "use lower-case letters, digits and _, starting with a letter"
-        raise ValueError(message)
-    return name
 
 
 class Migration(_Model):
     """One migration: a source, the tables it fills and the topics it publishes."""
 
-    name: Annotated[str, AfterValidator(_migration_name)]
+    name: MigrationName
     description: str = ""
-    schedule: str | None = None
+    schedule: Schedule | None = None
     owner: str = "data"
     tags: list[str] = Field(default_factory=list)
     source: Source
@@ -360,6 +298,9 @@ class Migration(_Model):
     tables: dict[str, Table] = Field(default_factory=dict)
     quality: Quality = Field(default_factory=Quality)
     publish: list[Target] = Field(default_factory=list)
+    dropped_targets: list[str] = Field(default_factory=list)
+    """Names that targets under `publish` had: messages that still wait for one of them are left out
+    and counted. Those of any other target that is not there stop the batch."""
     lake: Lake
     order: Order = Field(default_factory=Order)
     tombstones: Tombstones = Field(default_factory=Tombstones)
@@ -378,6 +319,13 @@ class Migration(_Model):
         if twice:
             message = f"two targets are called {sorted(twice)[0]!r}; give each a name:"
             raise ValueError(message)
+        both = [label for label in labels if label in self.dropped_targets]
+        if both:
+            message = (
+                f"the target {both[0]!r} is under publish and among the dropped_targets; take it "
+                "out of one of them"
+            )
+            raise ValueError(message)
         return self
 
     @model_validator(mode="after")
@@ -393,6 +341,18 @@ class Migration(_Model):
                     )
                     raise ValueError(message)
         return self
+
+    @model_validator(mode="after")
+    def _never_its_own_source(self) -> Migration:
+        sentence = own_output(self)
+        if sentence is not None:
+            raise ValueError(sentence)
+        return self
+
+    @property
+    def snapshots_kept(self) -> str:
+        """How long the upkeep keeps snapshots, as a length of time."""
+        return (self.upkeep or Upkeep()).snapshots
 
     def for_stage(self, stage: str) -> Migration:
         """The migration as one stage sees it, with the stage's Spark settings among its own."""

@@ -1,9 +1,9 @@
 """Reads a migration from its file and says everything that is wrong with it at once.
 
-The file is YAML or JSON. Strings may hold `${NAME}` or `${NAME:-default}`, taken from the
-environment, so that secrets and places stay out of the file (`$${` is a plain `${`). Relative
-paths are meant from the folder of the file. A value that came from the environment is never
-repeated in an error.
+The file is YAML or JSON. Values may hold `${NAME}` or `${NAME:-default}`, taken from the
+environment, so that secrets and places stay out of the file (`$${` is a plain `${`); names of
+fields may not. Relative paths are meant from the folder of the file. A value that came from the
+environment is never repeated in an error.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def load_migration(path: str | os.PathLike[str]) -> Migration:
     if not isinstance(data, dict):
         raise SpecificationError(_sentences(file, marked, [Problem((), _NOT_A_MAPPING)]))
     folder = file.resolve().parent
-    _make_absolute(data, folder)
+    problems += _make_absolute(data, folder)
     data.setdefault("lake", {"warehouse": default_warehouse(folder)})
     migration, wrong = _validate(Migration, data, (), marked)
-    problems += wrong
+    problems += [_as_written(problem, data, marked) for problem in wrong]
     problems += _envelope_problems(data, marked)
-    problems += _suite_problems(data)
+    problems += _suite_problems(data, marked)
     if problems or migration is None:
         raise SpecificationError(_sentences(file, marked, problems))
     return migration
@@ -129,6 +129,7 @@ def _read(file: Path, what: str = "a migration's YAML file") -> Marked:
 def _expand(value: Any, at: Location, problems: list[Problem], marked: Marked) -> Any:
     """The value with variables filled in; what came from the environment is marked as secret."""
     if isinstance(value, dict):
+        problems += [Problem((*at, key), _IN_A_NAME) for key in value if _names_variable(key)]
         return {key: _expand(item, (*at, key), problems, marked) for key, item in value.items()}
     if isinstance(value, list):
         return [_expand(item, (*at, i), problems, marked) for i, item in enumerate(value)]
@@ -150,43 +151,69 @@ def _expand(value: Any, at: Location, problems: list[Problem], marked: Marked) -
     return _VARIABLE.sub(fill, value)
 
 
-def _make_absolute(data: dict[str, Any], folder: Path) -> None:
-    for holder, key in _path_fields(data):
-        if isinstance(holder[key], str):
-            holder[key] = absolute(holder[key], folder)
+_IN_A_NAME = "needs the name itself: ${…} is filled in in values only"
 
 
-def absolute(path: str, folder: Path) -> str:
+def _names_variable(key: str) -> bool:
+    return any(not match[1] for match in _VARIABLE.finditer(key))
+
+
+def _make_absolute(data: dict[str, Any], folder: Path) -> Iterator[Problem]:
+    """Make every path absolute; gives a problem for each that cannot be."""
+    for holder, at in _path_fields(data):
+        path = holder[at[-1]]
+        if not isinstance(path, str):
+            continue
+        try:
+            holder[at[-1]] = _absolute(path, folder)
+        except RuntimeError:
+            yield Problem(at, "needs a path in full: nobody here has the home that ~ names")
+
+
+def _absolute(path: str, folder: Path) -> str:
     """A path as it is meant from `folder`; a URL stays as it is."""
     if not path or _SCHEME.match(path):
         return path
     return os.path.normpath(folder / Path(path).expanduser())
 
 
-def _path_fields(data: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Every place of a path in a specification, as a container and the key in it."""
-    source = _mapping(data.get("source"))
-    targets = data.get("publish")
-    places = [
-        (_mapping(source.get("files")), "path"),
-        (_mapping(source.get("schemas")), "file"),
-        (_mapping(data.get("lake")), "warehouse"),
+def _path_fields(data: dict[str, Any]) -> Iterator[tuple[Any, Location]]:
+    """Every place of a path in a specification, with the container that holds it."""
+    targets, dumps = data.get("publish"), _mapping(data.get("full"))
+    places: list[Location] = [
+        ("source", "files", "path"),
+        ("source", "schemas", "file"),
+        ("lake", "warehouse"),
+        *(("full", name, "path") for name in dumps),
+        *(
+            ("publish", i, "files", "path")
+            for i in range(len(targets) if isinstance(targets, list) else 0)
+        ),
     ]
-    places += [(_mapping(dump), "path") for dump in _mapping(data.get("full")).values()]
-    for target in targets if isinstance(targets, list) else []:
-        places.append((_mapping(_mapping(target).get("files")), "path"))
-    yield from ((holder, key) for holder, key in places if key in holder)
+    for place in places:
+        holder = _mapping(_value_at(data, place[:-1]))
+        if place[-1] in holder:
+            yield holder, place
     suites = _mapping(data.get("quality")).get("suites")
     for i, suite in enumerate(suites if isinstance(suites, list) else []):
         if isinstance(suite, str) and suite not in SUITES and _is_path(suite):
-            yield suites, i
+            yield suites, ("quality", "suites", i)
+
+
+def _value_at(data: Any, at: Location) -> Any:
+    """What stands at a place, None where there is no such place."""
+    for part in at:
+        if isinstance(data, list):
+            data = dict(enumerate(data))
+        data = _mapping(data).get(part)
+    return data
 
 
 def _is_path(suite: str) -> bool:
     return "/" in suite or suite.endswith(".json")
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: Any) -> dict[Any, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -220,11 +247,26 @@ def _problem(model: type[BaseModel], error: Any, at: Location, marked: Marked) -
         return Problem(location, "is missing")
     if location in marked.secret:
         # The message of a failed check may repeat the value.
-        return Problem(location, "does not hold a value that is allowed here (from a variable)")
+        return Problem(location, _UNTOLD)
     if kind in _KINDS:
         return Problem(location, _KINDS[kind])
     sentence = message.removeprefix("Value error, ")
     return Problem(location, sentence.replace("Input should be", "should be"))
+
+
+_UNTOLD = "does not hold a value that is allowed here (from a variable)"
+"""The sentence where the value may not be repeated."""
+
+
+def _as_written(problem: Problem, data: dict[str, Any], marked: Marked) -> Problem:
+    """A problem of several fields that tells the variables of the file and not their values."""
+    sentence = problem.sentence
+    for place in marked.secret:
+        filled = str(_value_at(data, place) or "")
+        if filled and place[: len(problem.location)] == problem.location:
+            written = str(_value_at(marked.data, place)).replace("\\", "\\\\")
+            sentence = re.sub(rf"(?<!\w){re.escape(filled)}(?!\w)", written, sentence)
+    return problem._replace(sentence=sentence)
 
 
 def _envelope_problems(data: dict[str, Any], marked: Marked) -> Iterator[Problem]:
@@ -242,22 +284,33 @@ def _one_envelope(
     name = holder.get("envelope")
     if not isinstance(name, str):
         return
+    if (*at, "envelope") in marked.secret and not _usable(name, way):
+        yield Problem((*at, "envelope"), _UNTOLD)
+        return
     if name not in registry.names():
         known = registry.names()
         sentence = f"{name!r} is no known envelope{did_you_mean(name, known)}"
         yield Problem((*at, "envelope"), sentence)
         return
-    envelope = registry.get(name)
-    if (envelope.decoder if way == "decode" else envelope.encoder) is None:
+    if not _usable(name, way):
         verb = "read" if way == "decode" else "written"
         yield Problem((*at, "envelope"), f"{name!r} cannot be {verb}; see `waybill formats`")
         return
+    envelope = registry.get(name)
     model = envelope.decode_settings if way == "decode" else envelope.encode_settings
     _, problems = _validate(model, holder.get("settings") or {}, (*at, "settings"), marked)
     yield from problems
 
 
-def _suite_problems(data: dict[str, Any]) -> Iterator[Problem]:
+def _usable(name: str, way: str) -> bool:
+    """Whether there is an envelope of that name that can be read (`decode`) or written."""
+    if name not in registry.names():
+        return False
+    envelope = registry.get(name)
+    return (envelope.decoder if way == "decode" else envelope.encoder) is not None
+
+
+def _suite_problems(data: dict[str, Any], marked: Marked) -> Iterator[Problem]:
     suites = _mapping(data.get("quality")).get("suites")
     for i, suite in enumerate(suites if isinstance(suites, list) else []):
         if not isinstance(suite, str) or suite in SUITES:
@@ -265,9 +318,12 @@ def _suite_problems(data: dict[str, Any]) -> Iterator[Problem]:
         at: Location = ("quality", "suites", i)
         if not _is_path(suite):
             hint = did_you_mean(suite, SUITES)
-            yield Problem(at, f"{suite!r} is neither a known suite nor a .json file{hint}")
+            sentence = f"{suite!r} is neither a known suite nor a .json file{hint}"
         elif not _SCHEME.match(suite) and not Path(suite).is_file():
-            yield Problem(at, f"there is no file {suite}")
+            sentence = f"there is no file {suite}"
+        else:
+            continue
+        yield Problem(at, _UNTOLD if at in marked.secret else sentence)
 
 
 def _sentences(file: Path, marked: Marked, problems: list[Problem]) -> list[str]:

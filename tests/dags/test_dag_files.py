@@ -55,7 +55,11 @@ class TestDag:
     def test_one_run_at_a_time_and_no_past(self, dag):
         assert dag.max_active_runs == 1
         assert dag.catchup is False
-        assert dag.dagrun_timeout
+
+    def test_a_run_may_take_as_long_as_it_takes(self, dag):
+        """Airflow would skip what is left of a first snapshot, which is then all in vain."""
+        assert dag.dagrun_timeout is None
+        assert all(task.execution_timeout is None for task in dag.tasks)
 
     def test_what_a_person_sees(self, dag):
         assert dag.doc_md
@@ -194,6 +198,7 @@ class TestBrokenFiles:
         (text,) = bag.import_errors.values()
         for file in files:
             assert str(file) in text
+        assert f"{files[2]}:12: schedule is neither a preset" in text
 
     def test_a_copy_does_not_take_the_place_of_the_original(self, migrations):
         original = migrations("shop")
@@ -256,4 +261,5 @@ def test_upkeep_is_a_dag_of_its_own_where_the_file_asks(migrations):
     dag = bag.dags["kept_upkeep"]
     assert [task.task_id for task in dag.tasks] == ["upkeep"]
     assert dag.schedule == "@weekly"
+    assert dag.dagrun_timeout is None
     assert {"waybill", "upkeep"} <= set(dag.tags)

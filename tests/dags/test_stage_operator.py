@@ -13,10 +13,11 @@ import pytest
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from waybill.errors import DriverError
+from waybill.errors import ConfigurationError, DriverError
 from waybill.report import StageReport
 from waybill.spec_file import load_migration
 from waybill_airflow import operators, submission
+from waybill_airflow.drivers import find_driver
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.outcome import StageInterrupted
 
@@ -231,6 +232,68 @@ def test_the_button_is_there_after_the_gate_said_no(migrations, fake_stages):
         operator.execute({})
     (link,) = operator.operator_extra_links
     assert link.get_link(operator, ti_key=SimpleNamespace(dag_id="shop")).endswith("/shop/b-1")
+
+
+def test_a_url_that_names_no_bucket_fails_at_once(migrations, fake_stages):
+    file = migrations(
+        "shop", text="name: shop\nsource: {files: {path: 's3:///in'}, envelope: canal}\n"
+    )
+    with pytest.raises(AirflowFailException, match=r"shop\.yaml:2: source\.files\.path - s3:///in"):
+        stage(file).execute({})
+    assert fake_stages() == []
+
+
+def test_a_connection_that_cannot_be_looked_for_fails_at_once(migrations, fake_stages, monkeypatch):
+    def wrong(_names):
+        raise ConfigurationError("that is no connection")
+
+    monkeypatch.setattr(operators.submission, "connections", wrong)
+    with pytest.raises(AirflowFailException, match="that is no connection"):
+        stage(migrations("shop")).execute({})
+    assert fake_stages() == []
+
+
+def connected(monkeypatch, **fields) -> None:
+    """Give Airflow a connection to a driver."""
+    usual = {"conn_type": "http", "host": "driver", "password": "s3cret-token-0123456789"}
+    monkeypatch.setenv("AIRFLOW_CONN_WAYBILL_DRIVER", json.dumps({**usual, **fields}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "url"),
+    [
+        ({}, "http://driver:8190"),
+        ({"host": " driver\n", "port": 7, "schema": "https"}, "https://driver:7"),
+        ({"host": "::1"}, "http://[::1]:8190"),
+        ({"host": "[fe80::2]"}, "http://[fe80::2]:8190"),
+        ({"password": "s3cret-token-0123456789\n"}, "http://driver:8190"),
+    ],
+)
+def test_where_a_driver_is_and_its_token(monkeypatch, fields, url):
+    connected(monkeypatch, **fields)
+    assert find_driver() == (url, "s3cret-token-0123456789")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": "http://driver.example"},
+        {"host": "ann:s3cret@driver"},
+        {"host": ""},
+        {"schema": "ftp"},
+        {"password": ""},
+        {"password": "s3cret\ntoken-0123456789"},
+        {"password": "s3cret-tökén-0123456789"},
+    ],
+)
+def test_a_driver_that_cannot_be_asked_fails_at_once_and_shows_no_token(
+    migrations, fake_stages, monkeypatch, capsys, fields
+):
+    connected(monkeypatch, **fields)
+    with pytest.raises(AirflowFailException) as caught:
+        stage(migrations("shop")).execute({})
+    assert "s3cret" not in str(caught.value) + str(capsys.readouterr())
+    assert fake_stages() == []
 
 
 class TestWithADriver:

@@ -8,9 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
+from html import unescape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,50 @@ name: shop
 source: {files: {path: in}, envelope: canal}
 lake: {warehouse: lake}
 """
+CLOUD = """\
+name: {name}
+source: {{files: {{path: in}}, envelope: canal}}
+lake: {{warehouse: "s3://{connection}@bucket/lake"}}
+"""
 PAGE = "<!doctype html><title>gate</title><p>All is well: &lt;b&gt;</p>"
+SECRET = "hunter2"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def connection(endpoint: str) -> dict:
+    """A connection to an object store, as Airflow's secrets backends keep it."""
+    retries = {"config_kwargs": {"retries": {"total_max_attempts": 1}}}
+    extra = {"endpoint_url": endpoint, "region_name": "here", **retries}
+    return {"conn_type": "aws", "login": "key", "password": SECRET, "extra": json.dumps(extra)}
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A server of object storage that has the page of one batch; gives its address."""
+
+    class Objects(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            there = self.path.startswith("/bucket/lake/") and "/reports/b-1/" in self.path
+            body = PAGE if there else "<Error><Code>NoSuchKey</Code></Error>"
+            self.send_response(200 if there else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Objects) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        served.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +86,12 @@ def place(tmp_path_factory):
     file = folder / "migrations" / "shop.yaml"
     file.write_text(MIGRATION)
     (folder / "migrations" / "secret.txt").write_text("not for anybody")
+    for name in ("kept", "shown", "away", "nowhere"):
+        text = CLOUD.format(name=name, connection=f"store_{name}")
+        (folder / "migrations" / f"{name}.yaml").write_text(text)
+    unset = CLOUD.format(name="unset", connection="${NOBODY_SETS_THIS}")
+    (folder / "migrations" / "another.yaml").write_text(unset)
+    (folder / "migrations" / "torn.yaml").write_text("name: [")
     keep_page(file, "b-1", PAGE)
     return folder
 
@@ -52,11 +104,15 @@ def keep_page(file, batch, page):
 
 
 @pytest.fixture(scope="module")
-def server(airflow_home, place):
-    """A started web server and a client that is logged in."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def server(airflow_home, place, store):
+    """A started web server and a client that is logged in.
+
+    One connection is in Airflow's database, two in a file that a secrets backend reads.
+    """
+    port = free_port()
+    connections = place / "connections.json"
+    away = connection(f"http://127.0.0.1:{free_port()}")
+    connections.write_text(json.dumps({"store_kept": connection(store), "store_away": away}))
     passwords = airflow_home / "passwords.json"
     passwords.write_text(json.dumps({"admin": "open", "viewer": "look"}))
     environment = {
@@ -65,6 +121,8 @@ def server(airflow_home, place):
         "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+        "AIRFLOW__SECRETS__BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+        "AIRFLOW__SECRETS__BACKEND_KWARGS": json.dumps({"connections_file_path": str(connections)}),
     }
     log = (airflow_home / "server.log").open("wb")
     command = ["airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
@@ -86,6 +144,8 @@ def server(airflow_home, place):
                 break
             except RestError:
                 time.sleep(0.3)
+        body = {"connection_id": "store_shown", **connection(store)}
+        client.post("connections", body=body)
         yield client
     finally:
         os.killpg(process.pid, signal.SIGTERM)
@@ -191,6 +251,33 @@ def test_a_missing_report_is_said_in_words(server):
     token = token_of(server, "admin", "open")
     _, headers, text = ask(server, "/waybill/gate/shop/b-2", token=token)
     assert "no gate report" in text.lower()
+    assert headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize("name", ["kept", "shown"])
+def test_the_report_of_a_lake_in_object_storage_is_read_with_its_connection(server, name):
+    token = token_of(server, "viewer", "look")
+    for batch, status in (("b-1", 200), ("b-2", 404), ("b-1", 200)):
+        found, _, text = ask(server, f"/waybill/gate/{name}/{batch}", token=token)
+        assert found == status
+        assert (text == PAGE) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("away", "cannot be reached (nobody answers there)"),
+        ("nowhere", "there is no connection store_nowhere"),
+        ("unset", "another.yaml:3: lake.warehouse needs ${NOBODY_SETS_THIS}, which is not set"),
+        ("torn", "torn.yaml:1: is not YAML"),
+    ],
+)
+def test_a_report_that_cannot_be_read_is_said_with_the_reason(server, name, says):
+    token = token_of(server, "viewer", "look")
+    status, headers, text = ask(server, f"/waybill/gate/{name}/b-1", token=token)
+    assert status == 503
+    assert says in unescape(text)
+    assert SECRET not in text
     assert headers["Content-Security-Policy"]
 
 

@@ -144,7 +144,7 @@ def test_an_end_by_offsets(
     assert spans(first) == [(0, 2, 6), (1, 0, 3)]
     assert spans(plan(exact, cluster, after(first))) == [(0, 6, 6), (1, 3, 3)]
     # What is not there yet comes with the batch after it.
-    more = source(name, end={name: {0: 12}, "other": {9: 1}})
+    more = source(name, end={name: {0: 12}})
     second = plan(more, cluster, after(first))
     assert spans(second) == [(0, 6, 10), (1, 3, 3)]
     send(client, name, [b"x"] * 5, 0)

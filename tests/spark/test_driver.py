@@ -223,5 +223,8 @@ def test_a_driver_that_is_not_there_may_come_back(order) -> None:
 
 def test_health_says_when_spark_has_ended(url) -> None:
     assert httpx.get(f"{url}/health").json() == {"status": "idle"}
+    ended: list[bool] = []
     gone = Work(SimpleNamespace(sparkContext=None))
-    assert not gone.alive
+    with served(gone, lambda: ended.append(True)) as address:
+        assert httpx.get(f"{address}/health").status_code == 503
+    assert ended == [True], "whatever keeps the driver starts it again"

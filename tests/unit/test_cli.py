@@ -8,13 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill.cli.tables import _as_text
+from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
 from waybill.envelopes import registry
+from waybill.jobs import keep_lake
 from waybill.report import StageReport
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -422,3 +427,55 @@ def test_a_time_that_is_none_is_said_before_spark_starts(tmp_path):
     done = waybill("run", shop, "--until-time", "soon", WAYBILL_DEMO=str(tmp_path))
     assert done.returncode == 2
     assert b"--until-time soon: write a time such as 2026-11-20T06:00" in done.stderr
+
+
+# Upkeep, and keys of rows
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """What the upkeep is asked for, by the command and by the DAG."""
+    asked = []
+
+    def keep(spec, _lake, snapshots, _progress):
+        asked.append((snapshots, spec.spark))
+        return []
+
+    @contextmanager
+    def nothing(*_given):
+        yield None
+
+    monkeypatch.setattr("waybill.upkeep.run_upkeep", keep)
+    monkeypatch.setattr("waybill.cli.upkeep.open_lake", nothing)
+    monkeypatch.setattr("waybill.jobs._session", nothing)
+    monkeypatch.setattr("waybill.jobs.Lake", SimpleNamespace(open=lambda *_given: None))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("more", "length"),
+    [("upkeep: {snapshots: 365d}\n", "365d"), ("upkeep: {}\n", "30d"), ("", "30d")],
+)
+def test_the_command_and_the_dag_keep_the_same(tmp_path, kept, more, length):
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        "name: m\nsource: {files: {path: in}, envelope: canal}\nspark: {spark.a: '1'}\n"
+        f"stages: {{upkeep: {{spark: {{spark.a: '2'}}}}}}\n{more}"
+    )
+    upkeep_command(file, None, as_json=True)
+    keep_lake(file)
+    assert kept == [(length, {"spark.a": "2"})] * 2
+    upkeep_command(file, "7d", as_json=True)
+    assert kept[-1][0] == "7d"
+
+
+def test_a_key_keeps_every_digit_and_its_words():
+    key = '{"a": 1.10, "b": 12345678901234567890.50, "c": 7, "d": true, "e": null, "f": "1.1"}'
+    assert _as_text(key) == {
+        "a": "1.10",
+        "b": "12345678901234567890.50",
+        "c": "7",
+        "d": "true",
+        "e": None,
+        "f": "1.1",
+    }

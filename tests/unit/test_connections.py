@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
-from waybill.connections import Connection, find_connection, get_connection
+from waybill.connections import Connection, find_connection, get_connection, given
 from waybill.errors import ConfigurationError
 
 
@@ -56,3 +57,19 @@ def test_the_secret_is_not_in_the_repr():
     shown = repr(Connection("x", "kafka", "h", 1, "ann", "hidden", {"sasl.password": "hidden"}))
     assert "hidden" not in shown
     assert "ann" not in shown
+
+
+def test_connections_are_given_to_one_piece_of_work_alone(monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_X", "kafka://of-the-environment:1")
+    elsewhere = []
+    with given({"x": "kafka://given:2", "y": '{"host": "other"}'}):
+        assert get_connection("x").host == "given"
+        assert get_connection("y").host == "other"
+        other = threading.Thread(
+            target=lambda: elsewhere.extend([get_connection("x").host, find_connection("y")])
+        )
+        other.start()
+        other.join()
+    assert elsewhere == ["of-the-environment", None]
+    assert get_connection("x").host == "of-the-environment"
+    assert find_connection("y") is None

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from waybill.errors import ConfigurationError
+from tests.raw_headers import send_raw_headers
+from waybill.errors import ConfigurationError, SourceError
+from waybill.kafka.cluster import Topic
 from waybill.sources.kafka.pieces import BYTES_PER_TASK, dealt, piece_size
-from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
+from waybill.sources.kafka.plan import plan
+from waybill.sources.kafka.positions import (
+    NOTHING,
+    Positions,
+    Range,
+    read_positions,
+    write_positions,
+)
+from waybill.sources.kafka.reader import Read, Reading, read_ranges
+from waybill.sources.kafka.rows import archive_rows
 from waybill.spec import KafkaSource, Migration
 
 
@@ -34,7 +47,12 @@ def test_where_to_start(given, start):
 
 
 @pytest.mark.parametrize(
-    "given", ["oldest", "", None, 5, {"shop": 5}, {"shop": {"x": 1}}, {"s": {0: -1}}]
+    "given",
+    [
+        *("oldest", "", None, 5, {"shop": 5}, {"shop": {"x": 1}}, {"s": {0: -1}}),
+        *({"shop": {0: 15.9}}, {"shop": {0: 15.0}}, {"shop": {0: True}}, {"shop": {0: None}}),
+        *({"shop": {True: 5}}, {"shop": {0.5: 5}}, {"shop": {0: "15.9"}}),
+    ],
 )
 def test_a_start_that_is_none(given):
     with pytest.raises(ValidationError, match="write earliest, latest, a time such as"):
@@ -45,7 +63,7 @@ def test_an_end():
     assert source(end="2026-11-01T00:00:00").end == datetime(2026, 11, 1, tzinfo=UTC)
     assert source(end="").end is None, "a variable that is not set"
     assert source(end={"shop": {0: 5}}).end == {"shop": {0: 5}}
-    for end in ("soon", 5, {"shop": 5}, {"shop": {0: -1}}):
+    for end in ("soon", 5, {"shop": 5}, {"shop": {0: -1}}, {"shop": {0: 1.5}}):
         with pytest.raises(ValidationError, match=r"write a time such as .* or offsets by topic"):
             source(end=end)
 
@@ -56,14 +74,76 @@ def test_an_end():
         ({"pattern": "(", "topics": []}, r"'\(' is no regular expression"),
         ({"pattern": "x"}, "say which topics"),
         ({"on_data_loss": "ignore"}, "fail"),
+        ({"unreadable_headers": "ignore"}, "leave_out"),
         ({"stall": "soon"}, "write a length of time"),
         ({"messages_per_task": 0}, "greater than or equal to 1"),
         ({"group": ""}, "at least 1 character"),
+        ({"start": {"shp": {0: 5}}}, "start names the topic shp, which is not in topics"),
+        ({"end": {"shop": {0: 5}, "shp": {0: 5}}}, "end names the topic shp, which is not"),
     ],
 )
 def test_wrong_fields(fields, says):
     with pytest.raises(ValidationError, match=says):
         source(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "read"),
+    [
+        ({"topics": ["shop", "waybill-published"]}, ["shop", "waybill-published"]),
+        ({"topics": [], "pattern": ".*"}, ["shop", "shop_out"]),
+        ({"topics": [], "pattern": "shop"}, ["shop"]),
+    ],
+)
+def test_which_topics_are_read(fields, read):
+    names = ["__consumer_offsets", "shop", "shop_out", "waybill-published"]
+    assert [name for name in names if source(**fields).takes(name)] == read
+
+
+class Brokers:
+    """Stands for a cluster: it has some topics, of one partition with ten messages each."""
+
+    servers = "h:9092"
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def topic_names(self):
+        return list(self.names)
+
+    def describe(self, names):
+        return [Topic(name, f"id of {name}", [0]) for name in names]
+
+    def earliest(self, places):
+        return dict.fromkeys(places, 0)
+
+    def latest(self, places, stable=True):
+        return dict.fromkeys(places, 10)
+
+
+def test_offsets_of_a_topic_that_the_pattern_does_not_find():
+    brokers = Brokers("shop_a", "shop_b", "crm", "waybill-published", "__own")
+    for field in ("start", "end"):
+        for topic in ("shop_c", "crm", "waybill-published"):
+            wrong = source(topics=[], pattern="shop_.*", **{field: {topic: {0: 5}}})
+            with pytest.raises(SourceError, match=f"{field} names the topic {topic}, which is not"):
+                plan(wrong, brokers)
+    right = source(topics=[], pattern="shop_.*", start={"shop_a": {0: 5}}, end={"shop_b": {0: 7}})
+    assert plan(right, brokers).ranges == [Range("shop_a", 0, 5, 10), Range("shop_b", 0, 0, 7)]
+
+
+def test_offsets_of_a_topic_that_was_read_and_is_gone():
+    more = {"start": {"shop_a": {0: 5}}, "on_data_loss": "earliest"}
+    known = Positions({"shop_a": "", "waybill-published": ""}, {("shop_a", 0): 9}, 0)
+    planned = plan(source(topics=[], pattern=".*", **more), Brokers("shop_b"), known)
+    assert list(planned.ids) == ["shop_b"]
+
+
+def test_a_ledger_that_was_read_once_is_not_missed():
+    known = Positions({"shop": "", "waybill-published": ""}, {("shop", 0): 9}, 0)
+    brokers = Brokers("shop", "waybill-published")
+    planned = plan(source(topics=[], pattern=".*"), brokers, known)
+    assert list(planned.ids) == ["shop"]
 
 
 def test_the_cursor_names_what_moved_and_now_and_then_all():
@@ -104,6 +184,97 @@ def test_a_batch_that_plans_nothing_keeps_what_is_known():
     nothing = write_positions(read_positions([first]), {}, [], False)
     assert read_positions([nothing, first]).next == {("a", 0): 5}
     assert read_positions([nothing, first]).ids == {"a": "1"}
+
+
+class Telling(Brokers):
+    """Stands for a cluster that tells an id and an end of its topic."""
+
+    def __init__(self, topic_id: str, end: int) -> None:
+        super().__init__("shop")
+        self.topic_id, self.end = topic_id, end
+
+    def describe(self, names):
+        return [Topic(name, self.topic_id, [0]) for name in names]
+
+    def latest(self, places, stable=True):
+        return dict.fromkeys(places, self.end)
+
+
+def history_of(batches, afresh=False):
+    """Cursors, newest first, of batches that found the topic with an id and an end."""
+    history = []
+    for topic_id, end in batches:
+        before = read_positions(history)
+        planned = plan(source(), Telling(topic_id, end), before, afresh)
+        history.insert(0, write_positions(before, planned.ids, planned.ranges, afresh))
+    return history
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [("", 10), ("one", 10)],  # learned where nothing moved
+        [("one", 10), ("", 12)],  # brokers of several versions
+        [("one", 10), *(("", 10 + n) for n in range(100))],  # among them cursors that name all
+    ],
+)
+def test_a_topic_made_again_is_noticed_whatever_brokers_told_before(batches):
+    known = read_positions(history_of(batches))
+    assert known.ids == {"shop": "one"}
+    with pytest.raises(SourceError, match="the topic shop was deleted and made again"):
+        plan(source(), Telling("two", 500), known)
+
+
+def test_an_empty_id_in_a_newer_cursor_hides_none():
+    cursor = {"complete": False, "topics": {"shop": {"id": "", "ranges": {"0": [10, 12]}}}}
+    assert read_positions([cursor, *history_of([("one", 10)])]).ids == {"shop": "one"}
+
+
+def test_a_full_run_takes_the_id_as_it_is_told():
+    assert read_positions(history_of([("one", 10), ("", 5)], afresh=True)).ids == {"shop": ""}
+
+
+@pytest.fixture
+def played() -> Iterator[str]:
+    """The address of the cluster that librdkafka plays itself."""
+    player = Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = player.list_topics(timeout=5).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    player.flush(0)  # it was there until here
+
+
+def test_a_header_whose_name_is_not_utf_8(played):
+    bad = [[b"ok", b"\xff\xfe"], [b"\xff", b"\xff"], [b"\xc3", b"ok"]]
+    # Python calls what it has called often in another way.
+    names = [[b"ok", b"a"]] * 200 + [*bad, [b"ok", b"b\0c"], []] * 2
+    send_raw_headers(played, "shop", names)
+    properties = {"bootstrap.servers": played, "log_level": "0"}
+    span, told = Range("shop", 0, 0, 210), {}
+    with pytest.raises(
+        SourceError, match=r"offset 200 of partition 0 of the topic shop.*leave_out"
+    ):
+        list(read_ranges([span], Reading(properties, "b1"), told.__setitem__))
+    going_on = Reading(properties, "b1", without_headers=True)
+    batches = list(read_ranges([span], going_on, told.__setitem__))
+    found = [row["headers"] for batch in batches for row in batch.to_pylist()]
+    keys = [headers and [header["key"] for header in headers] for headers in found]
+    # The client ends names at a byte 0.
+    assert keys == [["ok", "a"]] * 200 + [None, None, None, ["ok", "b"], None] * 2
+    assert told == {span: Read(rows=210, bytes=210, bare=6)}
+
+
+def test_another_failure_of_the_client_is_not_taken_for_a_header():
+    class Failing:
+        def headers(self):
+            raise SystemError("of another kind")
+
+        def key(self):
+            return None
+
+        value = offset = timestamp = key
+
+    with pytest.raises(SystemError, match="of another kind"):
+        archive_rows([Failing()], "b1", ("shop", 0), True)
 
 
 spans = st.builds(

@@ -15,6 +15,7 @@ from tests import structure
 PROJECT = Path(__file__).resolve().parents[2]
 DRIVERS_OWN = {
     *("airflow", "fastapi", "great_expectations", "jinja2", "pandas", "rich", "typer", "uvicorn"),
+    "croniter",  # schedules are looked at where a migration's file is read
     *("py4j", "pyspark"),  # a worker has these by Spark
 }
 """What the library imports where stages are led, not where tasks run."""

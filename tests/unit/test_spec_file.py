@@ -10,6 +10,7 @@ from waybill import spec_file
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import Envelope, Settings
 from waybill.errors import ConfigurationError
+from waybill.layout import log_namespace
 from waybill.spec_file import SpecificationError, load_migration, load_tables
 
 GOOD = """\
@@ -147,6 +148,147 @@ def test_two_targets_with_one_path_are_told(write):
     load_migration(write(GOOD + "  - {envelope: maxwell, files: {path: out/maxwell}}\n"))
 
 
+def test_a_name_that_would_lie_in_the_log_of_another_is_refused(write):
+    for name in ("shop_log", "a_log"):
+        assert problems(write(GOOD.replace("name: shop", f"name: {name}"))) == [
+            "1: name cannot end in _log, which names the lake's tables of messages: choose another"
+        ]
+    assert load_migration(write(GOOD.replace("name: shop", "name: shop_log_a"))).name
+
+
+def test_no_two_migrations_share_a_namespace(write):
+    """The only way to overlap is a name that is another one's log."""
+    names = ["shop", "shop_lo", "shop_logs", "log", "logs", "l", "shop_log_a", "shop_log1"]
+    specs = [load_migration(write(GOOD.replace("name: shop", f"name: {name}"))) for name in names]
+    spaces = [space for spec in specs for space in (spec.name, log_namespace(spec.name))]
+    assert len(set(spaces)) == 2 * len(names)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "usable"),
+    [
+        *((text, True) for text in ("@hourly", "@once", "@continuous", "@quarterly", "0 3 * * 1")),
+        *((text, False) for text in ("61 * * * *", "None", "@hourl", "", "every tuesday")),
+    ],
+)
+def test_a_schedule_is_checked_where_it_is_written(write, schedule, usable):
+    text = f'{GOOD}schedule: "{schedule}"\nupkeep: {{schedule: "{schedule}"}}\n'
+    if usable:
+        assert load_migration(write(text)).schedule == schedule
+        return
+    found = problems(write(text))
+    assert [sentence.split(" is ")[0] for sentence in found] == [
+        "9: schedule",
+        "10: upkeep.schedule",
+    ]
+    assert "nor a cron text of five fields" in found[0]
+
+
+def test_a_url_without_a_bucket_is_told_with_its_line(write):
+    text = GOOD.replace("path: in", '"path": "s3:///in"').replace(
+        "path: out", "path: oss://k:v@b/o"
+    )
+    assert problems(write(text)) == [
+        "3: source.files.path - s3:///in names no bucket: write s3://bucket/folder",
+        "8: publish[0].files.path - a URL of oss:// holds a key: put the key into a connection and "
+        "write oss://CONNECTION@bucket/…",
+    ]
+
+
+def test_a_home_that_nobody_has_is_told(write):
+    text = GOOD.replace("path: in", "path: ~nobody9/in").replace("path: out", "path: ~nobody9/o")
+    sentence = "needs a path in full: nobody here has the home that ~ names"
+    assert problems(write(text)) == [
+        f"3: source.files.path {sentence}",
+        f"8: publish[0].files.path {sentence}",
+    ]
+
+
+# What a migration writes and would read again
+
+
+KAFKA = """\
+name: shop
+source: {kafka: {SOURCE}, envelope: canal}
+publish: [{envelope: maxwell, kafka: {TARGET}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "says"),
+    [
+        ("topics: [shop]", "topic: shop", "publishes to the topic shop, which source.kafka reads"),
+        ('pattern: "shop.*"', "topic: shop_out", "publishes to the topic shop_out, which"),
+        ("topics: [waybill-published]", "topic: out", "its ledger in the topic waybill-published"),
+        (
+            'pattern: ".*"',
+            "topic: __out, ledger: sent",
+            "keeps its ledger in the topic sent, which",
+        ),
+        ("topics: [shop]", "topic: shop_out", None),
+        ('pattern: "shop"', "topic: shop_out", None),
+        ('pattern: "shop.*"', "topic: shop_out, connection: other", None),
+        ('pattern: "w.*"', "topic: out", None),
+    ],
+)
+def test_a_topic_that_is_written_is_not_read(write, source, target, says):
+    file = write(KAFKA.replace("SOURCE", source).replace("TARGET", target))
+    if says is None:
+        load_migration(file)
+        return
+    (sentence,) = problems(file)
+    assert sentence.startswith("1: the target 'maxwell' ")
+    assert says in sentence
+    assert sentence.endswith("name another topic there, or leave this one out of topics or pattern")
+
+
+FILES = """\
+name: shop
+source: {files: {path: "SOURCE"}, envelope: canal}
+publish: [{envelope: maxwell, files: {path: "TARGET"}}]
+lake: {warehouse: "LAKE"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "lake", "says"),
+    [
+        ("in", "in", "lake", "the target 'maxwell' publishes files to "),
+        ("in/", "in/out", "lake", "the target 'maxwell' publishes files to "),
+        ("link", "in/out", "lake", "the target 'maxwell' publishes files to "),
+        ("in/**/*.jsonl", "in/out", "lake", "the target 'maxwell' publishes files to "),
+        ("in/*/*/*", "in/out", "lake", "the target 'maxwell' publishes files to "),
+        ("s3://b/in", "s3://aws_default@b/in/out", "lake", "publishes files to s3://aws_default@b"),
+        ("s3://b", "out", "s3://b/lake", "lake.warehouse s3://b/lake lies where source.files"),
+        ("in", "out", "in/lake", "lake.warehouse "),
+        ("in/**", "out", "in/lake", "lake.warehouse "),
+        ("in", "inner", "in_lake", None),
+        ("in", "in/_out", "in/.lake", None),
+        ("in/*.jsonl", "in/out", "in/lake", None),
+        ("in/*/new/*.jsonl", "in/out", "in/lake", None),
+        ("s3://b/in", "s3://other@b/in", "s3://c/in", None),
+        ("in/a.jsonl", "in", "in", None),
+    ],
+)
+def test_files_that_are_written_are_not_read(write, source, target, lake, says):
+    file = write(FILES.replace("SOURCE", source).replace("TARGET", target).replace("LAKE", lake))
+    (file.parent / "in").mkdir()
+    (file.parent / "link").symlink_to(file.parent / "in")
+    if says is None:
+        load_migration(file)
+        return
+    (sentence,) = problems(file)
+    assert says in sentence
+    assert "a folder beside the source's" in sentence
+
+
+def test_a_target_is_published_to_or_dropped(write):
+    sentence = "the target 'canal' is under publish and among the dropped_targets; take it out of"
+    text = GOOD + "dropped_targets: [canal]\n"
+    assert problems(write(text)) == [f"1: {sentence} one of them"]
+    assert load_migration(write(GOOD + "dropped_targets: [old]\n")).dropped_targets == ["old"]
+
+
 def test_a_missing_part_names_the_nearest_line(write):
     assert problems(write("name: shop\nsource:\n  envelope: canal\n")) == [
         "2: source - say where the messages are, one of files: {path: …, layout: lines} and "
@@ -234,6 +376,35 @@ def test_what_came_from_the_environment_is_never_repeated(write, monkeypatch):
     found = problems(write(text))
     assert len(found) == 3
     assert "hunter2" not in "\n".join(found)
+
+
+def test_an_envelope_and_suites_from_the_environment_are_not_repeated(write, monkeypatch):
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = GOOD.replace("oms-default", '"${SECRET}"')
+    text += 'quality: {suites: ["${SECRET}", "/${SECRET}/x.json"]}\n'
+    untold = "does not hold a value that is allowed here (from a variable)"
+    assert problems(write(text)) == [
+        f"4: source.envelope {untold}",
+        f"9: quality.suites[0] {untold}",
+        f"9: quality.suites[1] {untold}",
+    ]
+
+
+def test_what_is_wrong_with_several_fields_tells_their_variables(write, monkeypatch):
+    monkeypatch.setenv("SECRET", "hunter2")
+    text = KAFKA.replace("SOURCE", 'pattern: "hunter.*"').replace("TARGET", 'topic: "${SECRET}"')
+    (sentence,) = problems(write(text))
+    assert "the target 'maxwell' publishes to the topic ${SECRET}, which" in sentence
+
+
+def test_a_variable_in_a_name_is_refused_and_not_taken_for_text(write, monkeypatch):
+    monkeypatch.setenv("DB", "prod")
+    text = GOOD.replace("shop.orders", '"${DB}.orders"') + 'spark: {"${DB:-x}": a, "$${DB}": b}\n'
+    sentence = "needs the name itself: ${…} is filled in in values only"
+    assert problems(write(text)) == [
+        f'6: tables."${{DB}}.orders" {sentence}',
+        f"9: spark.${{DB:-x}} {sentence}",
+    ]
 
 
 def test_a_catalog_password_is_not_in_the_text_of_a_migration(write, monkeypatch):

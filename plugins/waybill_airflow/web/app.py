@@ -13,6 +13,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag, requires_
 from fastapi import Depends, FastAPI, Path, Request, Response
 from fastapi.responses import HTMLResponse
 
+from waybill.errors import WaybillError
 from waybill_airflow.params import BATCH_PATTERN
 from waybill_airflow.web import pages, reports
 
@@ -57,7 +58,10 @@ def make_app() -> FastAPI:
     )
     def gate(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
         """What the gate measured for a batch."""
-        report = reports.gate_report(dag_id, batch)
+        try:
+            report = reports.gate_report(dag_id, batch)
+        except WaybillError as error:
+            return HTMLResponse(pages.unreadable(dag_id, batch, str(error)), status_code=503)
         if report is None:
             return HTMLResponse(pages.no_report(dag_id, batch), status_code=404)
         return HTMLResponse(report)

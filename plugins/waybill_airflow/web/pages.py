@@ -22,3 +22,13 @@ def no_report(dag_id: str, batch: str) -> str:
         "it; the log of the validate task says more.</p>"
     )
     return _PAGE.format(title="No gate report", body=body)
+
+
+def unreadable(dag_id: str, batch: str, sentence: str) -> str:
+    """The page for a report that cannot be looked for, with the reason."""
+    body = (
+        f"<p>The gate report of batch <code>{escape(batch)}</code> of migration "
+        f"<code>{escape(dag_id)}</code> cannot be read by this web server.</p>"
+        f"<p>{escape(sentence)}</p>"
+    )
+    return _PAGE.format(title="The gate report cannot be read", body=body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 
 from waybill.errors import ConfigurationError
 
@@ -13,9 +14,13 @@ TOKEN = "WAYBILL_DRIVER_TOKEN"
 
 def driver_command(host: str, port: int, master: str | None, settings: list[str]) -> None:
     """Start Spark and take orders until the process is asked to end."""
-    token = os.environ.pop(TOKEN, "")
-    if len(token) < 16:
-        message = f"set {TOKEN} to a secret of 16 characters or more: who has it may run stages"
+    # A secret out of a file often ends in a newline, which no request can carry.
+    token = os.environ.pop(TOKEN, "").strip()
+    if not re.fullmatch(r"[ -~]{16,}", token):
+        message = (
+            f"set {TOKEN} to a secret of 16 characters of printable ASCII or more: who has it may "
+            "run stages"
+        )
         raise ConfigurationError(message)
     named = dict(_setting(text) for text in settings)
     if master is not None:

@@ -140,8 +140,14 @@ def status(migration: Specification, json: AsJson = False) -> None:
 def upkeep(
     migration: Specification,
     snapshots: Annotated[
-        str, typer.Option(metavar="LENGTH", help="Keep snapshots so long, e.g. 12h or 30d.")
-    ] = "30d",
+        str | None,
+        typer.Option(
+            metavar="LENGTH",
+            help="Keep snapshots so long, e.g. 12h or 30d; left out, as long as upkeep.snapshots "
+            "of the migration says, else 30d.",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Keep the lake in shape: join small files, let old snapshots and tombstones go.

@@ -61,7 +61,13 @@ def changes_command(
     """Print changes in the order of the merge."""
     spec = load_migration(migration)
     with open_lake(spec) as lake:
-        rows = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
+        from pyspark.sql import functions as F
+
+        from waybill.merge.increment import order_sql
+
+        order = F.expr(order_sql(spec.order.ambiguous == "source_time"))
+        log = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
+        rows = log.withColumn("order_key", order)
         if table is not None:
             rows = _of_table(rows, table)
         if key is not None:
@@ -163,6 +169,20 @@ def _of_table(rows: DataFrame, table: str) -> DataFrame:
     return found
 
 
+def _as_text(key: str) -> dict[str, str | None]:
+    """The columns of a key as text images hold them: numbers with every digit that was given.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    data = json.loads(key, parse_float=str, parse_int=str, parse_constant=str)
+    words = {True: "true", False: "false", None: None}
+    return {
+        name: words[value] if value is None or isinstance(value, bool) else str(value)
+        for name, value in data.items()
+    }
+
+
 def _of_key(rows: DataFrame, key: str) -> DataFrame:
     """Changes of one key: a JSON object of its columns, or the value of its only column."""
     from pyspark.sql import functions as F
@@ -170,10 +190,9 @@ def _of_key(rows: DataFrame, key: str) -> DataFrame:
     wanted: dict[str, str | None] | None = None
     if key.lstrip().startswith("{"):
         try:
-            data = json.loads(key)
+            wanted = _as_text(key)
         except ValueError as error:
             raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
-        wanted = {name: None if v is None else str(v) for name, v in data.items()}
 
     def matches(column: str) -> Any:
         values = F.from_json(column, "map<string,string>")

@@ -12,17 +12,20 @@ from waybill.errors import ConfigurationError
 from waybill.spec_file import load_migration
 
 
-def upkeep_command(migration: Path, snapshots: str, as_json: bool) -> None:
+def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> None:
     """Keep the tables of a migration in shape, and say what was done."""
     try:
-        seconds_of(snapshots)
+        if snapshots is not None:
+            seconds_of(snapshots)
     except ValueError as error:
         raise ConfigurationError(f"--snapshots {snapshots}: {error}") from None
     spec = load_migration(migration)
+    from waybill.jobs import UPKEEP
     from waybill.upkeep import run_upkeep
 
+    spec = spec.for_stage(UPKEEP)
     with watching() as progress, open_lake(spec) as lake:
-        done = run_upkeep(spec, lake, snapshots, progress)
+        done = run_upkeep(spec, lake, snapshots or spec.snapshots_kept, progress)
     if as_json:
         print_json(kept._asdict() for kept in done)
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -29,9 +31,10 @@ def ask(
         `{"report": …}` or `{"error": …}`, as `waybill.jobs.result_of` says.
 
     Raises:
-        DriverError: there is no answer, or it broke off; what the stage did is not known, and
-            running it again is safe.
+        DriverError: the address or the token cannot be one; or there is no answer, or it broke off:
+            what the stage did is then not known, and running it again is safe.
     """
+    _check(url, token)
     headers = {"Authorization": f"Bearer {token}"}
     limits = httpx.Timeout(SILENCE, connect=10.0)
     try:
@@ -42,13 +45,20 @@ def ask(
                 answer.read()
                 message = f"the driver at {url} answers {answer.status_code}: {_reason(answer)}"
                 raise DriverError(message, answer.status_code >= 500)
-            for text in answer.iter_lines():
-                line = json.loads(text)
+            for number, text in enumerate(answer.iter_lines()):
+                line = _line(text, url, number)
                 if "log" in line:
                     tell(line["log"], line["level"])
                 elif line.get("result"):
                     result: dict[str, Any] = line["result"]
                     return result
+    except (httpx.InvalidURL, UnicodeError):
+        # The second is what the look-up of a host raises whose name no host can have.
+        raise DriverError(_NO_ADDRESS.format(url=url), False) from None
+    except httpx.LocalProtocolError:
+        # Its text repeats the headers, and so the token.
+        message = f"no request can be made for the driver at {url}: mend its connection"
+        raise DriverError(message, False) from None
     except httpx.HTTPError as error:
         message = (
             f"the driver at {url} cannot be reached or broke off ({type(error).__name__}: {error}):"
@@ -57,6 +67,50 @@ def ask(
         raise DriverError(message, True) from error
     message = f"the driver at {url} ended the stage without a result: see what its log says"
     raise DriverError(message, True)
+
+
+_NO_ADDRESS = (
+    "{url} is no address of a driver: give its connection a host without scheme or path, a port, "
+    "and as schema http or https"
+)
+
+
+def _check(url: str, token: str) -> None:
+    """See that a request can be made of address and token; says nothing of the token itself."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https")
+        usable = known and bool(parts.hostname) and parts.port is not None and not parts.path
+    except ValueError:
+        usable = False
+    if not usable:
+        raise DriverError(_NO_ADDRESS.format(url=url), False)
+    if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", token):
+        message = (
+            f"the token of the driver at {url} is empty, begins or ends with a space, or holds "
+            "what is no printable ASCII: mend the password of its connection"
+        )
+        raise DriverError(message, False)
+
+
+def _line(text: str, url: str, number: int) -> dict[str, Any]:
+    """What a driver says in one line; the first one, 0, shows whether it is a driver at all."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        line = None
+    if not isinstance(line, dict) and number:
+        message = (
+            f"the driver at {url} broke off in a line: see whether it runs, and what its log says"
+        )
+        raise DriverError(message, True)
+    if not isinstance(line, dict):
+        message = (
+            f"what answers at {url} is no driver, but a proxy or another server: mend host and port"
+            " of the driver's connection"
+        )
+        raise DriverError(message, False)
+    return line
 
 
 def _reason(answer: httpx.Response) -> str:

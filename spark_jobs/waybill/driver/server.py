@@ -66,6 +66,7 @@ def application(work: Work, token: str, end: Callable[[], None]) -> FastAPI:
     @app.get("/health")
     def health() -> dict[str, Any]:
         if not work.alive:
+            end()
             raise HTTPException(503, GONE)
         return {"status": "busy" if work.busy else "idle"}
 

@@ -1,4 +1,4 @@
-"""What Java says of servers that are away, of keys they do not take and of full disks, plainly."""
+"""What Java says of servers that are away, keys they do not take, full disks and full memories."""
 
 from __future__ import annotations
 
@@ -45,13 +45,20 @@ _REST_AWAY = re.compile(
 )
 
 
+_JOB_LOST = "Job aborted due to stage failure"
+_EXECUTORS = re.compile(r"ExecutorLostFailure|OutOfMemoryError|exceeding memory limits")
+_IN_THE_DRIVER = "executor driver"
+"""What Spark calls the place of a task that runs in the process of its driver."""
+
+
 @contextmanager
 def plainly(spec: Migration) -> Iterator[None]:
     """Raise what Java says of the lake's servers and disk as one sentence.
 
     Raises:
         ConfigurationError: a key or login is not taken, a bucket, database or jar is not there.
-        UnavailableError: a server cannot be reached or failed, or there is no space left.
+        UnavailableError: a server cannot be reached or failed, there is no space left, or Spark's
+            processes ended.
     """
     try:
         yield
@@ -70,7 +77,7 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     if _FULL.search(text) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         message = f"there is no space left for the lake {spec.lake.warehouse}: make room, run again"
         return UnavailableError(message)
-    return _of_files(text, spec) or _of_catalog(text, spec)
+    return _of_files(text, spec) or _of_catalog(text, spec) or _of_executors(text)
 
 
 def _of_files(text: str, spec: Migration) -> WaybillError | None:
@@ -119,6 +126,21 @@ def _of_catalog(text: str, spec: Migration) -> WaybillError | None:
         message = f"the catalog at {uri} cannot be reached: run again when it can, or mend its uri"
         return UnavailableError(message)
     return None
+
+
+def _of_executors(text: str) -> WaybillError | None:
+    found = _EXECUTORS.search(text) if _JOB_LOST in text else None
+    if found is None:
+        return None
+    if _IN_THE_DRIVER in text:
+        memory = "spark.driver.memory"
+    else:
+        memory = "spark.executor.memory or spark.executor.memoryOverhead"
+    message = (
+        f"Spark gave up the job because its tasks ran out of memory or their processes ended "
+        f"({found[0]}): give them more with {memory}, or see in their logs what ended them"
+    )
+    return UnavailableError(message)
 
 
 def _everything(error: BaseException) -> str:

@@ -7,7 +7,6 @@ compacted messages) are gaps, not losses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,10 +16,8 @@ from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster, Place, Topic
-    from waybill.spec import KafkaSource, Offsets
-
-INTERNAL = "__"
-"""What names of topics begin with that belong to the brokers; no pattern finds them."""
+    from waybill.spec import KafkaSource
+    from waybill.spec_values import Offsets
 
 
 class Loss(NamedTuple):
@@ -125,13 +122,8 @@ def bounds_of(cluster: Cluster, places: Iterable[Place]) -> Bounds:
 def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Topic]:
     if source.pattern is None:
         return cluster.describe(source.topics)
-    expression = re.compile(source.pattern)
-    names = [
-        name
-        for name in cluster.topic_names()
-        if not name.startswith(INTERNAL) and expression.fullmatch(name)
-    ]
-    gone = sorted(n for n in known.ids if expression.fullmatch(n) and n not in names)
+    names = [name for name in cluster.topic_names() if source.takes(name)]
+    gone = sorted(name for name in known.ids if source.takes(name) and name not in names)
     if gone and source.on_data_loss == "fail":
         message = (
             f"the topic {gone[0]}, read before, is no longer at {cluster.servers}, and what came "
@@ -145,6 +137,14 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
             "it, make the topic, or give the user of the connection the right to see it"
         )
         raise SourceError(message)
+    for field, given in (("start", source.start), ("end", source.end)):
+        strange = set(given) - {*names, *known.ids} if isinstance(given, dict) else set()
+        if strange:
+            message = (
+                f"{field} names the topic {min(strange)}, which is not at {cluster.servers} or not "
+                "among those that the pattern finds: mend it"
+            )
+            raise SourceError(message)
     return cluster.describe(names)
 
 
