@@ -24,6 +24,7 @@ from tests.kafka.producing import (
     send_transaction,
     transaction,
 )
+from tests.raw_headers import send_raw_headers
 from waybill.connections import variable_of
 from waybill.context import Options, StageContext
 from waybill.errors import ConfigurationError, SourceError, UnreachableError
@@ -111,6 +112,22 @@ def test_two_batches_byte_for_byte(
     rows = archived(spark, spec)
     assert Counter((row[1], row[2], row[4]) for row in rows) == sent
     assert len({row[1:4] for row in rows}) == len(rows), "each place once"
+
+
+def test_messages_whose_headers_cannot_be_read(
+    spark: Any, reading: Any, client: dict[str, str], topic: Callable[..., str]
+) -> None:
+    name = topic()
+    send_raw_headers(client["bootstrap.servers"], name, [[b"a"], [b"\xff"], [b"\xff", b"a"]])
+    with pytest.raises(SourceError, match=f"offset 1 of partition 0 of the topic {name} has a"):
+        snapshot(spark, reading(name), "b1")
+    spec = reading(name, unreadable_headers="leave_out")
+    report = snapshot(spark, spec, "b1")
+    assert report.rows_in == 3
+    assert report.warnings == [
+        f"2 messages of partition 0 of the topic {name} from offset 0 to 3 are archived without "
+        "their headers: the name of one is not UTF-8"
+    ]
 
 
 def test_a_finished_batch_is_not_done_twice_and_a_full_one_reads_all(

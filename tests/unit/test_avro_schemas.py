@@ -124,6 +124,64 @@ def test_schema_files_of_a_folder_and_one_file(tmp_path):
         found.decode(messages[0])
 
 
+SWAPPED = {"type": "record", "name": "T", "fields": [{"name": "B", "type": ["null", "string"]}]}
+GUID = "0f0e0d0c-0b0a-0908-0706-050403020100"
+
+
+def listed(schema, number=5, **more):
+    return json.dumps({"avro": {number: {"schema": schema, **more}}})
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"a.json": listed(SCHEMA), "b.json": listed(SWAPPED)}, "schema id 5"),
+        ({"5.avsc": json.dumps(SCHEMA), "b.json": listed(json.dumps(SWAPPED))}, "schema id 5"),
+        ({"a.json": listed(SCHEMA), "05.avsc": json.dumps(SWAPPED)}, "schema id 5"),
+        (
+            {"a.json": listed(SCHEMA, guid=GUID), "b.json": listed(SWAPPED, 6, guid=GUID)},
+            f"schema {GUID}",
+        ),
+    ],
+)
+def test_one_id_with_two_schemas_says_so_and_decodes_nothing(tmp_path, files, told):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    places = [str(tmp_path / name) for name in sorted(files)]
+    decoder = reader("ibmcdc-avro", schemas=str(tmp_path))
+    with pytest.raises(ConfigurationError, match="folder of its own") as error:
+        decoder.decode(Message("t", 0, 0, None, None, framed(5, SCHEMA, {"A": "x"})))
+    first, second = places
+    assert str(error.value).startswith(
+        f"{told} is one schema in {first} and another one in {second}"
+    )
+
+
+def test_equal_schemas_of_one_id_are_one(tmp_path):
+    blanks = json.dumps(dict(reversed(SCHEMA.items())), indent=2)
+    for name, content in (
+        ("5.avsc", blanks),
+        ("5.json", listed(json.dumps(SCHEMA), subject="t-value", guid=GUID)),
+        ("copy.json", listed(SCHEMA, 6, guid=GUID)),
+    ):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    decoder = reader("ibmcdc-avro", schemas=str(tmp_path))
+    messages = [Message("t", 0, n, None, None, framed(n, SCHEMA, {"A": "x"})) for n in (5, 6)]
+    assert rows_of(decoder, messages) == [{"A": "x"}] * 2
+
+
+def test_an_id_that_stands_twice_in_a_file(tmp_path):
+    (tmp_path / "s.json").write_text(
+        f'{{"avro": {{"5": {{"schema": {json.dumps(SCHEMA)}}}, "5": {{"schema": "int"}}}}}}',
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigurationError, match="the name '5' stands twice in one object"):
+        reader("ibmcdc-avro", schemas=str(tmp_path / "s.json"))
+    both = {"avro": {"5": {"schema": SCHEMA}, "05": {"schema": SWAPPED}}}
+    with pytest.raises(ConfigurationError, match="schema id 5 is one schema in schemas and"):
+        reader("ibmcdc-avro", schemas=both)
+
+
 @pytest.mark.parametrize("content", ["{", '{"avro": {"x": {"schema": "string"}}}', '{"avro": 5}'])
 def test_a_file_of_schemas_that_is_none(tmp_path, content):
     (tmp_path / "s.json").write_text(content, encoding="utf-8")
@@ -193,6 +251,24 @@ def test_a_schema_that_consumers_could_not_read_is_not_written():
         encoder = writer("ibmcdc-avro", registry=registry.url, topic="shop")
         with pytest.raises(ConfigurationError, match=r"incompatible with earlier .*shop-"):
             encoder.encode(change("insert", after=ROW), [])
+
+
+@pytest.mark.parametrize("port", ["abc", "0", "65536", "-1"])
+def test_a_url_whose_port_is_none(port):
+    with pytest.raises(ValueError, match="whose port is no number from 1 to 65535"):
+        envelopes.get("ibmcdc-avro").encode_settings(registry=f"http://host:{port}")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"audit_columns": ["A_CODE"]}, "audit_columns lacks A_ENTTYP, which tells the operation"),
+        ({"audit_columns": ["X_ENTTYP", "A_CODE"], "audit_prefix": "X_"}, "names 'A_CODE', which"),
+    ],
+)
+def test_audit_columns_that_cannot_be(given, told):
+    with pytest.raises(ValueError, match=told):
+        envelopes.get("ibmcdc-avro").decode_settings(**given)
 
 
 def test_one_place_of_schemas():

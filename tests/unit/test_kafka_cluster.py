@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 
 import pytest
@@ -60,6 +61,21 @@ def test_a_leader_that_does_not_come(monkeypatch):
     with pytest.raises(UnreachableError, match=ASKED):
         asking(monkeypatch, admin, 0.5).latest([("t", 0)])
     assert len(admin.asked) > 1
+
+
+def test_what_a_broker_said_before_a_good_answer_is_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "DOUBT", 0.1)
+    cluster = asking(monkeypatch, Admin({}))
+    cluster._heard.append(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
+    assert cluster.answer(future(1), "the cluster").offset == 1
+    slow: Future[int] = Future()
+    timer = threading.Timer(0.5, slow.set_result, [2])
+    timer.start()
+    assert cluster.answer(slow, "the topic t") == 2
+    timer.join()
+    cluster._heard.append(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
+    with pytest.raises(ConfigurationError, match="the topic t at h:1"):
+        cluster.answer(Future(), "the topic t")
 
 
 @pytest.mark.parametrize(

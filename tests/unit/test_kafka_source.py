@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from tests.raw_headers import send_raw_headers
 from waybill.errors import ConfigurationError, SourceError
 from waybill.kafka.cluster import Topic
+from waybill.sources.kafka import rows
 from waybill.sources.kafka.pieces import BYTES_PER_TASK, dealt, piece_size
 from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.positions import (
@@ -24,7 +25,6 @@ from waybill.sources.kafka.positions import (
     write_positions,
 )
 from waybill.sources.kafka.reader import Read, Reading, read_ranges
-from waybill.sources.kafka.rows import archive_rows
 from waybill.spec import KafkaSource, Migration
 
 
@@ -263,7 +263,7 @@ def test_a_header_whose_name_is_not_utf_8(played):
     assert told == {span: Read(rows=210, bytes=210, bare=6)}
 
 
-def test_another_failure_of_the_client_is_not_taken_for_a_header():
+def test_another_failure_of_the_client_is_not_taken_for_a_header(monkeypatch):
     class Failing:
         def headers(self):
             raise SystemError("of another kind")
@@ -273,8 +273,9 @@ def test_another_failure_of_the_client_is_not_taken_for_a_header():
 
         value = offset = timestamp = key
 
+    monkeypatch.setattr(rows, "Message", Failing)
     with pytest.raises(SystemError, match="of another kind"):
-        archive_rows([Failing()], "b1", ("shop", 0), True)
+        rows.archive_rows([Failing()], "b1", ("shop", 0), True)
 
 
 spans = st.builds(

@@ -137,6 +137,18 @@ def test_an_address_that_takes_nothing_is_given_up_within_ten_seconds(monkeypatc
             one.close()
 
 
+@pytest.mark.parametrize("named", ["none.pem", "", "text.pem"])
+def test_certificates_that_cannot_be_read(tmp_path, monkeypatch, named):
+    (tmp_path / "text.pem").write_text("no certificate", encoding="utf-8")
+    file = str(tmp_path / named)
+    monkeypatch.setenv(module.CERTIFICATES, file)
+    with pytest.raises(
+        ConfigurationError, match=r"at http://h:1 cannot be read \(.*\): name"
+    ) as no:
+        Registry("http://h:1")
+    assert f"that SSL_CERT_FILE ({file}) names for the schema registry" in str(no.value)
+
+
 def test_two_registries_give_one_id_different_schemas(server):
     other = {"type": "record", "name": "T", "fields": [{"name": "B", "type": "int"}]}
     with schema_registry() as second:

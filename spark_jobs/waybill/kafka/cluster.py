@@ -171,12 +171,16 @@ class Cluster:
         told: float | None = None
         while True:
             try:
-                return future.result(0.05)
+                found = future.result(0.05)
             except KafkaException as error:
                 self._admin.poll(0)
                 raise self.failure(error.args[0], about) from error
             except NotYet:
                 self._admin.poll(0)
+            else:
+                # What one broker said before another one answered is no reason for what comes.
+                self._heard.clear()
+                return found
             now = time.monotonic()
             if told is None and any(permanent(error) for error in self._heard):
                 told = now

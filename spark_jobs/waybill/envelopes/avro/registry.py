@@ -25,6 +25,9 @@ _TIMEOUTS = (2.5, 10.0, 10.0, 10.0)
 """Seconds to connect, to read, to write and to wait for a connection: an address where nothing is
 takes three tries, which is less than 10 s."""
 
+CERTIFICATES = "SSL_CERT_FILE"
+"""Environment variable with the file of the authority that a registry's certificate is from."""
+
 NO_ID = 0
 """What no schema has."""
 
@@ -62,6 +65,9 @@ class Registry:
 
     Args:
         url: where it is, without credentials.
+
+    Raises:
+        ConfigurationError: the credentials or the certificates of the environment are none.
     """
 
     def __init__(self, url: str) -> None:
@@ -77,7 +83,16 @@ class Registry:
             if ":" not in credentials:
                 raise ConfigurationError(f"{CREDENTIALS} is not of the form user:password")
             told["basic.auth.user.info"] = credentials
-        self.client = SchemaRegistryClient(told)
+        try:
+            self.client = SchemaRegistryClient(told)
+        except OSError as error:
+            # The client reads certificates when it is made, whatever the URL says.
+            message = (
+                f"the certificates that {CERTIFICATES} ({os.environ.get(CERTIFICATES)}) names for "
+                f"the schema registry at {url} cannot be read ({error}): name a file of PEM "
+                "certificates, or unset it"
+            )
+            raise ConfigurationError(message) from None
 
     def find(self, identity: int | UUID) -> Text | None:
         """A schema, None where the registry has none of this id.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator
 
@@ -20,12 +20,23 @@ def _without_credentials(url: str | None) -> str | None:
         parts = urlsplit(one.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("not the URL of a schema registry, such as http://host:8081")
+        if not _has_good_port(parts):
+            raise ValueError(
+                "a URL whose port is no number from 1 to 65535: write one as in http://host:8081"
+            )
         if parts.username is not None or parts.password is not None:
             raise ValueError(
                 f"a URL holds credentials: take them out and set {CREDENTIALS}=user:password in "
                 "the environment"
             )
     return url
+
+
+def _has_good_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 class AvroReadSettings(Settings):

@@ -11,6 +11,7 @@ import msgspec
 
 from waybill.envelopes.avro import framing
 from waybill.envelopes.avro.schema import Node, parse
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json
 from waybill.errors import ConfigurationError, Refusal
 
 if TYPE_CHECKING:
@@ -48,28 +49,49 @@ class _File(msgspec.Struct):
 
 
 class Entries:
-    """Schemas of the content of a schemas file."""
+    """Schemas of files, each with the name of the file that told it first."""
 
     def __init__(self) -> None:
         self.found: dict[int | UUID, Text] = {}
+        self._told: dict[int | UUID, str] = {}
 
     def add(self, content: Any, name: str) -> None:
         """Take the schemas of a file.
 
         Raises:
-            ConfigurationError: it is none.
+            ConfigurationError: it is none, or a schema of it differs from an earlier one.
         """
         try:
             entries = msgspec.convert(content, _File).avro
+            told: list[tuple[int | UUID, Any]] = []
             for key, entry in entries.items():
-                schema = entry.schema
-                text = Text(schema if isinstance(schema, str) else json.dumps(schema))
-                self.found[int(key)] = text
+                told.append((int(key), entry.schema))
                 if entry.guid is not None:
-                    self.found[UUID(entry.guid)] = text
+                    told.append((UUID(entry.guid), entry.schema))
         except ValueError as error:
             message = f'{name} is no file of schemas ({error}); write {{"avro": {{"1": {{"schema"'
             raise ConfigurationError(f"{message}: …}}}}}}") from None
+        for identity, schema in told:
+            self.take(identity, schema if isinstance(schema, str) else json.dumps(schema), name)
+
+    def take(self, identity: int | UUID, schema: str, name: str) -> None:
+        """Take one schema of a file.
+
+        Registries count from 1 each, so that files of two of them in one folder give one id to
+        different schemas; which of them a message means, nothing tells.
+
+        Raises:
+            ConfigurationError: another schema was taken for the same id or GUID.
+        """
+        first = self.found.setdefault(identity, Text(schema)).schema
+        told = self._told.setdefault(identity, name)
+        if first != schema and _compared(first) != _compared(schema):
+            which = f"schema {'id ' if isinstance(identity, int) else ''}{identity}"
+            message = (
+                f"{which} is one schema in {told} and another one in {name}: keep the schemas of "
+                "each registry in a folder of its own"
+            )
+            raise ConfigurationError(message)
 
     def find(self, identity: int | UUID) -> Text | None:
         """A schema, None where there is none of this id."""
@@ -101,16 +123,27 @@ class Folder:
                 self.entries.add(_json(content, self.store.path(name)), self.store.path(name))
             elif stem.isascii() and stem.isdigit():
                 text = content.decode("utf-8", "replace")
-                self.entries.found.setdefault(int(stem), Text(text))
+                self.entries.take(int(stem), text, self.store.path(name))
         return self.entries.find(identity)
+
+
+def _compared(schema: str) -> str:
+    """A schema without what does not count: blanks, the order of names, the notation of texts."""
+    try:
+        return json.dumps(json.loads(schema), sort_keys=True)
+    except (ValueError, RecursionError):
+        return schema
 
 
 def _json(content: bytes, name: str) -> Any:
     try:
-        return msgspec.json.decode(content)
-    except (ValueError, RecursionError) as error:
+        found = msgspec.json.decode(content)
+        # Of an id that stands twice, the last schema alone would be left.
+        check_json(content)
+    except (*JSON_ERRORS, Refusal) as error:
         message = f"{name} cannot be read as JSON ({error}); name a file or folder of schemas"
         raise ConfigurationError(message) from None
+    return found
 
 
 def source_of(settings: AvroReadSettings) -> Source | None:

@@ -9,17 +9,22 @@ import msgspec
 
 from waybill.envelopes.avro.reading import Leaf, float_value, row_reader
 from waybill.envelopes.avro.schema import Node, without_null
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    check_json,
-    json_refusal,
-    to_float32,
-)
+from waybill.envelopes.avro.writing import exact_float, exact_float32
+from waybill.envelopes.notation.declared import shown
+from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.rows import RowPlan
 
+
+class _Digits(msgspec.Struct):
+    """A number of a point, an exponent or more than 64 bits, as it stands in the JSON."""
+
+    text: str
+
+
+_parse = msgspec.json.Decoder(dict[str, Any], float_hook=_Digits).decode
 _INTEGERS = {"int": 31, "long": 63}
 _FLOATS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -33,7 +38,7 @@ def image_of_json(plan: RowPlan, text: str) -> Any:
     data = text.encode("utf-8", "surrogatepass")
     check_json(data)
     try:
-        row = msgspec.json.decode(data, type=dict[str, Any])
+        row = _parse(data)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
     fields = plan.node.fields
@@ -113,9 +118,8 @@ def _plain(value: Any, node: Node, name: str) -> Any:
         bits = _INTEGERS[kind]
         good = type(value) is int and -(1 << bits) <= value < 1 << bits
     elif kind in ("float", "double"):
-        value = _FLOATS.get(value) if isinstance(value, str) else value
-        good = type(value) in (int, float)
-        value = _float(value, kind, name) if good else value
+        value = _FLOATS.get(value) if isinstance(value, str) else _float(value, kind, name)
+        good = value is not None
     elif kind in ("bytes", "fixed"):
         value = _bytes(value, name)
         good = kind == "bytes" or len(value) == node.size
@@ -136,11 +140,18 @@ def _bytes(value: Any, name: str) -> bytes:
     return data
 
 
-def _float(value: float, kind: str, name: str) -> float:
+def _float(value: Any, kind: str, name: str) -> float | None:
+    """The float of a JSON number, None for anything else."""
+    if type(value) not in (int, _Digits):
+        return None
+    text = str(value) if type(value) is int else value.text
     try:
-        return to_float32(float(value)) if kind == "float" else float(value)
+        number = exact_float(text)
+        return exact_float32(number) if kind == "float" else number
     except OverflowError:
         raise _wrong(name, f"is out of the range of a {kind}") from None
+    except ValueError:
+        raise _wrong(name, f"({shown(text)}) is not exactly a {kind}") from None
 
 
 def _wrong(name: str, what: str) -> Refusal:

@@ -44,7 +44,8 @@ PARTLY = {
         "rows name their transaction and a commit ends a window; there is no begin and no rollback"
     ),
     "sequence_id": (
-        "a window is one number of 64 bits; another id is replaced by one made from the position"
+        "a window is one number of 64 bits; another id, or one that messages of its source may "
+        "lack, is replaced by one made from the position"
     ),
     "other": "control events that came from Databus itself only",
 }

@@ -83,6 +83,8 @@ def _boolean(value: bool) -> str:
 
 def _decimal(scale: int) -> ToText:
     def text(value: bytes) -> str:
+        if not value:
+            raise Refusal("value", "a decimal of no bytes")
         number = int.from_bytes(value, "big", signed=True)
         digits = str(abs(number)).rjust(scale + 1, "0") if scale else str(abs(number))
         whole = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits

@@ -252,7 +252,11 @@ def key_row(plan: RowPlan, key: int | bytes | Part) -> Any:
         kind = "a key with a schema" if isinstance(key, Part) else "one key"
         message = f"has no value, {kind}, and its table has {columns}: the row cannot be told"
         raise Refusal("key", message)
-    (at,) = (schema.index[name] for name in schema.key if name in schema.index)
+    (name,) = schema.key
+    if name not in schema.index:
+        sentence = f"has no value, and key column {name!r} is not among the row's columns"
+        raise Refusal("key", sentence)
+    at = schema.index[name]
     column = schema.columns[at]
     if isinstance(key, int):
         text = str(key)

@@ -329,10 +329,9 @@ def _sequence(change: Change, made: MadeSequence, losses: list[str]) -> int:
             if change.full_row and sequence[0] == 0:
                 losses.append("sequence_id")
             return sequence[0]
-        losses.append("sequence_id")
     elif change.full_row:
         return 0
-    number = made.of(change)
+    number = made.of(change, losses)
     if number > LONG_RANGE[1]:
         raise Refusal(
             "encoding", f"the sequence {number} made from the position is no number of 64 bits"

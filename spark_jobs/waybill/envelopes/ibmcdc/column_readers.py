@@ -56,8 +56,7 @@ def column_reading(
         Refusal: kind `schema`; the declared type has no such values.
     """
     inner = without_null(node)
-    told = inner.attributes.get("dbColumnName")
-    column = told if isinstance(told, str) and told else name.removeprefix(strip)
+    column = column_name(name, node, strip)
     type_, leaf = _plain(inner)
     convert = leaf.convert
     hint = hint_of(inner.attributes)
@@ -70,6 +69,12 @@ def column_reading(
             return ColumnReading(column, wanted, hint, Leaf(_both(convert or str, check)))
         type_ = wanted
     return ColumnReading(column, type_, hint, leaf)
+
+
+def column_name(name: str, node: Node, strip: str = "") -> str:
+    """The name in the source of the column of a field; arguments as `column_reading`."""
+    told = without_null(node).attributes.get("dbColumnName")
+    return told if isinstance(told, str) and told else name.removeprefix(strip)
 
 
 def _declared(

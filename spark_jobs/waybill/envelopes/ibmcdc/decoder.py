@@ -132,14 +132,15 @@ def _audited(
 ) -> Change:
     """The change of a record with audit columns."""
     told = dict(zip(table.audit, audit, strict=True))
-    entry = told.pop("ENTTYP")
+    given = told.pop("ENTTYP")
+    entry = given if isinstance(given, str) else None
     if entry in BEFORE_ROWS:
         # The record after it has the row as it became; nothing ties the two but their place, and a
         # change of the key may put them into two partitions: it is not told (docs/formats.md).
         return skipped(message, "row before an update")
-    operation = OPERATIONS.get(entry) if isinstance(entry, str) else None
+    operation = None if entry is None else OPERATIONS.get(entry)
     if operation is None:
-        raise Refusal("operation", f"IBM CDC has no entry type {str(entry)[:40]!r}")
+        raise Refusal("operation", f"IBM CDC has no entry type {str(given)[:40]!r}")
     if operation == "delete":
         before, after = before if table.has_before and _any(before) else after, None
     elif before is not None and (operation != "update" or not _any(before)):
@@ -155,7 +156,7 @@ def _audited(
         0,
         before,
         after,
-        source_time=_micros(time),
+        source_time=_micros(time) if isinstance(time, str) else None,
         transaction=str(transaction) if transaction not in (None, "") else None,
         extra=msgspec.json.encode({"ibmcdc": rest}) if rest else None,
     )
@@ -167,13 +168,11 @@ def _any(image: Any) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _micros(text: Any) -> int | None:
+def _micros(text: str) -> int | None:
     """Microseconds since 1970 of a time in an audit column, None where it is not told as a time.
 
     It is taken as UTC, digits below a microsecond are cut off.
     """
-    if not isinstance(text, str):
-        return None
     wall = iso_from_blank(text.strip())
     if not is_wall_clock(wall):
         return None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from waybill.envelopes.avro.settings import AvroReadSettings, AvroWriteSettings
 
@@ -15,12 +15,35 @@ class IbmCdcReadSettings(AvroReadSettings):
     audit_prefix: str = Field(
         default="A_", description="What the names of audit columns begin with."
     )
+    audit_columns: list[str] | None = Field(
+        default=None,
+        description="The audit columns by their names in the topic, A_ENTTYP among them; an empty "
+        "list for a topic without. Left out, they are those named like the journal control fields, "
+        "unless a key, of the message or declared, names the column or it has a twin before.",
+    )
     before_prefix: str = Field(
         default="B_",
         min_length=1,
         description="What the names of columns of the row before begin with, in audit topics with "
         "both rows in one record.",
     )
+
+    @property
+    def entry_type(self) -> str:
+        """The audit column that tells the operation."""
+        return f"{self.audit_prefix}ENTTYP"
+
+    @model_validator(mode="after")
+    def _telling(self) -> Self:
+        given = self.audit_columns
+        if given and self.entry_type not in given:
+            message = f"audit_columns lacks {self.entry_type}, which tells the operation: add it"
+            raise ValueError(message)
+        strange = [name for name in given or () if not name.startswith(self.audit_prefix)]
+        if strange:
+            message = f"audit_columns names {strange[0]!r}, which does not begin with audit_prefix"
+            raise ValueError(f"{message} ({self.audit_prefix!r}): mend one of the two")
+        return self
 
 
 class IbmCdcWriteSettings(AvroWriteSettings):

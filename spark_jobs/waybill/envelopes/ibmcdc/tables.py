@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
-from waybill.envelopes.ibmcdc.column_readers import ColumnReading, column_reading
+from waybill.envelopes.ibmcdc.column_readers import ColumnReading, column_name, column_reading
 from waybill.envelopes.ibmcdc.hints import DIALECT
 from waybill.envelopes.ibmcdc.names import Place, place_of
 from waybill.errors import Refusal
@@ -51,7 +51,7 @@ class ReadTable:
         place = place_of_record(value, "value")
         rule = rules.find(*place)
         self.node = value
-        audit, before, columns = _parts(value, settings)
+        audit, before, columns = _parts(value, settings, {*(key or ()), *(rule.key or ())})
         readings = {i: _reading(value, i, rule) for i in columns}
         olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
         self.schema = _schema(place, list(readings.values()), key, rule)
@@ -143,22 +143,44 @@ def _reading(node: Node, i: int, rule: TableRule, strip: str = "") -> ColumnRead
     return column_reading(field.name, field.node, dict(rule.columns), strip)
 
 
-def _parts(node: Node, settings: IbmCdcReadSettings) -> tuple[dict[int, str], list[int], list[int]]:
+def _parts(
+    node: Node, settings: IbmCdcReadSettings, key: set[str]
+) -> tuple[dict[int, str], list[int], list[int]]:
     """Places of the audit columns with their names, of the columns before and of the columns."""
     names = [field.name for field in node.fields]
     prefix, before = settings.audit_prefix, settings.before_prefix
     every = list(range(len(names)))
-    if f"{prefix}ENTTYP" not in names:
+    given = settings.audit_columns
+    told = _audit_columns(node, settings, key) if given is None else given
+    if settings.entry_type not in told or settings.entry_type not in names:
         return {}, [], every
-    audit = {
-        i: name.removeprefix(prefix)
-        for i, name in enumerate(names)
-        if name.startswith(prefix) and name.removeprefix(prefix) in AUDIT_FIELDS
-    }
+    strange = next((name for name in told if name not in names), None)
+    if strange is not None:
+        sentence = f"audit_columns names {strange!r}, which is no column of the record: mend it"
+        raise Refusal("schema", sentence)
+    audit = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name in told}
     rest = [i for i in every if i not in audit]
     row = {names[i] for i in rest}
     olds = [i for i in rest if names[i].startswith(before) and names[i][len(before) :] in row]
     return audit, olds, [i for i in rest if i not in olds]
+
+
+def _audit_columns(node: Node, settings: IbmCdcReadSettings, key: set[str]) -> list[str]:
+    """The columns that seem to be audit columns by their names.
+
+    A table may have columns of such names. They are told by its key, of the message or declared,
+    and by their twins before, which audit columns do not have.
+    """
+    prefix, before = settings.audit_prefix, settings.before_prefix
+    names = {field.name for field in node.fields}
+    return [
+        field.name
+        for field in node.fields
+        if field.name.startswith(prefix)
+        and field.name.removeprefix(prefix) in AUDIT_FIELDS
+        and f"{before}{field.name}" not in names
+        and column_name(field.name, field.node) not in key
+    ]
 
 
 def _schema(
@@ -169,8 +191,11 @@ def _schema(
         raise Refusal("schema", "a column stands twice in the Avro schema (dbColumnName)")
     if rule.key is not None:
         key = rule.key
-    elif key is not None and not set(key) <= set(names):
-        key = None
+    elif key is not None:
+        strange = next((name for name in key if name not in names), None)
+        if strange is not None:
+            sentence = f"the message key names {strange!r}, which is no column of the row"
+            raise Refusal("key", f"{sentence}: declare the key under tables")
     columns = tuple(Column(r.name, r.type, r.source_type) for r in readings)
     schema = intern_schema(*place, columns, key, DIALECT)
     _ = schema.Image, schema.key_fields  # says now what cannot be read

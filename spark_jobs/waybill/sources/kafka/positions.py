@@ -55,7 +55,8 @@ def read_positions(newest_first: Iterable[dict[str, Any]]) -> Positions:
     loose = 0
     for cursor in newest_first:
         for topic, told in cursor["topics"].items():
-            ids.setdefault(topic, told["id"])
+            # Brokers that know no id, or not yet, say nothing against one that was told before.
+            ids[topic] = ids.get(topic) or told["id"]
             for partition, (_start, end) in told["ranges"].items():
                 following.setdefault((topic, int(partition)), end)
         if cursor["complete"]:
@@ -71,19 +72,21 @@ def write_positions(
 
     Args:
         before: what the archive had.
-        ids: of the topics that were planned.
+        ids: of the topics that were planned; an empty one does not replace what the archive has,
+            unless the topics were read afresh.
         ranges: what the batch read; empty ones say that a partition is known.
         afresh: the batch read the topics from their beginning; what it did not find is forgotten.
     """
     moved = [r for r in ranges if afresh or before.next.get((r.topic, r.partition)) != r.end]
     complete = afresh or before.loose + len(moved) > max(ENOUGH, len(before.next) // 4)
     named = {(r.topic, r.partition): [r.start, r.end] for r in moved}
-    known = dict(ids)
+    known = ids if afresh else {**before.ids, **{name: id_ for name, id_ in ids.items() if id_}}
     if complete and not afresh:
-        known = {**before.ids, **ids}
         named = {**{place: [end, end] for place, end in before.next.items()}, **named}
-    topics: dict[str, Any] = {}
+    # A topic whose id is new is named even where nothing moved.
+    learned = [name for name, id_ in ids.items() if id_ and id_ != before.ids.get(name)]
+    topics: dict[str, Any] = {name: {"id": known[name], "ranges": {}} for name in sorted(learned)}
     for (topic, partition), span in sorted(named.items()):
-        told = topics.setdefault(topic, {"id": known[topic], "ranges": {}})
+        told = topics.setdefault(topic, {"id": known.get(topic, ""), "ranges": {}})
         told["ranges"][str(partition)] = span
     return {"source": "kafka", "complete": complete, "topics": topics}

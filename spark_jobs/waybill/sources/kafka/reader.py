@@ -72,11 +72,13 @@ class Read(NamedTuple):
         rows: messages.
         bytes: of keys and values.
         lost: offsets at its start that were deleted while the batch ran, and passed over.
+        bare: messages whose headers cannot be read, and were left out.
     """
 
     rows: int = 0
     bytes: int = 0
     lost: int = 0
+    bare: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,14 @@ class Reading:
         batch: id of the batch that brings the messages.
         stall: seconds to wait for brokers that say nothing.
         pass_over: whether offsets that were deleted meanwhile are passed over and counted.
+        without_headers: whether headers that cannot be read are left out and counted.
     """
 
     properties: Mapping[str, str]
     batch: str
     stall: float = 60.0
     pass_over: bool = False
+    without_headers: bool = False
 
     def __repr__(self) -> str:
         return f"Reading(batch={self.batch!r})"
@@ -108,6 +112,7 @@ class _Progress:
     rows: int = 0
     bytes: int = 0
     lost: int = 0
+    bare: int = 0
 
 
 def read_ranges(
@@ -121,7 +126,8 @@ def read_ranges(
         tell: is told what a range held, after its last message.
 
     Raises:
-        SourceError: messages were deleted, or a partition ends before its range does.
+        SourceError: messages were deleted, a partition ends before its range does, or the headers
+            of a message cannot be read.
         ConfigurationError: the topic may not be read, or the login is wrong.
         UnreachableError: the brokers say nothing for too long.
     """
@@ -129,7 +135,8 @@ def read_ranges(
     try:
         yield from larger(work.batches())
         for progress in work.progress.values():
-            tell(progress.span, Read(progress.rows, progress.bytes, progress.lost))
+            told = Read(progress.rows, progress.bytes, progress.lost, progress.bare)
+            tell(progress.span, told)
     finally:
         work.consumer.close()
 
@@ -236,7 +243,12 @@ class _Work:
 
     def _archived(self, messages: list[Message]) -> pa.RecordBatch:
         """Messages as rows, each counted for its range."""
-        rows, sizes = archive_rows(messages, self.reading.batch, self.only)
+        reading = self.reading
+        without = reading.without_headers
+        rows, sizes, bare = archive_rows(messages, reading.batch, self.only, without)
+        for message in bare:
+            place: Any = (message.topic(), message.partition())
+            self.progress[place].bare += 1
         total, count = sum(sizes), len(messages)
         if self.only is not None:
             self._count(self.only, count, total, messages[-1])

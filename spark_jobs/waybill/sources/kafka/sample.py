@@ -34,6 +34,7 @@ def sample_topics(source: KafkaSource, messages: int) -> Sample:
     held = sum(planned.held.values())
     notes = [f"{held} offsets belong to transactions that are open"] if held else []
     details = {"topics": topics, "partitions": partitions, "offsets": planned.offsets}
-    reading = Reading(properties, "", STALL)
+    without_headers = source.unreadable_headers == "leave_out"
+    reading = Reading(properties, "", STALL, without_headers=without_headers)
     batches = read_ranges(first[:messages], reading, lambda span, told: None)
     return Sample(bool(planned.offsets), text, details, notes, batches)

@@ -123,6 +123,7 @@ class KafkaWork:
             self._context.batch,
             float(seconds_of(self._source.stall)),
             self._source.on_data_loss == "earliest",
+            self._source.unreadable_headers == "leave_out",
         )
 
         def tell(span: Range, told: Read) -> None:
@@ -166,6 +167,12 @@ class KafkaWork:
                 f"{count} offsets of partition {loss.partition} of the topic {loss.topic} from "
                 f"offset {loss.start} on are missing: the brokers deleted them before they were "
                 "read"
+            )
+        for span, told in [(span, told) for span, told in read.items() if told.bare][:SHOWN]:
+            report.warnings.append(
+                f"{told.bare} messages of partition {span.partition} of the topic {span.topic} "
+                f"from offset {span.start} to {span.end} are archived without their headers: the "
+                "name of one is not UTF-8"
             )
         for (topic, partition), count in list(self._plan.held.items())[:SHOWN]:
             report.warnings.append(
