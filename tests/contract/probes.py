@@ -26,6 +26,9 @@ def table(
     return intern_schema("shop", schema, name, made, key, dialect)
 
 
+ROW_VERBS = ("REPLACE VIEW v AS SELECT 1", "CALL p()", "WITH x AS (SELECT 1) SELECT * FROM x")
+"""Statements that begin as those of row changes do."""
+
 COLUMNS = {"id": "bigint", "region": "varchar(8)", "amount": "decimal(38,10)"}
 PLAIN = table(COLUMNS, ("region", "id"))
 IN_PUBLIC = table(dict.fromkeys(COLUMNS, "string"), ("id",), "", "public")
@@ -112,7 +115,9 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
     "operations": lambda: [change("insert", after=ROW), change("update", None, OTHER)],
     "delete": lambda: [change("delete", ROW)],
     "truncate": lambda: [change("truncate")],
-    "ddl": lambda: [change("ddl", ddl_text=text.format(name="shop.orders")) for text in DDL],
+    "ddl": lambda: [
+        change("ddl", ddl_text=text.format(name="shop.orders")) for text in (*DDL, *ROW_VERBS)
+    ],
     "transactions": _transactions,
     "heartbeat": lambda: [change("heartbeat", schema=NO_TABLE, sequence=None)],
     "key_change": lambda: [change("update", ROW, MOVED)],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from waybill.envelopes.datahub.blob import ENVELOPE
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
 from waybill.errors import Refusal
-from waybill.records import Message
+from waybill.records import ROW_OPERATIONS, Message
 from waybill.tables import TableRules
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -121,9 +121,11 @@ def test_what_was_read_is_written_and_read_the_same(values, updates):
             continue
         (again,) = decoded(fresh(), written.value, offset)
         again.message = change.message
-        if change.sequence is None and not change.full_row:
+        row = change.operation in ROW_OPERATIONS
+        if change.sequence is None and row and not change.full_row:
             # Written without an id of its own, it was given one made from its position.
             assert again.sequence == (10**18 + offset * 10**5,)
+            losses.remove("sequence_id")
             again.sequence = None
             again.half = change.half
         if b'"version"' not in value:

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from waybill.envelopes import registry
+from waybill.envelopes.oms.columns import notation_of
 from waybill.errors import Refusal
 from waybill.records import Message
 from waybill.tables import TableRules
+from waybill.types import LogicalType
 
 MESSAGE = (
     b'{"prevStruct":null,"postStruct":{"id":4,"note":%b},"allMetaData":{"record_primary_key":"id",'
@@ -33,6 +35,20 @@ def test_what_was_read_before_does_not_decide_what_a_value_is():
     for note, kind in told:
         text = None if note == b"null" else note.decode().strip('"')
         assert read(warm, note) == (text, kind)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("zone", [" Asia/Shanghai", " +08:00"])
+def test_a_wall_clock_that_names_its_zone_is_neither_read_nor_written(earlier, zone):
+    notation = notation_of(LogicalType("timestamp"), earlier)
+    text = f"2020-11-25 00:01:02.5{zone}"
+    with pytest.raises(Refusal, match="declare the column as timestamptz") as caught:
+        notation.read(text)
+    assert caught.value.kind == "value"
+    with pytest.raises(Refusal) as caught:
+        notation.write(text)
+    assert caught.value.kind == "encoding"
+    assert notation.read("0000-00-00 00:00:00") == "0000-00-00 00:00:00"
 
 
 def test_a_column_name_that_cannot_be_carried_is_refused():

@@ -53,7 +53,11 @@ _STATEMENTS = {
     ("alter", "table"): "ALTER",
     ("rename", "table"): "RENAME",
 }
-"""Canal's type of a DDL statement by its first two words; everything else is QUERY."""
+"""Canal's type of a DDL statement by its first two words; everything else is QUERY.
+
+A statement that truncates and is no `truncate` change empties no whole table, but a partition of
+one, so the type TRUNCATE is not among them.
+"""
 
 
 class CanalWriteSettings(Settings):
@@ -323,6 +327,4 @@ def mysql_text(schema: TableSchema, column: Column) -> str:
 def statement_type(sql: str) -> str:
     """Canal's type of a DDL statement."""
     words = sql.replace("(", " ").lower().split(None, 3)
-    if words[:1] == ["truncate"]:
-        return "TRUNCATE"
     return _STATEMENTS.get(tuple(words[:2]), "QUERY")  # type: ignore[arg-type]

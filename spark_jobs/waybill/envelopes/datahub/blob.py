@@ -18,7 +18,7 @@ from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_sta
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
-from waybill.envelopes.made_sequence import SequenceSettings
+from waybill.envelopes.made_sequence import SequenceSettings, goes_without
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
@@ -180,7 +180,10 @@ class BlobEncoder:
                 losses.append("other")
             return []
         parts = [op]
-        if change.sequence is not None or operation in _ORDERED:
+        if goes_without(change):
+            if carried is None and operation in _ORDERED:
+                losses.append("sequence_id")
+        elif change.sequence is not None or operation in _ORDERED:
             parts.append(f'"sequenceId":"{self.ids.of(change, losses)}"')
         ddl = {"text": change.ddl_text, "ddlMeta": carried and carried.ddlMeta}
         given = {name: text for name, text in ddl.items() if text is not None}
@@ -241,7 +244,8 @@ def _op(change: Change, carried: _Extra | None) -> str | None:
 
 
 def _ddl_op(text: str | None) -> str:
-    if text is None:
+    # A reader takes the QUERY of a row's verb (REPLACE VIEW, CALL) for a change of rows.
+    if text is None or is_row_statement(text):
         return "ALTER"
     return next((op for verb, op in _VERBS if verb.match(text)), "QUERY")
 
@@ -264,7 +268,8 @@ ENVELOPE = Envelope(
             "there are six types: numbers beyond 64 bits, dates and times are written as STRING"
             " with their exact text"
         ),
-        "sequence_id": "an id of several parts is replaced by one made from the position",
+        "sequence_id": "an id of several parts, or that messages of its source may lack, is "
+        "replaced by one made from the position",
         "source_time": "milliseconds; finer digits and times before 1970 are not carried",
         "other": "only statements of row changes and events that came from the same family",
     },

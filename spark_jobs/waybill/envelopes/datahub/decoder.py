@@ -16,6 +16,7 @@ from waybill.envelopes.datahub.operations import (
     EVENTS,
     FULL_ROW_ID,
     MAX_ID_DIGITS,
+    NOTHING_CARRIED,
     ROWS,
     extra_template,
     finish_row,
@@ -29,7 +30,7 @@ from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
-from waybill.records import Change, Message
+from waybill.records import ROW_OPERATIONS, Change, Message
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema
@@ -145,6 +146,10 @@ class BlobDecoder:
         times = payload.timestamp
         about_times = type(times.systemTime) is int, type(times.checkpointTime) is int
         change.extra = extra_template(*about_times, about)(times)
+        unnumbered = change.sequence is None and change.operation not in ROW_OPERATIONS
+        if change.extra is None and unnumbered:
+            # A target has to know that rows beside this event have sequence ids.
+            change.extra = NOTHING_CARRIED
         return change
 
     def _table(self, text: bytes) -> ReadTable:

@@ -51,6 +51,9 @@ FULL_ROW_ID = "-1"
 
 MAX_ID_DIGITS = 1000
 
+NOTHING_CARRIED = b'{"streamx":{}}'
+"""`extra` of an event whose message tells nothing that a target of the same family carries on."""
+
 _ROW_STATEMENT = re.compile(
     r"(?:\s|/\*.*?\*/|--[^\n]*\n|#[^\n]*\n|\()*"
     r"(?:INSERT|UPDATE|DELETE|REPLACE|SELECT|LOAD|MERGE|WITH|CALL|BEGIN|START|COMMIT|ROLLBACK"

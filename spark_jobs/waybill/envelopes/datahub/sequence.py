@@ -25,14 +25,14 @@ class SequenceIds:
     def of(self, change: Change, losses: list[str]) -> str:
         """The source's own id where it is one number, else one made from the position.
 
-        The halves of an update share it, and no two updates do.
+        A number of several parts, or that other messages of its source may lack, is not taken: ids
+        made for the others could not be compared with it (see `made_sequence`). The halves of an
+        update share it, and no two updates do.
 
         Raises:
             Refusal: the message holds more changes than an id can tell apart.
         """
-        sequence = change.sequence
-        if sequence is not None:
-            if len(sequence) == 1 and change.rank <= AFTER and sequence[0] >= 0:
-                return str(sequence[0])
-            losses.append("sequence_id")
-        return str(self._made.of(change))
+        sequence, rank = change.sequence, change.rank
+        if sequence is not None and len(sequence) == 1 and sequence[0] >= 0 and rank <= AFTER:
+            return str(sequence[0])
+        return str(self._made.of(change, losses))

@@ -368,7 +368,8 @@ ENVELOPE = Envelope(
             " numbers have the next larger type, dates, wall clocks and bytes are STRING with"
             " their exact text"
         ),
-        "sequence_id": "an id of several parts is replaced by one made from the position",
+        "sequence_id": "an id of several parts, or that messages of its source may lack, is "
+        "replaced by one made from the position",
         "source_time": "milliseconds, or microseconds where the topic's schema has the time as"
         " TIMESTAMP; times before 1970 are not carried",
     },

@@ -59,6 +59,8 @@ _NAMES = frozenset(
     {"before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message"}
 )
 _BRACE = ord("}")
+_OLD_KEY, _NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
+_KEY_HEADERS = frozenset({_OLD_KEY, _NEW_KEY})
 _NULL_LENGTH = len(b"null")
 
 
@@ -237,7 +239,7 @@ class DebeziumDecoder:
                 if plan.key_only:
                     before = plan.only_key(before)
             if operation == "insert" and message.headers:
-                moved = self._header(message, plan, "__debezium.oldkey")
+                moved = self._header(message, plan, _OLD_KEY)
                 if moved is not None:
                     operation, head = "update", MOVED
         try:
@@ -270,7 +272,7 @@ class DebeziumDecoder:
 
         Both halves stand at one position, the delete first.
         """
-        new_key = self._header(message, plan, "__debezium.newkey")
+        new_key = self._header(message, plan, _NEW_KEY)
         if new_key is None:
             return EXTRA, 1
         return LEFT + to_json(new_key) + b',"debezium":{', 0
@@ -343,7 +345,12 @@ class DebeziumDecoder:
             raise Refusal("shape", f"op {op!r} without a row in `after`")
         known = topic.events.get((opened.prefix, (source.db, source.schema, source.table)))
         plan = self._plans.plan(
-            opened.schema, source, rows, message.key, None if known is None else known.plan
+            opened.schema,
+            source,
+            rows,
+            message.key,
+            None if known is None else known.plan,
+            _keys_told(message),
         )
         block = bytes(fields.get("source", _NULL))
         event = topic.layout(
@@ -359,6 +366,21 @@ class DebeziumDecoder:
         if opened.whole and plan.lasting:
             topic.learn(opened.prefix, event)
         return change
+
+
+def _keys_told(message: Message) -> tuple[dict[str, Raw], ...]:
+    """The keys in the headers of a change of the key: a null in the row is a value there, or not.
+
+    What is no key is left to `RowPlan.key_of`, which refuses it.
+    """
+    told = []
+    for header, value in message.headers or ():
+        if header in _KEY_HEADERS and value is not None:
+            try:
+                told.append(fields_of(payload_of(value, b"")))
+            except (Refusal, *JSON_ERRORS):
+                continue
+    return tuple(told)
 
 
 def _is_row_event(opened: Opened) -> bool:

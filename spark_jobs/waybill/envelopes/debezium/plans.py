@@ -67,6 +67,7 @@ class Plans:
         rows: tuple[Raw, Raw],
         key: bytes | None,
         known: RowPlan | None,
+        keys: tuple[dict[str, Raw], ...] = (),
     ) -> RowPlan:
         """The plan for a message.
 
@@ -76,6 +77,7 @@ class Plans:
             rows: after image and before image, null where there is none.
             key: the message key.
             known: the plan of the table so far, which serves a delete that shows no row.
+            keys: the key under which the row was before or is now, from the message's headers.
 
         Raises:
             Refusal: the schema, a column or the key cannot be understood.
@@ -98,7 +100,7 @@ class Plans:
             if known is not None and not images[0] and set(names) <= known.columns.keys():
                 # A delete that shows a part of the row says nothing about the other columns.
                 names = tuple(known.columns)
-            columns = self._seen(identity, names, images, readings)
+            columns = self._seen(identity, names, [*images, *keys], readings)
             required = frozenset(images[0] or names)
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
         else:

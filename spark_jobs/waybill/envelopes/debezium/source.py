@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from waybill.envelopes.made_sequence import optional
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
@@ -212,12 +213,12 @@ def _mongodb(source: Source) -> tuple[int, ...] | None:
 
 
 def _numbers(source: Source) -> tuple[int, ...] | None:
-    """The numbers of `source.sequence`, None unless all of it are numbers."""
+    """The numbers of `source.sequence`, one with a 0 behind it; None unless all are numbers."""
     if not source.sequence or not source.sequence.startswith("["):
         return None
     try:
-        parts = msgspec.json.decode(source.sequence, type=list[str])
-        return tuple(parse_digits(part) for part in parts) or None
+        parts = [parse_digits(n) for n in msgspec.json.decode(source.sequence, type=list[str])]
+        return (optional(*parts) if len(parts) == 1 else tuple(parts)) or None
     except ValueError:
         return None
 

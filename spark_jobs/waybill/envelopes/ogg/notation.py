@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
+from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
@@ -109,7 +110,8 @@ def text_of(database: str | None, schema: str | None, table: str | None) -> str:
 def sequence_of(pos: str | None) -> tuple[int, ...] | None:
     """The sequence of `pos`: one integer, zero-padded; None where it is missing.
 
-    A load that reads no trail has file number -1, which sorts before every file.
+    A load that reads no trail has file number -1, which sorts before every file. Operations without
+    `pos` may stand beside such with one, so it is `made_sequence.optional`.
 
     Raises:
         Refusal: kind `shape`, when it is no such position.
@@ -120,7 +122,7 @@ def sequence_of(pos: str | None) -> tuple[int, ...] | None:
     if match is None:
         raise Refusal("shape", f"pos is {pos[:60]!r} and not the digits of a place in a trail")
     number = int(match[2])
-    return (number - _FILE if match[1] else number,)
+    return optional(number - _FILE if match[1] else number)
 
 
 def pos_of(sequence: tuple[int, ...] | None) -> str | None:

@@ -44,6 +44,11 @@ def instant_of(text: str) -> str:
     return _from_offset(text) if found is text else found
 
 
+def names_zone(text: str) -> bool:
+    """Whether a text is a date and a time of day with a zone or an offset behind it."""
+    return utc_from_zoned(text) is not text or _from_offset(text) is not text
+
+
 def _from_offset(text: str) -> str:
     """`2020-11-25 00:01:02.5 +08:00` in UTC; anything else stays as it is."""
     match = _OFFSET.fullmatch(text)

@@ -38,6 +38,7 @@ from waybill.envelopes.oms.clocks import (
     day_of,
     instant_of,
     moment_of,
+    names_zone,
     wall_of,
     whole_seconds,
 )
@@ -234,6 +235,30 @@ def _as_it_is(text: str) -> str:
     return text
 
 
+def _wall_clock(write: Callable[[str], str], read: Callable[[str], str]) -> Notation:
+    """The notation of a DATETIME.
+
+    The document lets one name its zone ("including the time zone"), so it is an instant then. A
+    wall clock has no place for that, and a text that is no time would go on as one.
+    """
+    checked = faithful(write, read)
+
+    def take(text: str) -> str:
+        found = read(text)
+        if found is text and names_zone(text):
+            sentence = f"{text[:60]!r} is a DATETIME that names its zone"
+            raise Refusal("value", f"{sentence}: declare the column as timestamptz")
+        return found
+
+    def put(text: str) -> str:
+        written = checked(text)
+        if written is text and names_zone(text):
+            raise Refusal("encoding", f"{text[:60]!r} would be a DATETIME that names its zone")
+        return written
+
+    return Notation("text", take, put)
+
+
 _INTEGER = Notation("integer", None, write_number)
 _TEXT = Notation("text")
 _NOTATIONS = {
@@ -243,13 +268,13 @@ _NOTATIONS = {
     "boolean": Notation("boolean", _boolean, write_boolean),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
-    "timestamp": Notation("text", iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
+    "timestamp": _wall_clock(blank_from_iso, iso_from_blank),
     "timestamptz": Notation("text", instant_of, faithful(epoch_from_utc, instant_of)),
 }
 _EARLIER = {
     "date": Notation("text", day_of, faithful(_as_it_is, day_of)),
     "time": Notation("text", clock_of, faithful(_as_it_is, clock_of)),
-    "timestamp": Notation("text", wall_of, faithful(_as_it_is, wall_of)),
+    "timestamp": _wall_clock(_as_it_is, wall_of),
     "timestamptz": Notation("moment", moment_of, faithful(whole_seconds, moment_of)),
 }
 """Before V3.3.0; a fraction of a second is written all the same where there is a place for it."""

@@ -276,8 +276,9 @@ ENVELOPE = Envelope(
         "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
-        "sequence_id": "oms-dataworks carries a sequence of one number; for others one is made "
-        "from the position in the source topic, which orders only inside a partition",
+        "sequence_id": "oms-dataworks carries a sequence of one number that no message of its "
+        "source lacks; for others one is made from the position in the source topic, which orders "
+        "only inside a partition",
         "source_time": "oms-dataworks has milliseconds; digits below are cut off",
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",

@@ -2,7 +2,8 @@
 
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
 `scn` is the source's sequence if that is one number, else one made from the position (none for a
-full row or a heartbeat); `dbType` is that of the settings.
+full row or a heartbeat, nor where a message of DataWorks had none); `dbType` is that of the
+settings.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import Field, field_validator
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
-from waybill.envelopes.made_sequence import DATAWORKS_DIGITS
+from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.oms.dataworks_values import dataworks_style
@@ -168,11 +169,17 @@ class OmsDataworksEncoder:
         return [Encoded(key, bytes(self.buffer))]
 
     def _scn(self, change: Change, carried: Carried, op: str, losses: list[str]) -> Any:
+        """The sequence: the source's own where that is one number, as it stood if it was ours."""
         sequence = change.sequence
-        if sequence is not None and len(sequence) == 1 and sequence[0] >= 0 and not change.full_row:
-            return str(sequence[0])
         if sequence is None and (op == "HEARTBEAT" or carried is not _NOTHING):
             return carried.scn or (UNSET if op == "HEARTBEAT" else None)
+        rest = () if carried is _NOTHING else OWN
+        if sequence is not None and sequence[1:] == rest and not change.full_row:
+            if sequence[0] >= 0:
+                return str(sequence[0])
+        elif goes_without(change):
+            losses.append("sequence_id")
+            return None
         made = self.ids.of(change, losses)
         return None if made is UNSET else str(made)
 
@@ -229,8 +236,10 @@ def _op(change: Change, carried: Carried) -> str | None:
     """The name of an operation, None where there is none."""
     operation, text = change.operation, change.ddl_text
     if operation == "ddl":
-        op = carried.op or (statement_type(text) if text else "ALTER")
-        return "QUERY" if op == "TRUNCATE" else op
+        # A reader takes the QUERY of a row's verb (REPLACE VIEW, CALL) for a change of rows.
+        if carried.op is not None:
+            return carried.op
+        return statement_type(text) if text and not is_row_statement(text) else "ALTER"
     if operation == "other":
         return carried.op or ("QUERY" if text and is_row_statement(text) else None)
     return _OPS.get(operation)

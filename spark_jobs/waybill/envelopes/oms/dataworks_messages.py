@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.json_rows import Row, row_of
 from waybill.envelopes.oms.dataworks_encoder import Carried
@@ -112,6 +113,8 @@ def database_in(source: Source) -> str | None:
 def sequence_of(scn: Any) -> tuple[int, ...] | None:
     """The sequence of `scn`; None where there is none, which may be said by the text null.
 
+    Full rows have none, so that the number of a change is `made_sequence.optional`.
+
     Raises:
         Refusal: kind `shape`, when it is no number.
     """
@@ -120,7 +123,7 @@ def sequence_of(scn: Any) -> tuple[int, ...] | None:
     text = str(scn)
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
         raise Refusal("shape", f"payload.scn is {text[:40]!r} and not digits")
-    return (int(text),)
+    return optional(int(text))
 
 
 def times_of(

@@ -310,7 +310,7 @@ def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
         raise json_refusal(error) from None
     named = emptied(text, meta.dbType)
     if named is None:
-        return _event(message, meta, _names(meta), "ddl", extra, text)
+        return _event(message, meta, _names(meta), "ddl", extra, text or None)
     names = table_emptied(named, *_names(meta))
     return _event(message, meta, names, "truncate", extra, text)
 
@@ -340,8 +340,9 @@ ENVELOPE = Envelope(
         "the types under tables when it is read",
         "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
         "the row before does not tell is left out, which not every reader expects",
-        "sequence_id": "oms-default carries a sequence of one number; for others one is made from "
-        "the position in the source topic, which orders only inside a partition",
+        "sequence_id": "oms-default carries a sequence of one number that no message of its source "
+        "lacks; for others one is made from the position in the source topic, which orders only "
+        "inside a partition",
         "source_time": "oms-default has whole seconds; digits below are cut off",
     },
     decoder=OmsDefaultDecoder,

@@ -2,8 +2,8 @@
 
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
 `storeDataSequence` is the source's sequence if that is one number, else one made from the position
-(see `made_sequence`; none for a full row or a heartbeat); fields of `allMetaData` that came from
-OMS are carried on, others are null.
+(see `made_sequence`; none for a full row or a heartbeat, nor where one of OMS had none); fields of
+`allMetaData` that came from OMS are carried on, others are null.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
+from waybill.envelopes.made_sequence import goes_without
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.truncates import emptied, table_emptied
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -37,6 +39,7 @@ _RECORD_TYPES = {
 _TOLD = frozenset({NUMBER, STRING})
 """Types that JSON itself tells, as long as the value is not null."""
 _MAX_NAMES = 1_000
+_OURS = b'{"oms":'
 _NULL = Raw(b"null")
 _UNNUMBERED = frozenset({"ROW", "HEARTBEAT"})
 """Record types that have no sequence of their own."""
@@ -83,6 +86,14 @@ class _Extra(msgspec.Struct, gc=False):
 
 _NOTHING = _Carried()
 _decode_extra = msgspec.json.Decoder(_Extra).decode
+
+
+def _carried_by(change: Change) -> _Carried:
+    """What a message from OMS brought along; nothing for changes from elsewhere."""
+    extra = change.extra
+    if extra is None or not extra.startswith(_OURS):
+        return _NOTHING
+    return _decode_extra(extra).oms or _NOTHING
 
 
 class OmsDefaultEncoder:
@@ -188,15 +199,39 @@ class OmsWriter:
         return Encoded(_json(key) if self.no_key is None else self.no_key, text)
 
     def event(self, change: Change, losses: list[str]) -> Encoded:
-        """The message of a DDL statement, a TRUNCATE (which is one here) or a heartbeat."""
+        """The message of a DDL statement, a TRUNCATE (which is one here) or a heartbeat.
+
+        Raises:
+            Refusal: kind `encoding`, when a statement that is told as DDL truncates another table.
+        """
         if change.operation == "heartbeat":
             return Encoded(None, self._message(change, None, None, None, "HEARTBEAT", losses))
-        text = change.ddl_text
-        if text is None and change.operation == "truncate":
+        text = change.ddl_text or ""
+        empties = self._empties(change, text)
+        if change.operation == "truncate" and not empties:
             names = [name for name in (self.schema.database, self.schema.table) if name]
             text = "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
-        ddl = {"ddl": text or ""}
-        return Encoded(None, self._message(change, None, ddl, None, "DDL", losses))
+        return Encoded(None, self._message(change, None, {"ddl": text}, None, "DDL", losses))
+
+    def _empties(self, change: Change, text: str) -> bool:
+        """Whether a reader takes a statement for a TRUNCATE of this table.
+
+        Statements of other databases name theirs in ways that are none here (`ONLY public.orders`,
+        `[dbo].[orders]`), or say more (`DROP STORAGE`), and would be read as a DDL.
+
+        Raises:
+            Refusal: kind `encoding`, when a DDL is one of another table, which readers refuse.
+        """
+        names = self.schema.database, self.schema.table
+        named = emptied(text, self._origin(_carried_by(change))[1])
+        if named is None:
+            return False
+        try:
+            return table_emptied(named, *names) == names
+        except Refusal as refusal:
+            if change.operation == "truncate":
+                return False
+            raise Refusal("encoding", refusal.sentence) from None
 
     def _message(
         self,
@@ -207,21 +242,15 @@ class OmsWriter:
         kind: str,
         losses: list[str],
     ) -> bytes:
-        extra, carried = change.extra, _NOTHING
-        if extra is not None and extra.find(b'"oms":') >= 0:
-            carried = _decode_extra(extra).oms or _NOTHING
-        time, sequence = change.source_time, change.sequence
+        carried = _carried_by(change)
+        time = change.source_time
         timestamp = None
         if time is not None:
             second, rest = divmod(time, 1_000_000)
             timestamp = self.times.get(second) or self._second(second)
             if rest:
                 losses.append("source_time")
-        stated: int | UnsetType = UNSET
-        if sequence is not None and len(sequence) == 1 and not change.full_row:
-            stated = sequence[0]
-        elif sequence is not None or kind not in _UNNUMBERED:
-            stated = self.ids.of(change, losses)
+        stated = self._sequence(change, carried, kind, losses)
         if change.transaction is not None:
             losses.append("transactions")
         if self.loses_schema:
@@ -249,6 +278,20 @@ class OmsWriter:
         )
         return bytes(self.buffer)
 
+    def _sequence(
+        self, change: Change, carried: _Carried, kind: str, losses: list[str]
+    ) -> int | UnsetType:
+        """`storeDataSequence`; UNSET where the message is to have none."""
+        sequence = change.sequence
+        if sequence is None and (carried is not _NOTHING or kind in _UNNUMBERED):
+            return UNSET
+        if sequence is not None and len(sequence) == 1 and not change.full_row:
+            return sequence[0]
+        if goes_without(change):
+            losses.append("sequence_id")
+            return UNSET
+        return self.ids.of(change, losses)
+
     def _second(self, second: int) -> str:
         """The text of a time in seconds: many changes share one."""
         if len(self.times) >= _MAX_NAMES:
@@ -257,6 +300,14 @@ class OmsWriter:
         return text
 
     def _names(self, carried: _Carried) -> tuple[Raw, Raw]:
+        """`db` and `dbType` as JSON."""
+        db, db_type = self._origin(carried)
+        names = Raw(_json(db)), Raw(_json(db_type))
+        if len(self.names) < _MAX_NAMES:
+            self.names[carried.db, carried.dbType] = names
+        return names
+
+    def _origin(self, carried: _Carried) -> tuple[str | None, str | None]:
         """`db` and `dbType`: as they came from OMS if they name this database."""
         db, db_type = self.schema.database, carried.dbType
         if carried.db is not None and database_of(carried.db, db_type) == db:
@@ -264,10 +315,7 @@ class OmsWriter:
         elif db_type is None or database_of(db, db_type) != db:
             # OceanBase's types would have readers take what stands before a dot for a tenant.
             db_type = "MYSQL"
-        names = Raw(_json(db)), Raw(_json(db_type))
-        if len(self.names) < _MAX_NAMES:
-            self.names[carried.db, carried.dbType] = names
-        return names
+        return db, db_type
 
     def _moved(self, before: Any, moved: Any) -> Any:
         """The row before an update that changed its key; without that row, the key at least."""

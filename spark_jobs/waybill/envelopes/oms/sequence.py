@@ -30,8 +30,8 @@ class SequenceIds:
         Raises:
             Refusal: the message holds more changes than an id can tell apart.
         """
-        if change.sequence is not None:
-            losses.append("sequence_id")
         if change.full_row and change.operation == "read":
+            if change.sequence is not None:
+                losses.append("sequence_id")
             return UNSET
-        return self._made.of(change)
+        return self._made.of(change, losses)

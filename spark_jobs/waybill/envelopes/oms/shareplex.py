@@ -21,6 +21,7 @@ from msgspec import UNSET, Raw, UnsetType
 from pydantic import Field
 
 from waybill.envelopes.generated import function, overlay
+from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
@@ -251,7 +252,9 @@ def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
 
 
 def _sequence(meta: Any) -> tuple[int, ...] | None:
-    """The sequence of a change; None where it has no `scn`.
+    """The sequence of a change; None where it has no `scn`, which only increments have.
+
+    Without `idx` it has a 0 in its place (see `made_sequence.optional`).
 
     Raises:
         Refusal: kind `shape`, when it is no number.
@@ -268,7 +271,7 @@ def _sequence(meta: Any) -> tuple[int, ...] | None:
     text = str(scn)
     if _SCN.fullmatch(text) is None:
         raise Refusal("shape", f"meta.scn is {text[:40]!r} and not digits")
-    return (int(text),) if match is None else (int(text), int(match[1]))
+    return optional(int(text)) if match is None else (int(text), int(match[1]))
 
 
 ENVELOPE = Envelope(
@@ -286,8 +289,9 @@ ENVELOPE = Envelope(
         "left out is taken from the row before",
         "transactions": "oms-shareplex has the id of a row's transaction, no begin, commit and "
         "rollback",
-        "sequence_id": "oms-shareplex carries a sequence of one number; for others one is made "
-        "from the position in the source topic, which orders only inside a partition",
+        "sequence_id": "oms-shareplex carries a sequence of one number that no message of its "
+        "source lacks; for others one is made from the position in the source topic, which orders "
+        "only inside a partition",
         "source_time": "oms-shareplex has whole seconds; digits below are cut off",
     },
     decoder=OmsShareplexDecoder,

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
+from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import second_text
@@ -191,15 +192,16 @@ def _shown(value: Any) -> str:
 
 
 def _scn(change: Change, carried: Carried, ids: SequenceIds, losses: list[str]) -> Any:
-    """The sequence: its first number, and beside it the one of `idx` where that was carried."""
+    """The sequence: the source's one number; of SharePlex's two the first, `idx` has the other."""
     sequence = change.sequence
     rest: tuple[int, ...] = ()
-    if carried.idx.__class__ is str:
-        rest = (int(carried.idx.partition("/")[0]),)
+    if carried is not _NOTHING:
+        if sequence is None:
+            return UNSET
+        told = carried.idx.__class__ is str
+        rest = (int(carried.idx.partition("/")[0]),) if told else OWN
     if sequence is not None and sequence[1:] == rest and sequence[0] >= 0:
         return str(sequence[0])
-    if carried is not _NOTHING and sequence is None:
-        return UNSET
     made = ids.of(change, losses)
     return made if made is UNSET else str(made)
 
