@@ -168,11 +168,18 @@ def test_other_messages_under_the_same_batch_are_a_conflict_and_send_nothing(out
 
 
 def test_another_topic_under_the_same_batch_is_a_conflict(out, topic):
+    """Another ledger, as the error says, sends all of it to the new topic too."""
     out.send()
     elsewhere = type(out)(**{**vars(out), "topic": topic(3)})
-    with pytest.raises(ConflictError, match=r"published to the topic .* before, not to"):
+    sentence = r"published to the topic .* before, not to .*, or another ledger to send the whole"
+    with pytest.raises(ConflictError, match=sentence):
         elsewhere.send()
     assert elsewhere.raw() == 0
+    anew = type(out)(**{**vars(elsewhere), "ledger": f"{elsewhere.topic}.ledger"})
+    ensure_ledger(Cluster(anew.client), anew.ledger)
+    anew.send()
+    anew.check()
+    out.check()
 
 
 def test_targets_and_migrations_do_not_mind_each_other(client, topic, out):

@@ -41,7 +41,7 @@ def spark() -> Iterator[SparkSession]:
         {
             "name": "tests",
             "source": {"files": {"path": "nowhere"}, "envelope": "canal"},
-            "lake": {"warehouse": "nowhere"},
+            "lake": {"warehouse": "nowhere-lake"},
             "spark": INTERPRETED,
         }
     )

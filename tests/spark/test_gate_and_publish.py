@@ -473,3 +473,34 @@ def test_a_batch_without_messages_is_on_record_and_puts_no_file(spark, migration
     lake = Lake.open(spark, spec)
     recorded = [(c.batch, c.report["rows_out"]) for c in lake.commits(lake.log("published"))]
     assert recorded == [("b3", 0), ("b2", 2), ("b1", 0)]
+
+
+def test_messages_of_a_target_that_is_gone_are_not_passed_over(spark, begin, tmp_path):
+    """Renamed between the gate and publishing; then dropped on purpose, by name."""
+    spec = begin(orders(5), "validate", "b1")
+
+    def renamed(path: str, **more) -> Migration:
+        files = FilesTarget(path=str(tmp_path / "out" / path))
+        target = spec.publish[0].model_copy(update={"name": "canal2", "files": files})
+        return spec.model_copy(update={"publish": [target, spec.publish[1]], **more})
+
+    sentence = r"^9 messages wait for the target 'canal', .* or write dropped_targets: \[canal\]"
+    for dropped in ([], ["debezium"]):
+        with pytest.raises(ConfigurationError, match=sentence):
+            run_stage("publish", renamed("canal", dropped_targets=dropped), "b1", spark)
+    assert not (tmp_path / "out").exists()
+
+    sent = run_stage("publish", renamed("canal", dropped_targets=["canal"]), "b1", spark)
+    assert (sent.rows_in, sent.rows_out) == (9 + 10, 9)
+    left_out = {"for the dropped target canal": 9, "a null value cannot be a line": 1}
+    assert sent.skipped == left_out
+    assert {name.split("/")[0] for name in files_below(tmp_path / "out")} == {"debezium-json"}
+
+    # What waits for a target goes where the target is when it is sent.
+    (tmp_path / "in/1.jsonl").write_bytes(canal(10) + b"\n")
+    run_migration(renamed("canal"), until="validate", batch="b2", spark=spark)
+    assert run_stage("publish", renamed("moved"), "b2", spark).rows_out == 2
+    assert {name.split("/")[0] for name in files_below(tmp_path / "out")} == {
+        "debezium-json",
+        "moved",
+    }

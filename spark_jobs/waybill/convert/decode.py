@@ -16,6 +16,7 @@ from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
+from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import ARCHIVE, CHANGES, columns_of
 from waybill.records import TableSchema
@@ -36,6 +37,9 @@ MESSAGE = columns_of(
     ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers"
 )
 """What a decoder reads of a message."""
+
+PLACE = ("topic", "partition", "offset")
+"""Where a message stands."""
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
@@ -60,18 +64,18 @@ class Decoding:
         Raises:
             ReconciliationError: the tasks did not see every message of the archive.
         """
-        archive = self.context.lake.log("archive")
-        report.rows_in = self.context.lake.added_rows(archive, after, upto)
+        lake = self.context.lake
+        span = Span(lake.log("archive"), after, upto)
+        report.rows_in = lake.added_rows(*span)
         self.context.progress("convert: %d messages to decode", report.rows_in)
         if report.rows_in:
             tally = Tally(self.context.spark.sparkContext)
-            lake, span = self.context.lake, Span(archive, after, upto)
             messages = lake.task_rows(span, MESSAGE, {})
             with lake.batches_by_rows(span):
                 decode = messages.through(self._decode(tally))
                 self.branch.append_made(messages.handed, decode, CHANGES)
             self._count_tasks(tally, report)
-        replayed = self.context.options.mode == "replay" and self._replay(archive, report)
+        replayed = self.context.options.mode == "replay" and self._replay(span, report)
         if report.rows_in or replayed:
             self._count_rows(report)
         self.schemas.keep()
@@ -97,33 +101,55 @@ class Decoding:
 
         return decode
 
-    def _replay(self, archive: str, report: StageReport) -> bool:
+    def _replay(self, span: Span, report: StageReport) -> bool:
         """Decode refused messages once more; rows of theirs that were taken before stay.
 
         What was refused before is no longer in quarantine, what is refused again is so anew.
+
+        Args:
+            span: of the archive, what the batch decodes anyway.
+            report: gets the counts.
+
+        Returns:
+            Whether there was one.
         """
         if self.branch.base is None:
             return False
         lake = self.context.lake
         before = lake.read(self.branch.table, self.branch.base)
-        place = ["topic", "partition", "offset"]
-        refused = before.where("outcome = 'refused'").select(*place).distinct().persist()
+        place = list(PLACE)
+        refused = before.where("outcome = 'refused'").select(*place).distinct()
         if refused.isEmpty():
             return False
+        if report.rows_in:
+            here = lake.increment(*span).select(*place)
+            refused = refused.join(here, place, "left_anti")
+        refused = refused.persist()
         self.context.progress("convert: %d refused messages to decode again", refused.count())
-        messages = lake.read(archive).join(F.broadcast(refused), place, "left_semi")
+        found = lake.read(span.table).join(F.broadcast(refused), place, "left_semi")
+        # A full run brings a message again: one of them is taken, and if they differ, the last.
+        messages = newest_rows(found, PLACE, lake.commits(span.table)).select(*MESSAGE.names)
         taken = before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
             F.broadcast(refused), place, "left_semi"
         )
         tally = Tally(self.context.spark.sparkContext)
-        messages = messages.select(*MESSAGE.names)
         made = messages.mapInArrow(light(self._decode(tally)), from_arrow_schema(CHANGES))
         decoded = made.persist()
         rows = decoded.where("outcome <> 'schema'")
-        fresh = rows.join(taken.select(*place, "index"), [*place, "index"], "left_anti").persist()
+        # A refusal may be of the whole message, also where some rows of it were taken before.
+        again = rows.where("outcome = 'refused'")
+        others = rows.where("outcome <> 'refused'").join(
+            taken.select(*place, "index"), [*place, "index"], "left_anti"
+        )
+        fresh = others.unionByName(again).persist()
         count = fresh.count()
         joined = tally.totals["joined"]
-        self.branch.sql("UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused'")
+        # What this batch itself has refused by now stays so.
+        self.branch.sql(
+            "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' "
+            "AND batch <> {batch}",
+            {"batch": self.context.batch},
+        )
         schemas = decoded.where("outcome = 'schema'")
         self.branch.append(schemas.unionByName(fresh.select(*schemas.columns)))
         if count:

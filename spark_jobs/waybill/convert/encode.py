@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -12,13 +12,14 @@ from waybill.convert.decode import add, schemas_in
 from waybill.envelopes.batch import CHANGE, MessageBatches
 from waybill.lake import Span
 from waybill.lake.names import literal
+from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
     from waybill.context import StageContext
     from waybill.convert.plan import Writing
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"
+WRITTEN = "written without the replay"
+
+PLACE = ("topic", "partition", "offset", "index")
+"""Where a change stands."""
+
+
+class Again(NamedTuple):
+    """What a target had refused when a replay began.
+
+    Attributes:
+        refused: how many changes.
+        written: those of them that are not encoded again, because a later batch has written them,
+            or this one does so anyway.
+    """
+
+    refused: int = 0
+    written: int = 0
 
 
 class Encoding:
@@ -66,19 +84,20 @@ class Encoding:
         targets: dict[str, Any],
         report: StageReport,
     ) -> None:
-        again = self._replay() if self.context.options.mode == "replay" else {}
+        lake = self.context.lake
+        span = Span(lake.log("changes"), after, upto)
+        again = self._replay(span) if self.context.options.mode == "replay" else {}
         if again:
-            report.details["encoded_again"] = again
+            report.details["encoded_again"] = {
+                label: found.refused - found.written for label, found in again.items()
+            }
         if not changes and not again:
             return
-        lake = self.context.lake
         self.context.progress(
             "convert: %d changes to encode for %s",
             changes,
             ", ".join(writing.label for writing in self.writings),
         )
-        log = lake.log("changes")
-        span = Span(log, after, upto)
         schemas = schemas_in(lake.increment(*span).where("outcome = 'schema'"))
         if changes:
             accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
@@ -88,8 +107,9 @@ class Encoding:
         counted = self._counted()
         for writing in self.writings:
             label = writing.label
-            came = changes + again.get(label, 0)
-            account, losses = _account(report, label, came, counted.get(label, []))
+            found = again.get(label, Again())
+            came = changes + found.refused
+            account, losses = _account(report, label, came, found.written, counted.get(label, []))
             targets[label] = account
             if losses:
                 report.losses[label] = losses
@@ -100,37 +120,68 @@ class Encoding:
                 for kind, count in account["refused"].items():
                     add(report.refused, kind, count)
 
-    def _replay(self) -> dict[str, int]:
-        """Encode once more what targets refused; how many changes that were, by target."""
+    def _replay(self, span: Span) -> dict[str, Again]:
+        """Encode once more what targets refused.
+
+        Args:
+            span: of `changes`, what the batch encodes anyway.
+
+        Returns:
+            How many changes that were, by target.
+        """
         if self.branch.base is None:
             return {}
         lake = self.context.lake
-        place = ["topic", "partition", "offset", "index"]
         labels = [writing.label for writing in self.writings]
-        before = lake.read(self.branch.table, self.branch.base)
-        refused = before.where("outcome = 'refused'").where(F.col("target").isin(*labels))
-        counts = {row.target: row["count"] for row in refused.groupBy("target").count().collect()}
+        before = lake.read(self.branch.table, self.branch.base).where(F.col("target").isin(*labels))
+        refused = before.where("outcome = 'refused'").select("target", *PLACE).distinct().persist()
+        counts = _by_target(refused)
         if not counts:
             return {}
-        log = lake.read(lake.log("changes"))
-        places = refused.select("target", *place).persist()
-        changes = log.where("outcome = 'ok'").join(places.select(*place), place, "left_semi")
-        changes = changes.select(*CHANGE.names).persist()
+        wanted = self._still_refused(before, refused, span).persist()
+        left = _by_target(wanted)
+        log = lake.read(span.table)
+        place = list(PLACE)
+        found = log.where("outcome = 'ok'").join(wanted.select(*place), place, "left_semi")
+        # A full run brings a change again: one of them is taken, and if they differ, the last.
+        changes = newest_rows(found, PLACE, lake.commits(span.table)).select(*CHANGE.names)
+        changes = changes.persist()
         ids = changes.select("schema_id").distinct()
         schemas = schemas_in(log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi"))
-        self.context.progress("convert: %d refused messages to encode again", sum(counts.values()))
+        self.context.progress("convert: %d refused messages to encode again", sum(left.values()))
         self.branch.sql(
             "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' AND target IN "
             f"({', '.join(literal(label) for label in counts)})"
         )
         for writing in self.writings:
-            if writing.label in counts:
-                own = places.where(F.col("target") == writing.label).select(*place)
+            if writing.label in left:
+                own = wanted.where(F.col("target") == writing.label).select(*place)
                 mine = changes.join(own, place, "left_semi").select(*CHANGE.names)
                 self.branch.append_made(mine, self._encode(schemas, (writing,)), OUTBOX)
-        changes.unpersist()
-        places.unpersist()
-        return counts
+        for frame in (changes, wanted, refused):
+            frame.unpersist()
+        return {label: Again(count, count - left.get(label, 0)) for label, count in counts.items()}
+
+    def _still_refused(self, before: DataFrame, refused: DataFrame, span: Span) -> DataFrame:
+        """Of changes that targets refused, those that a replay has to encode, by target and place.
+
+        A later batch may have written one (a full run after the cause was mended), and this batch
+        may be about to.
+
+        Args:
+            before: rows of the outbox.
+            refused: target and place of the changes.
+            span: of `changes`, what the batch encodes anyway.
+        """
+        lake, key = self.context.lake, ["target", *PLACE]
+        # One row of every batch that met the change: its first message, or what was instead of it.
+        met = before.where("outcome <> 'replayed' AND message = 0").join(refused, key, "left_semi")
+        last = newest_rows(met, key, lake.commits(self.branch.table))
+        still = last.where("outcome = 'refused'").select(*key)
+        if span.empty:
+            return still
+        here = lake.increment(*span).where("outcome = 'ok'").select(*PLACE)
+        return still.join(here, list(PLACE), "left_anti").select(*key)
 
     def _encode(self, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]) -> Make:
         """From batches of `changes` to batches of `outbox`, in a task."""
@@ -157,11 +208,26 @@ class Encoding:
         return by_target
 
 
+def _by_target(rows: DataFrame) -> dict[str, int]:
+    """How many rows each target has."""
+    return {row.target: row["count"] for row in rows.groupBy("target").count().collect()}
+
+
 def _account(
-    report: StageReport, label: str, changes: int, rows: list[Row]
+    report: StageReport, label: str, changes: int, written: int, rows: list[Row]
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """What became of the changes at one target, as plain data, and what it could not carry."""
+    """What became of the changes at one target, as plain data, and what it could not carry.
+
+    Args:
+        report: of the stage.
+        label: the target's name.
+        changes: how many there were for it.
+        written: those of them that a replay left out.
+        rows: what the batch wrote for it, counted.
+    """
     account = StageReport(f"{report.stage} for {label}", report.batch, rows_in=changes)
+    if written:
+        account.skipped[WRITTEN] = written
     losses: dict[str, int] = {}
     for row in rows:
         if row.outcome == "ok":

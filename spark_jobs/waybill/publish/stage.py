@@ -35,6 +35,8 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
 
     Raises:
         GateError: the gate has not let the batch through.
+        ConfigurationError: messages wait for a target that the migration does not name; nothing
+            was sent.
         ConflictError: another run recorded the batch first, or it was published with other
             messages before.
     """
@@ -65,6 +67,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
         messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
     else:
         messages = lake.increment(*span).where(F.col("outcome") == "ok")
+    _leave_out(messages, spec, report)
     with lake.batches_by_rows(span):
         for target in spec.publish:
             own = messages.where(F.col("target") == target.label)
@@ -74,6 +77,28 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     land(branch, report, "published", started)
     lake.mark_read(span.table, STAGE, span.upto)
     return report
+
+
+def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> None:
+    """Count the messages of dropped targets, which are sent nowhere.
+
+    The cursor goes past all messages, so those of a target that was renamed would be lost.
+
+    Raises:
+        ConfigurationError: messages wait for a target that is neither named nor dropped.
+    """
+    named = [target.label for target in spec.publish]
+    others = messages.where(~F.col("target").isin(named)).groupBy("target").count().collect()
+    for label, count in sorted(others):
+        if label not in spec.dropped_targets:
+            message = (
+                f"{count} messages wait for the target {label!r}, which the migration does not "
+                "name any more, so nothing was published: give the target its name back "
+                f"(name: {label}), or write dropped_targets: [{label}] to leave them out"
+            )
+            raise ConfigurationError(message)
+        report.rows_in += count
+        report.skipped[f"for the dropped target {label}"] = count
 
 
 def _send(

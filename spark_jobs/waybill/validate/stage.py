@@ -13,6 +13,7 @@ from waybill.envelopes.batch import CHANGE
 from waybill.errors import ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
+from waybill.lake.newest_rows import newest_rows
 from waybill.layout import RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
@@ -156,6 +157,8 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
         outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
         older = log.join(outbox.select(*IDENTITY), list(IDENTITY), "left_semi")
         older = older.where("outcome = 'ok'").join(accepted.rows, list(IDENTITY), "left_anti")
+        # Where full runs have brought a change again, the message was made of the last.
+        older = newest_rows(older, IDENTITY, lake.commits(batch.changes.table))
         ids = older.select("schema_id").distinct()
         told = told.unionByName(
             log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi").select(*log.columns)

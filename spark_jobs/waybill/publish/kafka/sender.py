@@ -125,7 +125,7 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
             message = (
                 f"the ledger {sending.ledger} has lost entries of batch {group.batch} for "
                 f"{sending.owner.target}, so what was sent cannot be told: see that its "
-                "cleanup.policy is compact, and publish under another target name"
+                "cleanup.policy is compact, or name another ledger to send the whole batch again"
             )
             raise ConflictError(message)
         for part in parts:
@@ -133,7 +133,8 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
             if entry.topic != sending.topic:
                 message = (
                     f"batch {group.batch} was published to the topic {entry.topic} before, not to "
-                    f"{sending.topic}: name it again, or give the target another name"
+                    f"{sending.topic}: name the first again, or another ledger to send the whole "
+                    "batch to the second too"
                 )
                 raise ConflictError(message)
             if entry.of != group.messages:
@@ -157,8 +158,8 @@ def other_messages(sending: Sending, group: Group) -> ConflictError:
     """The error of a batch whose messages are not those that were sent."""
     return ConflictError(
         f"batch {group.batch} was published to the topic {sending.topic} before, with other "
-        f"messages, as the ledger {sending.ledger} says; nothing was sent twice: publish under "
-        "another target name, or under another batch"
+        f"messages, as the ledger {sending.ledger} says; nothing was sent twice: to send the whole "
+        "batch as it is now, name another ledger, and another topic if readers must not get both"
     )
 
 
