@@ -101,6 +101,14 @@ def sequence_of(key: str) -> str:
     return key.split("/", 2)[1]
 
 
+def placed_after(key: str, other: str) -> str:
+    """The order of a change without a sequence id that stands behind another one in its partition.
+
+    It takes the other one's sequence id: below every higher one, above it by the position.
+    """
+    return f"{CHANGE}/{sequence_of(other)}/{key.split('/', 2)[2]}"
+
+
 def position_number(partition: int, offset: int, index: int) -> int:
     """A sequence id made from the position, for targets that need a number where there is none.
 

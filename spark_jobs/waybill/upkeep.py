@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.durations import seconds_of
 from waybill.lake.upkeep import keep_up
+from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import forget_tombstones
 
 if TYPE_CHECKING:
@@ -42,14 +43,17 @@ def run_upkeep(
         lake: its lake.
         snapshots: how long snapshots are kept (e.g. 30d): tables can be read as of that time, and
             batch ids are known as done. Those of the record of merges are kept for at least
-            `tombstones.keep`, because they tell how old a tombstone is.
+            `tombstones.keep`, because they tell how old a tombstone is; those of `changes` since
+            a transaction began that is open, because its rows are read from there when it ends.
         progress: says one line about the work.
     """
     now = time.time()
     oldest_snapshot = int((now - seconds_of(snapshots)) * 1000)
     oldest_tombstone = int((now - seconds_of(spec.tombstones.keep)) * 1000)
     done = []
-    oldest = {lake.log("merges"): min(oldest_snapshot, oldest_tombstone)}
+    merges = lake.log("merges")
+    oldest = {merges: min(oldest_snapshot, oldest_tombstone)}
+    needed = {lake.log("changes"): Ledger(lake).needed()} if lake.exists(merges) else {}
     merged = {table: qualified for qualified, table in lake.merged_tables().items()}
     names = [f"lake.{space}.{name}" for space, found in lake.tables().items() for name in found]
     for table in sorted(names):
@@ -57,7 +61,8 @@ def run_upkeep(
         forgotten, left = 0, None
         if table in merged:
             forgotten, left = forget_tombstones(lake, merged[table], oldest_tombstone)
-        kept = keep_up(lake, table, oldest.get(table, oldest_snapshot))
+        since = oldest.get(table, oldest_snapshot)
+        kept = keep_up(lake, table, since, needed.get(table, frozenset()))
         done.append(
             Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
         )

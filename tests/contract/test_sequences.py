@@ -111,7 +111,7 @@ def tables(changes: list[Change]) -> Any:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
-@properties(12)
+@properties(5)
 @given(data=st.data())
 def test_a_target_has_the_rows_of_its_source(source, target, data):
     came = read_by(source, data.draw(logs()))
@@ -130,7 +130,7 @@ def test_a_target_has_the_rows_of_its_source(source, target, data):
 
 
 @pytest.mark.parametrize("envelope", BOTH_WAYS, ids=lambda envelope: envelope.name)
-@properties(30)
+@properties(15)
 @given(data=st.data())
 def test_a_message_without_a_number_is_written_without_one(envelope, data):
     """Nothing is lost on the way into the same format, and nothing made up."""

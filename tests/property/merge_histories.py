@@ -2,7 +2,8 @@
 
 The database applies every statement to its rows and writes it down as a change log would: whole
 or partial images, deletes, key changes in two notations, TRUNCATE, a column added with a default,
-values that the merged table cannot hold. What its rows are in the end is the truth.
+the table dropped and made again without that column, values that the merged table cannot hold. What
+its rows are in the end is the truth.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from waybill.merge.rules import Change
 from waybill.order import order_key
 
 COLUMNS = ("id", "n", "t", "tier")
-DEFAULT = "basic"
+DEFAULTS = ("basic", "gold", "free")
+"""What the added column gives to rows that are there: the first time, and each time after."""
+
 MISFIT = "x"
 """A value that no integer column holds."""
 
@@ -45,6 +48,7 @@ class Source:
     sequence: int = 0
     values: int = 0
     altered: bool = False
+    tables: int = 0
 
     def snapshot(self) -> None:
         """Some rows that are there before the log begins."""
@@ -55,7 +59,7 @@ class Source:
     def run(self, steps: int) -> None:
         actions = [self.insert, self.update, self.update, self.delete, self.move, self.bad_update]
         if self.statements:
-            actions += [self.truncate, self.alter]
+            actions += [self.truncate, self.alter, self.drop_table]
         for _ in range(steps):
             self.sequence += 1 + self.choose(3) * 499
             actions[self.choose(len(actions))]()
@@ -143,9 +147,18 @@ class Source:
 
     def alter(self) -> None:
         if not self.altered and self.choose(2):
+            default = DEFAULTS[self.tables % len(DEFAULTS)]
             self.altered = True
-            self.rows = {n: {**row, "tier": DEFAULT} for n, row in self.rows.items()}
-            self._log("column", 0, {"tier": DEFAULT})
+            self.rows = {n: {**row, "tier": default} for n, row in self.rows.items()}
+            self._log("column", 0, {"tier": default})
+
+    def drop_table(self) -> None:
+        """The table is made again as it was at first; its DROP counts as TRUNCATE."""
+        if self.altered and self.choose(2) == 0:
+            self.altered = False
+            self.tables += 1
+            self.rows.clear()
+            self._log("truncate", 0)
 
     @property
     def truth(self) -> dict[str, dict[str, str | None]]:

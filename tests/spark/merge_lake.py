@@ -89,11 +89,9 @@ def put(lake: Lake, batch: str, rows: list[dict[str, Any]], schemas: list[TableS
     branch.fast_forward()
 
 
-def merge(lake: Lake, spec, batch: str, drop_held: bool = False):
+def merge(lake: Lake, spec, batch: str, **options: Any):
     """Run the stage."""
-    context = StageContext(
-        lake.spark, lake, spec, batch, Options(drop_held=drop_held), lambda *words: None
-    )
+    context = StageContext(lake.spark, lake, spec, batch, Options(**options), lambda *words: None)
     return run_merge(spec, context)
 
 

@@ -138,3 +138,74 @@ def test_a_record_never_outlives_its_branches(lake, migration, monkeypatch) -> N
             drop_held(lake)
     assert dropped == [lake.log("merges")]
     assert not merge(lake, migration(), "b1").repeated
+
+
+def insert(number: int, table, a: str, offset: int, **more: str):
+    """A change that puts a row in; its number is the source's, its offset the topic's."""
+    order = order_key((number,), 1, 0, offset, 0)
+    place = ("t", 0, offset, 0)
+    return change_row(Change(order, "insert", "", {"a": a, **more}, None, place), table)
+
+
+BIG = str(2**40)
+"""An integer that a column of 32 bits refuses."""
+
+
+def refused(lake) -> list[int]:
+    """Offsets of what stands as refused."""
+    rows = lake.read(lake.log("merges")).where("kind = 'refused'")
+    return sorted(row.offset for row in rows.collect())
+
+
+@pytest.mark.parametrize("offsets", [(5,), (5, 9)], ids=["once", "twice"])
+@pytest.mark.parametrize("anew", [True, False], ids=["anew", "plain"])
+def test_a_refused_change_counts_once_by_its_replay(lake, migration, offsets, anew) -> None:
+    """Also where the whole log is counted meanwhile by columns that would hold it."""
+    narrow, wide = schema("shop.heap", {"a": "int32"}, ()), schema("shop.heap", {"a": "int64"}, ())
+    rows = [insert(1, narrow, BIG, offset) for offset in offsets] + [insert(2, narrow, "2", 10)]
+    put(lake, "b1", rows, [narrow])
+    report = merge(lake, migration(), "b1")
+    let_pass(lake, "b1")
+    assert (report.rows_out, report.refused) == (1, {"column": len(offsets)})
+    rows = [insert(60, wide, "3", 60)]
+    if anew:
+        order = order_key((50,), 1, 0, 50, 0)
+        column = Change(order, "column", "", {"tier": "basic"}, None, ("t", 0, 50, 0))
+        wide = schema("shop.heap", {"a": "int64", "tier": "string"}, ())
+        rows = [change_row(column, wide), insert(60, wide, "3", 60, tier="gold")]
+    put(lake, "b2", rows, [wide])
+    merge(lake, migration(), "b2")
+    let_pass(lake, "b2")
+    old, new = ({"tier": "basic"}, {"tier": "gold"}) if anew else ({}, {})
+    there = [{"a": "2", **old}, {"a": "3", **new}]
+    assert stored(lake, "shop.heap") == Counter(map(plain, there))
+    assert refused(lake) == list(offsets)
+    put(lake, "b3", [], [])
+    report = merge(lake, migration(), "b3", mode="replay")
+    let_pass(lake, "b3")
+    report.reconcile()
+    assert stored(lake, "shop.heap") == Counter(map(plain, [*there, {"a": BIG, **old}]))
+    assert refused(lake) == []
+
+
+def test_what_comes_where_a_change_stands_as_refused(lake, migration) -> None:
+    """The same change waits for its replay, another delivery of it counts, so does another one."""
+    narrow, wide = schema("shop.heap", {"a": "int32"}, ()), schema("shop.heap", {"a": "int64"}, ())
+    larger = str(2**41)
+    put(lake, "b1", [insert(1, narrow, BIG, 5), insert(2, narrow, larger, 6)], [narrow])
+    merge(lake, migration(), "b1")
+    let_pass(lake, "b1")
+    # The source is read once more, a change comes again, and a topic that was made again has
+    # another change at an offset that is known.
+    again = [insert(1, wide, BIG, 5), insert(2, wide, larger, 7), insert(3, wide, "3", 6)]
+    put(lake, "b2", again, [wide])
+    merge(lake, migration(), "b2")
+    let_pass(lake, "b2")
+    assert stored(lake, "shop.heap") == Counter(map(plain, [{"a": larger}, {"a": "3"}]))
+    assert refused(lake) == [5, 6]
+    put(lake, "b3", [], [])
+    merge(lake, migration(), "b3", mode="replay").reconcile()
+    let_pass(lake, "b3")
+    every = [{"a": BIG}, {"a": larger}, {"a": "3"}]
+    assert stored(lake, "shop.heap") == Counter(map(plain, every))
+    assert refused(lake) == []

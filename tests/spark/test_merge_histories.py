@@ -77,6 +77,7 @@ def deal(choose, histories, late: str | None = None):
     """
     batches = [[] for _ in range(BATCHES)]
     for number, source in enumerate(histories):
+        placed = []
         found = delivered(choose, source.changes, shuffle=choose(4) > 0)
         cuts = sorted(choose(BATCHES) for _ in found)
         for cut, part in zip(cuts, found, strict=True):
@@ -86,8 +87,21 @@ def deal(choose, histories, late: str | None = None):
                 if not early and late == ADDED and change.operation not in WHOLE:
                     change, early = without(change, late), True
                 at = cut if early else 1 + choose(BATCHES - 1)
-                batches[at].append(renamed(change, 1000 + number))
+                placed.append((at, renamed(change, 1000 + number)))
+        for at, change in in_turn(placed):
+            batches[at].append(change)
     return batches
+
+
+def in_turn(placed):
+    """Batches and changes, with the statements that add a column in their own order.
+
+    They stand in one partition, so none comes before an older one.
+    """
+    others = [(at, change) for at, change in placed if change.operation != "column"]
+    turns = sorted(at for at, change in placed if change.operation == "column")
+    added = [change for _, change in placed if change.operation == "column"]
+    return [*others, *zip(turns, sorted(added, key=lambda c: c.order), strict=True)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -402,7 +402,7 @@ def test_ambiguous_order_is_found_across_batches(lake: Lake, migration) -> None:
 def test_a_truncate_that_has_no_order_is_refused(lake: Lake, migration) -> None:
     rows = [row(None, 1, place=(1, 0), n="1"), row(None, None, "truncate", place=(0, 5))]
     put(lake, "b1", rows, [TABLE])
-    with pytest.raises(ConfigurationError, match="a TRUNCATE that has no order"):
+    with pytest.raises(ConfigurationError, match="a TRUNCATE or DROP that has no order"):
         merge(lake, migration(), "b1")
 
 

@@ -69,3 +69,18 @@ def test_a_statement_comes_after_rows_that_lack_its_column(lake: Lake, migration
     ]
     live = lake.read(lake.merged("shop.t")).where("NOT _waybill_deleted").orderBy("id")
     assert [found.t for found in live.collect()] == ["basic", "x", "basic"]
+
+
+@pytest.mark.parametrize("ends", [(5,), (3, 5), (2, 3, 4, 5)], ids=["one", "two", "four"])
+def test_a_table_that_is_made_again_has_the_new_default(lake: Lake, migration, ends) -> None:
+    entries = [
+        row(1, 1, table=NARROW, n="1"),
+        ADDED,
+        ddl(8, "DROP TABLE shop.t", NARROW),
+        row(9, 2, table=NARROW, n="2"),
+        ddl(10, "ALTER TABLE shop.t ADD COLUMN t VARCHAR(9) NOT NULL DEFAULT 'gold'", NARROW),
+    ]
+    spec = migration()
+    for start, end in zip((0, *ends), ends, strict=False):
+        step(lake, spec, f"b{end}", entries[start:end], [NARROW]).reconcile()
+    assert images(lake) == [{"id": "2", "n": "2", "t": "gold"}]

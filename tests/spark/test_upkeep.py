@@ -11,6 +11,7 @@ import waybill.lake.upkeep
 from tests.spark.merge_lake import let_pass, merge, put, rows_of, schema
 from tests.spark.test_jobs import canal
 from tests.spark.test_merge_stage import TABLE, images, row, step
+from tests.spark.test_merge_transactions import event, inside
 from waybill import jobs
 from waybill.errors import ConfigurationError, ConflictError
 from waybill.lake import Lake
@@ -285,3 +286,32 @@ def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> N
     assert keep_up(lake, table, many).snapshots > 0
     with pytest.raises(ConfigurationError, match=r"upkeep has let go what .* was after batch b4"):
         ledger.snapshot_at(table, "b4")
+
+
+def test_what_an_open_transaction_brought_stays(lake: Lake, migration) -> None:
+    spec = migration()
+    step(lake, spec, "b1", [row(1, 1, n="1")])
+    begun = [event("begin", "x", 2), inside("x", row(3, 2, n="2"))]
+    step(lake, spec, "b2", begun)
+    for number in range(3, 8):
+        step(lake, spec, f"b{number}", [row(10 * number, number, n="1")])
+    step(lake, spec, "b8", [inside("x", row(4, 8, n="8"))])
+    time.sleep(1.1)
+    done = {kept.table: kept.snapshots for kept in run_upkeep(spec, lake, "1s")}
+    assert done[lake.merged("shop.t")] > 0
+    step(lake, spec, "b9", [event("commit", "x", 90)])
+    assert [image["id"] for image in images(lake)] == [str(n) for n in range(1, 9)]
+
+
+def test_what_a_held_merge_goes_on_from_stays(lake: Lake, migration) -> None:
+    spec = migration()
+    put(lake, "b1", [row(1, 1, n="1")], [TABLE])
+    merge(lake, spec, "b1")
+    put(lake, "b2", [row(2, 2, n="2")], [TABLE])
+    put(lake, "b3", [row(3, 3, n="3")], [TABLE])
+    time.sleep(0.01)
+    run_upkeep(spec, lake, "0s")
+    let_pass(lake, "b1")
+    assert merge(lake, spec, "b3").rows_in == 2
+    let_pass(lake, "b3")
+    assert [image["id"] for image in images(lake)] == ["1", "2", "3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.merge.rules import Change, Counts, Row, Table, fold
+from waybill.merge.rules import Change, Counts, Row, Table, bag, fold
 from waybill.order import order_key
 
 
@@ -225,3 +225,22 @@ def test_a_row_that_moves_on_in_its_transaction_leaves_nothing_behind():
     ]
     rows = fold({}, changes)
     assert {key for key, row in rows.items() if row.live} == {"1"}
+
+
+def test_of_two_defaults_of_a_column_each_goes_to_the_rows_that_lack_it():
+    """A column that was dropped and added again; a table without key has them the same way."""
+    changes = [
+        write(1, "a", "insert"),
+        Change(at(2), "column", image={"tier": "basic"}),
+        write(3, "b", "insert"),
+        Change(at(4), "column", image={"tier": "gold"}),
+        write(5, "c", "insert"),
+    ]
+    for arrived in (changes, changes[::-1]):
+        assert rows_after(arrived) == {"a": {"tier": "basic"}, "b": {"tier": "gold"}, "c": {}}
+        placed = [c._replace(place=("t", 0, i, 0)) for i, c in enumerate(arrived)]
+        assert sorted(sorted(row) for row in bag(placed)) == [
+            [("id", "a"), ("tier", "basic")],
+            [("id", "b"), ("tier", "gold")],
+            [("id", "c")],
+        ]

@@ -15,6 +15,7 @@ from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
 from waybill.lake.task_rows import DataFile
+from waybill.layout import columns_of
 from waybill.object_store.places import is_object_url, place_of
 
 if TYPE_CHECKING:
@@ -125,8 +126,11 @@ class Catalog:
         """Add the columns that the table does not have yet."""
         table = self.load(namespace, name)
         there = {str(field.name()) for field in table.schema().columns()}
-        if set(schema.names) - there:
-            table.updateSchema().unionByNameWith(self._columns(schema)).commit()
+        lacking = [name for name in schema.names if name not in there]
+        if lacking:
+            # Of those that are there the union would take another type, or fail because of it.
+            columns = self._columns(columns_of(schema, *lacking))
+            table.updateSchema().unionByNameWith(columns).commit()
 
     def data_file_writer(
         self, namespace: str, name: str, schema: pa.Schema

@@ -7,6 +7,7 @@ the next time; should a batch begin meanwhile, it takes the place of what upkeep
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.lake.catalog import is_java
@@ -40,7 +41,7 @@ class Kept(NamedTuple):
     left: str | None = None
 
 
-def keep_up(lake: Lake, table: str, oldest_ms: int) -> Kept:
+def keep_up(lake: Lake, table: str, oldest_ms: int, needed: Set[int] = frozenset()) -> Kept:
     """Put the small files of a table together and let old snapshots go.
 
     Args:
@@ -48,6 +49,7 @@ def keep_up(lake: Lake, table: str, oldest_ms: int) -> Kept:
         table: full name.
         oldest_ms: snapshots before this time (milliseconds since 1970) are let go, if no consumer
             needs them: one that has not read them, a cursor that stands in them.
+        needed: further snapshots that somebody goes on from, which the table itself does not tell.
     """
     metadata = lake.metadata(table)
     if branches(metadata):
@@ -56,7 +58,7 @@ def keep_up(lake: Lake, table: str, oldest_ms: int) -> Kept:
         return Kept(table)
     try:
         files, deletes = _compact(lake, table)
-        return Kept(table, files, deletes, _expire(lake, table, oldest_ms))
+        return Kept(table, files, deletes, _expire(lake, table, oldest_ms, needed))
     except Exception as error:
         if is_java(error, "ValidationException", "CommitFailedException"):
             return Kept(table, left=MEANWHILE)
@@ -76,11 +78,11 @@ def _compact(lake: Lake, table: str) -> tuple[int, int]:
     return int(done.rewritten_data_files_count), int(getattr(done, "removed_delete_files_count", 0))
 
 
-def _expire(lake: Lake, table: str, oldest_ms: int) -> int:
+def _expire(lake: Lake, table: str, oldest_ms: int, others: Set[int]) -> int:
     """Let the oldest snapshots of main go, up to the first that is needed, and those of no ref."""
     metadata = lake.metadata(table)
     line = metadata.ancestors(metadata.refs["main"])[::-1]
-    needed = _needed(metadata)
+    needed = _needed(metadata) | others
     at = next(i for i, found in enumerate(line) if found.id in needed or found.time_ms >= oldest_ms)
     # What the table was at that time is the commit before it, which is kept, too.
     while at and not (read_commit(line[at]) and line[at].time_ms < oldest_ms):

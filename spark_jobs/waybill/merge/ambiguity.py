@@ -42,7 +42,6 @@ def refuse_ambiguous(
     topics = sorted({topic for topic, _ in places})
     if len(topics) > 1:
         raise ConfigurationError(_sentence(name, f"come from the topics {', '.join(topics)}"))
-    refuse_unordered_truncates(name, plan)
     seen = effects.select("key", "order")
     if stored is not None:
         seen = seen.unionByName(stored().select("key", "order"))
@@ -62,14 +61,14 @@ def refuse_ambiguous(
 
 
 def refuse_unordered_truncates(name: str, plan: TablePlan) -> None:
-    """Stop at a TRUNCATE without sequence id where several partitions bring changes.
+    """Stop at a TRUNCATE or DROP without sequence id where several partitions bring changes.
 
     Raises:
         ConfigurationError: names the table and the setting.
     """
     if plan.survey.unordered_truncates and len(plan.state.places) > 1:
         raise ConfigurationError(
-            _sentence(name, "include a TRUNCATE that has no order against other partitions")
+            _sentence(name, "include a TRUNCATE or DROP that has no order against other partitions")
         )
 
 

@@ -6,9 +6,10 @@ A change counts once: it is known by its sequence id, or by its position where i
 row of a snapshot or a reload, because all rows of one may share a sequence id.
 
 In the lake the n-th of equal rows has the key `{"row": <hash of its values>, "n": n}`; what is
-owed stands there as tombstones with n below zero. The log tells which changes were counted before,
-so the work of a batch grows with the increment and the log of the table, and with nothing else;
-a TRUNCATE or a new column with a default counts the log of the table anew.
+owed stands there as tombstones with n below zero. The log tells which changes were counted before:
+all but those that stand as refused in `merges`. So the work of a batch grows with the increment and
+the log of the table, and with nothing else; a TRUNCATE or a new column with a default counts the
+log of the table anew.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class BagMerge:
             counted = new
         self._write(self._balances(counted), empty=anew or self.branch.base is None)
         new.unpersist()
-        refused = self._newer(came.where("reason IS NOT NULL")).dropDuplicates(["identity"])
+        # Every delivery of a change: the log says that one was counted if it is not kept.
+        refused = came.where("reason IS NOT NULL")
         return out, refused.select(
             F.lit("").alias("key"), "order", F.coalesce("image", "before").alias("image"),
             *PLACE, "reason",

@@ -175,10 +175,10 @@ def _joined(have: Column, want: str, in_use: bool, declared: bool) -> str | None
         return have.type
     if declared:
         return want if _wider(have.type, want, in_use) == want else None
-    return have.type if _holds(have.type, want) else _wider(have.type, want, in_use)
+    return have.type if holds(have.type, want) else _wider(have.type, want, in_use)
 
 
-def _holds(big: str, small: str) -> bool:
+def holds(big: str, small: str) -> bool:
     """Whether a type holds every value of another one."""
     if (small, big) in _WIDER:
         return True

@@ -1,8 +1,8 @@
 """What the text of a DDL statement says about existing rows.
 
-Three things concern the merge: that a table is gone with all its rows, a new column whose value in
-existing rows no message will ever show (its default), and a column that got another name.
-Everything else shows in the images.
+These things concern the merge: that a table is gone with all its rows, a new column whose value in
+existing rows no message will ever show (its default), a column that is gone or got another name,
+and a table that got another name. Everything else shows in the images.
 """
 
 from __future__ import annotations
@@ -20,10 +20,21 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _DIALECTS = {"mysql": "mysql", "postgresql": "postgres", "oracle": "oracle", "tsql": "tsql"}
-_EMPTIES = re.compile(
-    r"\s*(/\*.*?\*/\s*)*(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE | re.DOTALL
-)
-_ALTER = re.compile(r"\s*(/\*.*?\*/\s*)*alter\b", re.IGNORECASE | re.DOTALL)
+_BLANK = r"(?:\s|/\*.*?\*/|--[^\n]*|#[^\n]*)*+"
+"""What may stand before and behind a statement: white space and comments."""
+
+_FRONT = re.compile(_BLANK, re.DOTALL)
+_EMPTIES = re.compile(r"(drop|truncate|create\s+or\s+replace)\b", re.IGNORECASE)
+_ALTER = re.compile(r"alter\b", re.IGNORECASE)
+_RENAMES = re.compile(r"rename\s+(?:tables?\s+(?:if\s+exists\s+)?)?", re.IGNORECASE)
+_PART = r"(?:`[^`]+`|\"[^\"]+\"|\w[\w$#]*)"
+_TABLE = rf"{_PART}(?:\s*\.\s*{_PART})*"
+_TO = re.compile(rf"\s*({_TABLE})\s+to\s+({_TABLE})\s*(?:,|;?{_BLANK}$)", re.IGNORECASE | re.DOTALL)
+_EXACT = {"postgres": str.lower, "oracle": str.upper}
+"""What these databases make of a name that is not quoted; the others keep it."""
+
+_NUMBERED = ("SERIAL", "BIGSERIAL", "SMALLSERIAL", "ROWVERSION")
+"""Types whose values the database makes itself."""
 
 
 class Alteration(NamedTuple):
@@ -31,19 +42,27 @@ class Alteration(NamedTuple):
 
     Attributes:
         table: name parts of the table as the statement spells them, e.g. `("shop", "orders")`.
-        defaults: new columns whose existing rows hold a value, with its exact text.
+        added: new columns.
+        defaults: those whose existing rows hold a value, with its exact text.
+        unclear: those whose value in existing rows the text does not say.
+        dropped: columns that are gone.
         renamed: old and new names.
-        unclear: new columns whose value in existing rows the text does not say.
+        told: whether the source's SQL is known, so that new columns are spelled as rows show them.
+        exact: whether all columns are, because names differ by case there.
     """
 
     table: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
     defaults: Mapping[str, str] = MappingProxyType({})
-    renamed: tuple[tuple[str, str], ...] = ()
     unclear: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    told: bool = False
+    exact: bool = False
 
 
 class UnreadableStatement(ValueError):
-    """An ALTER statement that could not be read."""
+    """A statement that could not be read."""
 
 
 def read_alteration(text: str, dialect: str = "") -> Alteration | None:
@@ -56,6 +75,7 @@ def read_alteration(text: str, dialect: str = "") -> Alteration | None:
     Raises:
         UnreadableStatement: it alters something and cannot be read.
     """
+    text = _without_front(text)
     if not _ALTER.match(text):
         return None
     from sqlglot import exp
@@ -73,6 +93,7 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
     Raises:
         UnreadableStatement: it looks like one of these and cannot be read.
     """
+    text = _without_front(text)
     if not _EMPTIES.match(text):
         return ()
     from sqlglot import exp
@@ -85,10 +106,61 @@ def emptied_tables(text: str, dialect: str = "") -> tuple[tuple[str, ...], ...]:
             if isinstance(found, exp.Create):
                 tables = tables[:1] if found.args.get("replace") else []
             return tuple(tuple(part.name for part in table.parts) for table in tables)
-        if isinstance(found, exp.TruncateTable):
+        # One that names partitions leaves the rows of the others.
+        if isinstance(found, exp.TruncateTable) and found.find(exp.Partition) is None:
             tables = list(found.find_all(exp.Table))
             return tuple(tuple(part.name for part in table.parts) for table in tables)
     raise UnreadableStatement(text)
+
+
+def renamed_tables(
+    text: str, dialect: str = ""
+) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """Name parts of the tables that a statement gives another name: the old and the new ones.
+
+    Raises:
+        UnreadableStatement: it looks like one of these and cannot be read.
+    """
+    text = _without_front(text)
+    if found := _RENAMES.match(text):
+        return _renamed(text, found.end())
+    if not _ALTER.match(text):
+        return ()
+    from sqlglot import exp
+
+    for name in _dialects(dialect):
+        statement = _parse(text, name)
+        if isinstance(statement, exp.Alter):
+            renames = [a for a in _actions(statement) if isinstance(a, exp.AlterRename)]
+            return tuple((_parts(statement.this), _parts(action.this)) for action in renames)
+    raise UnreadableStatement(text)
+
+
+def _renamed(text: str, at: int) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    """The pairs of `RENAME TABLE a TO b, c TO d` (Oracle: `RENAME a TO b`); none of a user."""
+    found = []
+    while at < len(text):
+        pair = _TO.match(text, at)
+        if pair is None and text[:at].strip().lower() == "rename":
+            # Without the word TABLE it may be of anything else, e.g. a user.
+            return ()
+        if pair is None:
+            raise UnreadableStatement(text)
+        old, new = (tuple(part.strip('`"') for part in re.findall(_PART, n)) for n in pair.groups())
+        found.append((old, new))
+        at = pair.end()
+    return tuple(found)
+
+
+def _without_front(text: str) -> str:
+    found = _FRONT.match(text)
+    return text[found.end() :] if found else text
+
+
+def _parts(table: exp.Expr) -> tuple[str, ...]:
+    from sqlglot import exp
+
+    return tuple(part.name for part in table.parts) if isinstance(table, exp.Table) else ()
 
 
 def _dialects(dialect: str) -> list[str]:
@@ -110,21 +182,43 @@ def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
     from sqlglot import exp
 
     defaults: dict[str, str] = {}
-    renamed: list[tuple[str, str]] = []
+    added: list[str] = []
     unclear: list[str] = []
+    dropped: list[str] = []
+    renamed: list[tuple[str, str]] = []
+    exact = told and dialect in _EXACT
+
+    def named(column: exp.Expr) -> str:
+        identifier = column.find(exp.Identifier)
+        quoted = identifier is not None and identifier.args.get("quoted")
+        return _EXACT[dialect](column.name) if exact and not quoted else column.name
+
     for action in _actions(statement):
         if isinstance(action, exp.ColumnDef):
+            name = named(action.this)
+            added.append(name)
             value = _existing_value(action, dialect, told)
             if value is _UNCLEAR:
-                unclear.append(action.name)
+                unclear.append(name)
             elif value is not None:
-                defaults[action.name] = value
+                defaults[name] = value
         elif isinstance(action, exp.RenameColumn):
-            renamed.append((action.this.name, action.args["to"].name))
+            renamed.append((named(action.this), named(action.args["to"])))
+        elif isinstance(action, exp.Drop) and action.args.get("kind") == "COLUMN":
+            dropped += map(named, action.find_all(exp.Column))
     renamed += _changed_names(statement)
     table = statement.find(exp.Table)
-    parts = tuple(part.name for part in table.parts) if table is not None else ()
-    return Alteration(parts, defaults, tuple(renamed), tuple(unclear))
+    parts = () if table is None else _parts(table)
+    return Alteration(
+        parts,
+        tuple(added),
+        defaults,
+        tuple(unclear),
+        tuple(dropped),
+        tuple(renamed),
+        told,
+        exact,
+    )
 
 
 def _actions(statement: exp.Alter) -> Iterator[Any]:
@@ -149,6 +243,8 @@ def _existing_value(column: exp.ColumnDef, dialect: str, told: bool) -> Any:
     """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be told."""
     from sqlglot import exp
 
+    if _is_made(column):
+        return _UNCLEAR
     logical = _logical(column, dialect, told)
     default = column.find(exp.DefaultColumnConstraint)
     if default is None:
@@ -169,6 +265,20 @@ def _existing_value(column: exp.ColumnDef, dialect: str, told: bool) -> Any:
     if not isinstance(value, exp.Literal):
         return _UNCLEAR
     return _as_text(sign + str(value.this), logical)
+
+
+def _is_made(column: exp.ColumnDef) -> bool:
+    """Whether the database gives every row a value of its own: a number, or what it computes."""
+    from sqlglot import exp
+
+    kind = column.args.get("kind")
+    constraints = (
+        exp.AutoIncrementColumnConstraint,
+        exp.ComputedColumnConstraint,
+        exp.GeneratedAsIdentityColumnConstraint,
+    )
+    numbered = kind is not None and getattr(kind.this, "name", "") in _NUMBERED
+    return numbered or column.find(*constraints) is not None
 
 
 def _logical(column: exp.ColumnDef, dialect: str, told: bool) -> LogicalType | None:

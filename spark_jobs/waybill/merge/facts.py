@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
-    """The changes that rows of the log stand for, by place."""
+    """The changes that rows of the log stand for, by place.
+
+    Args:
+        rows: whose `order_key` is the order that the merge goes by
+            (`waybill.merge.increment.order_sql`).
+    """
     return {
         place_of(row): Change(
             row["order_key"],

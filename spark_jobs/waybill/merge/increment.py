@@ -9,13 +9,16 @@ from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
 from waybill.merge.effects import PLACE
+from waybill.merge.ledger import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
-from waybill.merge.watermark import further
-from waybill.order import order_number
+from waybill.merge.watermark import Reached, further
+from waybill.order import order_number, placed_after
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Lake
@@ -62,7 +65,19 @@ class Held(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A TRUNCATE or DDL change."""
+    """A TRUNCATE or DDL change.
+
+    Attributes:
+        qualified: its table, or what it names of one.
+        has_table: whether its message names a table.
+        order: its place in the order of the merge.
+        text: its SQL, if known.
+        dialect: the source's SQL, if known.
+        topic: where it came from.
+        partition: the topic's partition.
+        unordered: whether nothing but its position gives it an order.
+        behind: whether its sequence id is that of the change that it came after.
+    """
 
     qualified: str
     has_table: bool
@@ -70,6 +85,9 @@ class Statement(NamedTuple):
     text: str | None
     dialect: str
     topic: str
+    partition: int
+    unordered: bool
+    behind: bool = False
 
 
 class Increment:
@@ -95,7 +113,7 @@ class Increment:
         self.frame = lake.increment(self._table, after, upto) if upto is not None else None
         self.verdict = Verdict()
         self._returned: DataFrame | None = None
-        self._replayed: DataFrame | None = None
+        self._replaying = False
 
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
@@ -153,7 +171,7 @@ class Increment:
         """
         assert self.frame is not None
         log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
-        self._replayed = places
+        self._replaying = True
         back = log.join(F.broadcast(places), list(PLACE), "left_semi").select(*self.frame.columns)
         self._returned = back if self._returned is None else self._returned.unionByName(back)
         self.frame = self.frame.unionByName(back)
@@ -247,29 +265,65 @@ class Increment:
         mine = rows.where(f"{QUALIFIED} = {literal(qualified)} AND {self._order} > '{order}'")
         return {row.schema_id for row in mine.select("schema_id").distinct().collect()}
 
-    def statements(self, operation: str) -> list[Statement]:
-        """The `truncate` or `ddl` changes, oldest first."""
-        rows = (
-            self.accepted()
-            .where(F.col("operation") == operation)
-            .select(
-                F.expr(QUALIFIED).alias("qualified"),
-                F.expr("nullif(`table`, '') IS NOT NULL").alias("named"),
-                F.expr(self._order).alias("order"),
-                "ddl_text",
-                "schema_id",
-                "topic",
-            )
-            .collect()
-        )
+    def statements(
+        self, operation: str, reached: Mapping[str, Mapping[int, Reached]]
+    ) -> list[Statement]:
+        """The `truncate` or `ddl` changes, oldest first.
+
+        One without a sequence id among changes that have them came after those that stand before
+        it in its partition: it takes the newest one's, and stays behind it by its position.
+
+        Args:
+            operation: `truncate` or `ddl`.
+            reached: how far each partition was before the increment, by topic.
+        """
+        asked = self.accepted().where(F.col("operation") == operation)
+        rows = asked.select(
+            F.expr(QUALIFIED).alias("qualified"),
+            F.expr("nullif(`table`, '') IS NOT NULL").alias("named"),
+            F.expr(self._order).alias("order"),
+            "order_key",
+            "ddl_text",
+            "schema_id",
+            *("topic", "partition", "offset"),
+            F.expr(NO_SEQUENCE).alias("unordered"),
+        ).collect()
         schemas = self.schemas() if operation == "ddl" and rows else {}
+        newest = self._newest_before(asked) if any(row.unordered for row in rows) else {}
         found = []
         for row in rows:
             schema = schemas.get(row.schema_id or "")
-            dialect = "" if schema is None else schema.dialect
-            told = (row.qualified, row.named, row.order, row.ddl_text, dialect, row.topic)
-            found.append(Statement(*told))
+            known = reached.get(row.topic, {}).get(row.partition, Reached()).order
+            before = max(known, newest.get((row.topic, row.partition, row.offset), ""))
+            behind = row.unordered and bool(before)
+            found.append(
+                Statement(
+                    row.qualified,
+                    row.named,
+                    placed_after(row.order_key, before) if behind else row.order,
+                    row.ddl_text,
+                    "" if schema is None else schema.dialect,
+                    row.topic,
+                    row.partition,
+                    row.unordered and not behind,
+                    behind,
+                )
+            )
         return sorted(found, key=lambda statement: statement.order)
+
+    def _newest_before(self, statements: DataFrame) -> dict[tuple[str, int, int], str]:
+        """The highest order with a sequence id in front of each statement that has none."""
+        alone = statements.where(NO_SEQUENCE).select(
+            "topic", "partition", F.col("offset").alias("at")
+        )
+        numbered = self.accepted().where(f"order_key LIKE '1/%' AND NOT {NO_SEQUENCE}")
+        found = (
+            numbered.join(F.broadcast(alone), ["topic", "partition"])
+            .where("offset < at")
+            .groupBy("topic", "partition", "at")
+            .agg(F.max("order_key").alias("newest"))
+        )
+        return {(row.topic, row.partition, row["at"]): row.newest for row in found.collect()}
 
     def rows(self, only: str | None = None) -> DataFrame:
         """The changes of rows: table, key, order, operation, image, and where they came from.
@@ -288,6 +342,9 @@ class Increment:
     def pairs(self, qualified: str, history: bool = False, before: bool = False) -> DataFrame:
         """The changes of one table's rows with both images: `image` after, `before`.
 
+        Those that stand as refused are left out: the table has none of them, and a replay takes
+        them once more, as a part of the increment.
+
         Args:
             qualified: the source table.
             history: all since the beginning of the log.
@@ -299,12 +356,24 @@ class Increment:
             released = frozenset(transaction.id for transaction in self.verdict.released)
             frame = self._settled(self.lake.increment(self._table, None, self.after))
             frame = frame.where(f"NOT coalesce({_in_transactions(released)}, false)")
-            if self._replayed is not None:
-                frame = frame.join(F.broadcast(self._replayed), list(PLACE), "left_anti")
         else:
             frame = self.accepted()
-        found = frame.where("outcome = 'ok'")
-        return self._rows_of(found).where(F.col("qualified") == qualified)
+        found = self._rows_of(frame.where("outcome = 'ok'"))
+        found = found.where(F.col("qualified") == qualified)
+        # A replay takes up all of them; what was counted before is without them all the same.
+        return found if self._replaying and not before else self._not_refused(found, qualified)
+
+    def _not_refused(self, rows: DataFrame, qualified: str) -> DataFrame:
+        """Changes of a table less those that batches before this one refused."""
+        merges = self.lake.read(self.lake.log("merges"))
+        refused = merges.where((F.col("kind") == REFUSED) & (F.col("table") == qualified)).select(
+            *(F.col(name).alias(f"refused_{name}") for name in (*PLACE, "order_key"))
+        )
+        same = [F.col(name) == F.col(f"refused_{name}") for name in PLACE]
+        # A topic that was made again has other changes at the same places. Without a sequence id
+        # the place is the order, and what the merge makes of it is the migration's choice.
+        same.append(F.expr(f"{NO_SEQUENCE} OR order_key = refused_order_key"))
+        return rows.join(refused, same, "left_anti")
 
     def _rows_of(self, frame: DataFrame, only: str | None = None) -> DataFrame:
         return frame.where(F.col("operation").isin(*ROW_OPERATIONS)).select(

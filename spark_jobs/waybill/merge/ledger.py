@@ -113,6 +113,17 @@ class Ledger:
         )
         return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
 
+    def needed(self) -> set[int]:
+        """Snapshots of `changes` that merges go on from, which upkeep has to keep.
+
+        Where the visible merge ended, and where the transactions began that it left open. A merge
+        that waits for the gate began there too, so beside these it needs only its own end.
+        """
+        position = self.position()
+        found = {position.changes, *(transaction.after for transaction in position.state.open)}
+        found |= {commit.cursor["changes"] for commit in self.waiting()}
+        return {snapshot for snapshot in found if snapshot is not None}
+
     def snapshot_at(self, table: str, batch: str) -> int | None:
         """Snapshot of a merged table after a visible batch; None if it had none by then.
 

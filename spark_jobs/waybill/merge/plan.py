@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
+from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
 from waybill.merge.columns import extend
-from waybill.merge.ddl import UnreadableStatement, emptied_tables, read_alteration
-from waybill.merge.state import Default, MergeState, TableState
+from waybill.merge.ddl import UnreadableStatement
+from waybill.merge.state import Default, MergeState, TableState, by_position
 from waybill.merge.survey import TableSurvey
 from waybill.order import sequence_of
 
@@ -58,6 +59,12 @@ class TablePlan:
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
+
+    def count_unordered(self, statement: Statement) -> None:
+        """Count a TRUNCATE or DROP among those without order, if it is one."""
+        if statement.unordered:
+            self.survey.unordered_truncates += 1
+            self.survey.places.add((statement.topic, statement.partition))
 
     @property
     def truncated(self) -> bool:
@@ -112,11 +119,13 @@ class Plan:
         state: the merge's memory after it.
         tables: what it brings, by qualified name.
         warnings: what a person should know.
+        unordered: whether any of its changes or statements has no sequence id.
     """
 
     state: MergeState
     tables: dict[str, TablePlan] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    unordered: bool = False
 
 
 def make_plan(
@@ -149,12 +158,15 @@ def make_plan(
         plan.tables[name] = TablePlan(found, before.table(name), plan.state.table(name))
     for statement in truncates:
         table = plan.tables[statement.qualified]
+        table.count_unordered(statement)
         table.truncates.append(statement.order)
         if statement.topic.startswith(TOPIC):
             table.reloads.append(statement.order)
         table.state.truncated = max(table.state.truncated, statement.order)
-    for statement in ddl:
-        _read_ddl(plan, statement, rules, before)
+    read = _read(plan, ddl)
+    for meaning in read:
+        for name in meaning.emptied:
+            _empty(plan, meaning.statement, name, before)
     for name, table in plan.tables.items():
         ids = table.survey.schema_ids
         if table.dropped:
@@ -163,11 +175,27 @@ def make_plan(
             ids = used_above(name, table.dropped)
         used = [schemas[i] for i in sorted(ids) if i in schemas]
         _describe(name, table, used, rules)
+    for state in plan.state.tables.values():
+        _forget_void(state)
+    # The columns of the batch are known by now, so it does not matter where batches were cut.
+    for meaning in read:
+        _alter(plan, meaning, rules, before)
+    places = any(table.survey.places for table in plan.tables.values())
+    plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
+
+
+def _forget_void(state: TableState) -> None:
+    """Let go of what statements said about rows that a newer TRUNCATE or DROP took away."""
+    state.defaults = tuple(d for d in state.defaults if d.order > state.truncated)
+    state.dropped = {n: order for n, order in state.dropped.items() if order > state.truncated}
 
 
 def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: TableRules) -> None:
     state, survey = table.state, table.survey
+    if survey.places and by_position(table.before.truncated):
+        # What is new has to be ordered against it, perhaps from another partition.
+        survey.unordered_truncates += 1
     state.places = tuple(sorted({*state.places, *survey.places}))
     state.topics = tuple(sorted({*state.topics, *survey.topics}))
     if not survey.rows:
@@ -221,61 +249,44 @@ def _only_one(
     return every[0] if every else None
 
 
-def _read_ddl(plan: Plan, statement: Statement, rules: TableRules, before: MergeState) -> None:
-    try:
-        emptied = emptied_tables(statement.text or "", statement.dialect)
-        alteration = read_alteration(statement.text or "", statement.dialect)
-    except UnreadableStatement:
-        shown = " ".join((statement.text or "").split())[:100]
-        plan.warnings.append(
-            f"a statement about {statement.qualified} could not be read, so what it did to "
-            f"existing rows (defaults of new columns, rows that are gone) is unknown: {shown}"
-        )
-        return
-    for parts in emptied:
-        _empty(plan, statement, _named(statement, parts, len(emptied)), before)
+def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
+    """What statements say; the report tells which could not be read."""
+    found = []
+    for statement in statements:
+        try:
+            found.append(read_statement(statement))
+        except UnreadableStatement:
+            shown = " ".join((statement.text or "").split())[:100]
+            plan.warnings.append(
+                f"a statement about {statement.qualified} could not be read, so what it did to "
+                f"existing rows (defaults of new columns, rows that are gone) is unknown: {shown}"
+            )
+    return found
+
+
+def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) -> None:
+    """A statement changed the columns or the name of a table."""
+    names = meaning.names
+    if any(name in plan.state.tables and plan.state.tables[name].columns for name in names):
+        plan.warnings += meaning.warnings
+    statement, alteration = meaning.statement, meaning.alteration
     if alteration is None:
         return
-    name = _named(statement, alteration.table)
+    name = named(statement, alteration.table)
     state = plan.state.table(name)
-    rule = rules.find(None, None, name)
-    for old, new in alteration.renamed:
-        if new not in rule.columns and old in state.names:
-            message = (
-                f"column {old} of {name} was renamed to {new}: declare {new} under tables: "
-                f"{{{name}: {{columns: ...}}}} to go on with {new} as a new column beside {old}"
-            )
-            raise SchemaChangeError(message)
-    if alteration.unclear:
-        plan.warnings.append(
-            f"existing rows of {name} hold a value in the new column "
-            f"{', '.join(alteration.unclear)} that the statement does not say: it stays null"
-        )
-    known = {default.column for default in state.defaults}
-    added = [
-        Default(statement.order, column, text)
-        for column, text in alteration.defaults.items()
-        if column not in known
-    ]
+    check_renamed(name, state, alteration, rules.find(None, None, name).columns)
+    if statement.order < state.truncated:
+        # Every row that it concerned is gone.
+        return
+    added, warnings = alter(name, state, statement, alteration)
+    plan.warnings += warnings
     if added:
-        state.defaults = (*state.defaults, *added)
+        state.defaults = tuple(sorted((*state.defaults, *added), key=lambda d: d.order))
         # Rows above it may lack the column: its default shows through their images.
         state.open_rows = state.open_rows or before.table(name).highest > statement.order
         if name not in plan.tables:
             plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
         plan.tables[name].defaults += added
-
-
-def _named(statement: Statement, parts: tuple[str, ...], tables: int = 1) -> str:
-    """Qualified name of a table that a statement names."""
-    if (statement.has_table and tables == 1) or not parts:
-        return statement.qualified
-    if len(parts) > 1:
-        return ".".join(parts)
-    space = statement.qualified
-    if statement.has_table:
-        space = space.rpartition(".")[0]
-    return f"{space}.{parts[0]}" if space else parts[0]
 
 
 def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:
@@ -284,8 +295,9 @@ def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> N
     if name not in plan.tables:
         plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
     table = plan.tables[name]
+    table.count_unordered(statement)
     order = statement.order
-    if sequence_of(order):
+    if sequence_of(order) and not statement.behind:
         # A snapshot says DROP and then reads rows, all at one position of the source; the position
         # in a topic cannot tell them apart, because statements have a topic of their own.
         order = "/".join([*order.split("/")[:2], ""])

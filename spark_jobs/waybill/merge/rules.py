@@ -178,7 +178,12 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     """
     kept = {_identity(change): change for change in changes}
     truncated = max((c.order for c in kept.values() if c.operation == "truncate"), default="")
-    defaults = [change for change in kept.values() if change.operation == "column"]
+    # Of two for one column the older gives its value first, and the newer finds it there.
+    defaults = sorted(
+        (change for change in kept.values() if change.operation == "column"),
+        key=lambda change: change.order,
+        reverse=True,
+    )
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
         if change.operation in ("truncate", "column") or change.order < truncated:

@@ -76,11 +76,13 @@ class _Merge:
         self.lake = context.lake
         self.ledger = ledger
         self.position = ledger.position()
+        self.by_source_time = spec.order.ambiguous == "source_time"
+        self.position.state.check_order(self.by_source_time)
         self.increment = Increment(
             self.lake,
             self.position.changes,
             self.lake.newest(self.lake.log("changes"), self.position.changes),
-            spec.order.ambiguous == "source_time",
+            self.by_source_time,
         )
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
@@ -93,12 +95,13 @@ class _Merge:
         sizes = self.lake.cut_shuffles(changes, increment.after, increment.upto)
         self.report.details["sizes"] = sizes
         survey, open_ = self._survey()
+        reached = self.position.state.reached
         truncates = any(table.truncates for table in survey.tables.values())
         plan = make_plan(
             survey,
             self.increment.schemas(),
-            self.increment.statements("truncate") if truncates else [],
-            self.increment.statements("ddl") if survey.skipped["ddl"] else [],
+            self.increment.statements("truncate", reached) if truncates else [],
+            self.increment.statements("ddl", reached) if survey.skipped["ddl"] else [],
             self.position.state,
             self.spec.rules,
             self.increment.schemas_above,
@@ -106,6 +109,8 @@ class _Merge:
         report = self.report
         report.skipped.update(survey.skipped)
         report.warnings += [*plan.warnings, *fell_back(plan.state.reached, survey.reached)]
+        if plan.unordered:
+            plan.state.by_source_time = self.by_source_time
         plan.state.open = open_
         plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
@@ -143,6 +148,11 @@ class _Merge:
         return 0 if places is None else self.increment.bring_back(places)
 
     def _merge_tables(self, plan: Plan) -> None:
+        if self.spec.order.ambiguous == "fail":
+            # Before any of them is written: it would be emptied of the wrong rows.
+            for name, table in plan.tables.items():
+                if table.state.columns:
+                    refuse_unordered_truncates(name, table)
         kept = [name for name, table in plan.tables.items() if not self._is_bag(table)]
         for name in sorted(plan.tables.keys() - set(kept)):
             self.context.progress("merging %s, which has no key", name)
@@ -172,7 +182,6 @@ class _Merge:
     def _merge_bag(self, name: str, plan: TablePlan) -> None:
         """A table without key: its rows are counted."""
         survey = plan.survey
-        refuse_unordered_truncates(name, plan)
         table = prepare(self.lake, name, plan.state)
         branch = self.lake.branch(table, STAGE, self.context.batch)
         self.branches[table] = branch.name

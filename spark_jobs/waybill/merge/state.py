@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from waybill.errors import ConfigurationError
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
 from waybill.merge.watermark import Reached, complete, joined
+from waybill.order import CHANGE
+
+
+def by_position(order: str) -> bool:
+    """Whether an order rests on nothing but the position in a topic (see `waybill.order`)."""
+    return order.startswith(f"{CHANGE}//")
 
 
 class Default(msgspec.Struct, frozen=True):
@@ -31,7 +38,9 @@ class TableState(msgspec.Struct):
         key: names of its key columns, in key order; None before the first row.
         columns: its columns in the lake, in the order they came up.
         truncated: order of the newest TRUNCATE; everything with a lower order is void.
-        defaults: columns added with a default.
+        defaults: columns added with a default since `truncated`, oldest statement first.
+        dropped: columns that statements dropped since `truncated` and that none added again, with
+            the orders of the statements.
         places: topics and partitions that brought changes without a sequence id.
         topics: where its changes come from.
         open_rows: whether any row ever depended on more than its newest image.
@@ -45,6 +54,7 @@ class TableState(msgspec.Struct):
     columns: tuple[Column, ...] = ()
     truncated: str = ""
     defaults: tuple[Default, ...] = ()
+    dropped: dict[str, str] = {}
     places: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
     open_rows: bool = False
@@ -55,6 +65,11 @@ class TableState(msgspec.Struct):
     def names(self) -> tuple[str, ...]:
         """The columns' names in the source."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def placed(self) -> bool:
+        """Whether a statement that decides about rows has no order but its position."""
+        return any(map(by_position, (self.truncated, *(d.order for d in self.defaults))))
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -73,6 +88,9 @@ class MergeState(msgspec.Struct):
     """Transactions whose rows wait for their end."""
     reached: dict[str, dict[int, Reached]] = {}
     """How far each partition is, by topic."""
+    by_source_time: bool | None = None
+    """Whether changes without a sequence id were ordered by their source time; None where none has
+    come, and in states of before this was remembered."""
 
     def to_json(self) -> str:
         """As it is kept with the batch."""
@@ -95,6 +113,53 @@ class MergeState(msgspec.Struct):
 
     def watermark(self, qualified: str) -> Reached:
         """How far a table is complete."""
-        topics = self.table(qualified).topics
-        found = [r for topic in topics for r in self.reached.get(topic, {}).values()]
-        return complete(found, self.open)
+        return complete(self._partitions(self.table(qualified)), self.open)
+
+    def check_order(self, by_source_time: bool) -> None:
+        """Stop where orders that the migration makes now cannot be compared with those in the lake.
+
+        An order by source time is above every order by position. So rows that are there would win
+        over all that comes once `source_time` is left. Once it is set they lose, as older ones do,
+        but a statement that was placed by its position would no longer be above what it took away.
+
+        Args:
+            by_source_time: whether changes without a sequence id take their source time for one.
+
+        Raises:
+            ConfigurationError: names the tables and says how to go on.
+        """
+        was = self.by_source_time if self.by_source_time is not None else self._found_order()
+        if was and not by_source_time:
+            names = [name for name, table in self.tables.items() if table.places] or self.tables
+            message = (
+                f"changes without a sequence id (tables: {', '.join(sorted(names))}) were merged "
+                "by their source time, so changes merged by anything else would all lose: set "
+                "order.ambiguous to source_time again, or use a new migration name"
+            )
+            raise ConfigurationError(message)
+        placed = [name for name, table in self.tables.items() if table.placed] if not was else []
+        if placed and by_source_time:
+            message = (
+                f"a TRUNCATE, a DROP or the default of a new column of {', '.join(sorted(placed))} "
+                "was merged by its position in the topic, so by source time every older change "
+                "would count as newer: set order.ambiguous to fail or partition again, or use a "
+                "new migration name"
+            )
+            raise ConfigurationError(message)
+
+    def _found_order(self) -> bool | None:
+        """What `by_source_time` was, as far as orders show it that were made with it."""
+        for table in self.tables.values():
+            newest = table.highest or table.truncated
+            if not table.places or not newest.startswith(CHANGE):
+                continue
+            if by_position(newest):
+                return False
+            if not any(reached.order for reached in self._partitions(table)):
+                # Its topics have brought no sequence id, so this one was made of a time.
+                return True
+        return None
+
+    def _partitions(self, table: TableState) -> list[Reached]:
+        """How far the partitions are that bring a table's changes."""
+        return [r for topic in table.topics for r in self.reached.get(topic, {}).values()]

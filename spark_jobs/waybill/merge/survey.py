@@ -25,7 +25,8 @@ class TableSurvey:
         truncates: number of TRUNCATEs.
         schema_ids: the schemas of the row changes.
         places: topics and partitions of changes without a sequence id.
-        unordered_truncates: TRUNCATEs without a sequence id.
+        unordered_truncates: TRUNCATEs and DROPs without a sequence id that its changes would have
+            to be ordered against: those of the batch, and the newest of before.
         topics: where its changes came from.
         identities: database, schema and table as messages name it; more than one where the dots of
             a name hide that there are several tables.
@@ -65,15 +66,12 @@ class Survey(NamedTuple):
 def count(table: TableSurvey, row: Row) -> None:
     """Count a group of accepted changes: so many of an operation and schema, from a partition."""
     operation, n = row.operation, row.n
-    place = (row.topic, row.partition)
-    unordered = row.unordered
     table.topics.add(row.topic)
-    if unordered:
-        table.places.add(place)
     if operation == "truncate":
         table.truncates += n
-        table.unordered_truncates += n if unordered else 0
         return
+    if row.unordered:
+        table.places.add((row.topic, row.partition))
     table.lowest = min(table.lowest or row.lowest, row.lowest)
     table.highest = max(table.highest, row.highest)
     table.rows += n

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from waybill.errors import ReconciliationError
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
-from waybill.merge.columns import OWN_COLUMNS, widens
+from waybill.merge.columns import OWN_COLUMNS, holds, widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,17 +46,35 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
 
     Returns:
         The table's full name.
+
+    Raises:
+        ReconciliationError: rows have values in a column that cannot take those of its type.
     """
     wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
     fields = [StructField(name, DataType.fromDDL(type_)) for name, type_ in wanted.items()]
     table = lake.ensure_merged(qualified, to_arrow_schema(StructType(fields)), TABLE_PROPERTIES)
-    target = quoted(*table.split("."))
     # The table is asked, not the state: a merge that was dropped may have changed it already.
-    there = {field.name: field.dataType.simpleString() for field in lake.read(table).schema}
+    rows = lake.read(table)
+    there = {field.name: field.dataType.simpleString() for field in rows.schema}
     for column in state.columns:
-        if widens(there[column.lake], column.type):
-            name = quoted(column.lake)
-            lake.spark.sql(f"ALTER TABLE {target} ALTER COLUMN {name} TYPE {column.type}")
+        have, want = there[column.lake], column.type
+        if have == want or holds(have, want):
+            continue
+        name, alter = quoted(column.lake), f"ALTER TABLE {quoted(*table.split('.'))}"
+        if widens(have, want):
+            lake.spark.sql(f"{alter} ALTER COLUMN {name} TYPE {want}")
+        elif rows.where(f"{name} IS NOT NULL").isEmpty():
+            # A merge made it whose rows nobody got to see, and found another type for it.
+            lake.spark.sql(f"{alter} DROP COLUMN {name}")
+            lake.spark.sql(f"{alter} ADD COLUMN {name} {want}")
+        elif have != "string":
+            message = (
+                f"column {column.name} of {qualified} is {have} in the lake, has values there, and "
+                f"would now take {want}, which does not fit; nothing of this batch was merged: "
+                f"declare a type that {have} holds under tables: {{{qualified}: {{columns: "
+                f"{{{column.name}: ...}}}}}}, or go on under a new migration name"
+            )
+            raise ReconciliationError(message)
     return table
 
 

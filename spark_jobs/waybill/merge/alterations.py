@@ -1,0 +1,190 @@
+"""What the statements of a batch mean for what is known of its tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import SchemaChangeError
+from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
+from waybill.merge.state import Default
+from waybill.order import sequence_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from waybill.merge.increment import Statement
+    from waybill.merge.state import TableState
+
+
+class Meaning(NamedTuple):
+    """What a statement says.
+
+    Attributes:
+        statement: the statement.
+        emptied: qualified names of the tables whose rows it took away.
+        alteration: what it did to the columns of a table, None if it altered none.
+        names: qualified names of the tables that it gave another name, old and new ones.
+        warnings: what a person should know if the lake has one of these.
+    """
+
+    statement: Statement
+    emptied: tuple[str, ...]
+    alteration: Alteration | None
+    names: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+def read_statement(statement: Statement) -> Meaning:
+    """What a statement says.
+
+    Raises:
+        UnreadableStatement: it concerns existing rows and cannot be read.
+    """
+    told = (statement.text or "", statement.dialect)
+    emptied = emptied_tables(*told)
+    tables = tuple(named(statement, parts, len(emptied)) for parts in emptied)
+    meaning = Meaning(statement, tables, read_alteration(*told))
+    renamed = renamed_tables(*told)
+    if not renamed:
+        return meaning
+    names = {named(statement, parts, 2) for pair in renamed for parts in pair}
+    if statement.has_table:
+        names.add(statement.qualified)
+    pairs = ", ".join(f"{'.'.join(old)} to {'.'.join(new)}" for old, new in renamed)
+    warning = (
+        f"the source renamed {pairs}: the lake keeps its rows under the names of before and puts "
+        "only new changes under the new ones; a full reload of these tables puts it right"
+    )
+    return meaning._replace(names=frozenset(names), warnings=(warning,))
+
+
+def named(statement: Statement, parts: tuple[str, ...], tables: int = 1) -> str:
+    """Qualified name of a table that a statement names.
+
+    Args:
+        statement: the statement; its message may name the table too.
+        parts: name parts, as the statement spells them.
+        tables: how many tables it names; the message's is meant only if it is the one.
+    """
+    if (statement.has_table and tables == 1) or not parts:
+        return statement.qualified
+    if len(parts) > 1:
+        return ".".join(parts)
+    space = statement.qualified
+    if statement.has_table:
+        space = space.rpartition(".")[0]
+    return f"{space}.{parts[0]}" if space else parts[0]
+
+
+def check_renamed(
+    table: str, state: TableState, alteration: Alteration, declared: Iterable[str]
+) -> None:
+    """Stop at a column with a new name that the migration does not declare.
+
+    Args:
+        table: qualified name of the table.
+        state: what is known of it, this batch included.
+        alteration: what a statement does to it.
+        declared: columns that the migration declares.
+
+    Raises:
+        SchemaChangeError: names both and says what to declare.
+    """
+    for old, new in alteration.renamed:
+        known = _fitting(old, state.names, alteration)
+        if known and not _fitting(new, declared, alteration):
+            message = (
+                f"column {known[0]} of {table} was renamed to {new}: declare {new} under tables: "
+                f"{{{table}: {{columns: ...}}}} to go on with {new} as a new column beside "
+                f"{known[0]}"
+            )
+            raise SchemaChangeError(message)
+
+
+def alter(
+    table: str, state: TableState, statement: Statement, alteration: Alteration
+) -> tuple[list[Default], list[str]]:
+    """What an alteration does to existing rows; what it dropped is remembered.
+
+    Args:
+        table: qualified name of the table.
+        state: what is known of it, this batch included.
+        statement: the statement.
+        alteration: what it says.
+
+    Returns:
+        The defaults of new columns, and what a person should know.
+    """
+    warnings = []
+    if alteration.unclear:
+        warnings.append(
+            f"existing rows of {table} hold a value in the new column "
+            f"{', '.join(alteration.unclear)} that the statement does not say: it stays null"
+        )
+    for column in alteration.dropped:
+        newer = {default.column for default in state.defaults if default.order > statement.order}
+        gone = set(_fitting(column, state.told, alteration)) - newer
+        state.dropped.update(dict.fromkeys(gone, statement.order))
+    added = []
+    for column in alteration.added:
+        default, told = _add(table, state, statement, alteration, column)
+        added += [] if default is None else [default]
+        warnings += told
+    return added, warnings
+
+
+def _add(
+    table: str, state: TableState, statement: Statement, alteration: Alteration, column: str
+) -> tuple[Default | None, list[str]]:
+    """The default of a new column, if it has one, and what a person should know."""
+    text = alteration.defaults.get(column)
+    fits = _fitting(column, state.told, alteration)
+    known = [default for default in state.defaults if default.column in fits]
+    gone = [there for there in fits if state.dropped.pop(there, None)]
+    if any(_is_copy(default, statement, text, bool(gone)) for default in known):
+        return None, []
+    warnings = []
+    if known or gone:
+        warnings.append(
+            f"column {column} of {table} is added once more: rows that had a value in it keep it, "
+            "where the source may have another one now; a full reload puts it right"
+        )
+    if text is None:
+        return None, warnings
+    if len(fits) > 1 or (not fits and _may_differ(column, state.names, alteration)):
+        warnings.append(
+            f"the new column {column} of {table} has a default, and its case does not tell which "
+            f"column that is beside {', '.join(fits or state.names)}: make a full reload if "
+            "existing rows are without it"
+        )
+    if len(fits) > 1:
+        return None, warnings
+    return Default(statement.order, fits[0] if fits else column, text), warnings
+
+
+def _fitting(name: str, known: Iterable[str], alteration: Alteration) -> list[str]:
+    """The known columns that a statement's name can mean: itself, else those of another case."""
+    names = tuple(known)
+    if name in names:
+        return [name]
+    if alteration.exact:
+        return []
+    return [other for other in names if other.casefold() == name.casefold()]
+
+
+def _may_differ(name: str, known: tuple[str, ...], alteration: Alteration) -> bool:
+    """Whether rows may show a new column in another case: in the one that all known ones have."""
+    if alteration.told or not known:
+        return False
+    return any(
+        all(other == fold(other) for other in known) and name != fold(name)
+        for fold in (str.upper, str.lower)
+    )
+
+
+def _is_copy(default: Default, statement: Statement, text: str | None, dropped: bool) -> bool:
+    """Whether a default is of this statement, which has been delivered more than once."""
+    if sequence_of(statement.order):
+        return default.order.split("/")[:3] == statement.order.split("/")[:3]
+    # Without a sequence id only what it says can tell.
+    return default.text == text and not dropped
