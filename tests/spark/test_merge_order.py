@@ -141,3 +141,19 @@ def test_a_statement_without_sequence_id_comes_after_the_changes_before_it(
         step(lake, migration(), f"b{number}", part)
     # The last one is of another partition, where only its sequence id tells that it is older.
     assert [image["id"] for image in images(lake)] == ["3"]
+
+
+def test_a_statement_that_comes_late_takes_no_later_rows(lake: Lake, migration) -> None:
+    later = [row(7, 1, place=(0, 1), n="1"), row(8, 2, place=(0, 60), n="1")]
+    step(lake, migration(), "b1", later)
+    step(lake, migration(), "b2", [row(None, None, "truncate", place=(0, 50))])
+    assert [image["id"] for image in images(lake)] == ["2"]
+
+
+def test_numbers_of_another_table_order_no_statement(lake: Lake, migration) -> None:
+    """The rows of its own table have none, so one of another's would be above all of them."""
+    other = row(7, 1, place=(0, 1), table=schema("shop.u", {"id": "int64"}, ("id",)))
+    step(lake, migration(), "b1", [other, row(None, 1, place=(0, 2), n="1")])
+    statement = row(None, None, "truncate", place=(0, 50))
+    step(lake, migration(), "b2", [statement, row(None, 2, place=(0, 60), n="1")])
+    assert [image["id"] for image in images(lake)] == ["2"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -12,16 +12,15 @@ from waybill.merge.effects import PLACE
 from waybill.merge.ledger import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
-from waybill.merge.watermark import Reached, further
+from waybill.merge.watermark import further
 from waybill.order import order_number, placed_after
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from waybill.lake import Lake
+    from waybill.merge.state import MergeState
 
 QUALIFIED = "coalesce(nullif(concat_ws('.', `database`, `schema`, nullif(`table`, '')), ''), topic)"
 """SQL of the source table's name; a topic whose messages name no table is a table of its own."""
@@ -108,6 +107,7 @@ class Increment:
     ) -> None:
         self.lake = lake
         self.after, self.upto = after, upto
+        self._by_source_time = by_source_time
         self._order = order_sql(by_source_time)
         self._table = lake.log("changes")
         self.frame = lake.increment(self._table, after, upto) if upto is not None else None
@@ -265,17 +265,16 @@ class Increment:
         mine = rows.where(f"{QUALIFIED} = {literal(qualified)} AND {self._order} > '{order}'")
         return {row.schema_id for row in mine.select("schema_id").distinct().collect()}
 
-    def statements(
-        self, operation: str, reached: Mapping[str, Mapping[int, Reached]]
-    ) -> list[Statement]:
+    def statements(self, operation: str, before: MergeState) -> list[Statement]:
         """The `truncate` or `ddl` changes, oldest first.
 
-        One without a sequence id among changes that have them came after those that stand before
-        it in its partition: it takes the newest one's, and stays behind it by its position.
+        One without a sequence id, about a table whose changes have them, came after those that
+        stand before it in its partition: it takes the newest one's, and stays behind it by its
+        position. (By source time it has an order already.)
 
         Args:
             operation: `truncate` or `ddl`.
-            reached: how far each partition was before the increment, by topic.
+            before: what was known before the increment.
         """
         asked = self.accepted().where(F.col("operation") == operation)
         rows = asked.select(
@@ -289,41 +288,52 @@ class Increment:
             F.expr(NO_SEQUENCE).alias("unordered"),
         ).collect()
         schemas = self.schemas() if operation == "ddl" and rows else {}
-        newest = self._newest_before(asked) if any(row.unordered for row in rows) else {}
+        newest = {}
+        alone = {row.qualified for row in rows if row.unordered}
+        if alone and not self._by_source_time:
+            newest = self._newest_before(asked, any(map(before.has_numbers, alone)))
         found = []
         for row in rows:
             schema = schemas.get(row.schema_id or "")
-            known = reached.get(row.topic, {}).get(row.partition, Reached()).order
-            before = max(known, newest.get((row.topic, row.partition, row.offset), ""))
-            behind = row.unordered and bool(before)
+            place = (row.topic, row.partition, row.offset, row.qualified)
+            ahead = newest.get(place) if row.unordered else None
             found.append(
                 Statement(
                     row.qualified,
                     row.named,
-                    placed_after(row.order_key, before) if behind else row.order,
+                    row.order if ahead is None else placed_after(row.order_key, ahead),
                     row.ddl_text,
                     "" if schema is None else schema.dialect,
                     row.topic,
                     row.partition,
-                    row.unordered and not behind,
-                    behind,
+                    row.unordered and ahead is None,
+                    ahead is not None,
                 )
             )
         return sorted(found, key=lambda statement: statement.order)
 
-    def _newest_before(self, statements: DataFrame) -> dict[tuple[str, int, int], str]:
-        """The highest order with a sequence id in front of each statement that has none."""
+    def _newest_before(self, statements: DataFrame, of_log: bool) -> dict[tuple[Any, ...], str]:
+        """Of each statement without a sequence id, the highest one of its table in front of it.
+
+        Args:
+            statements: changes.
+            of_log: whether the changes of earlier batches count, too.
+        """
+        log = self.lake.read(self._table, self.upto).where("outcome = 'ok'")
+        every = log if of_log else self.accepted()
+        table = F.expr(QUALIFIED).alias("qualified")
         alone = statements.where(NO_SEQUENCE).select(
-            "topic", "partition", F.col("offset").alias("at")
+            "topic", "partition", table, F.col("offset").alias("at")
         )
-        numbered = self.accepted().where(f"order_key LIKE '1/%' AND NOT {NO_SEQUENCE}")
+        numbered = every.where(f"order_key LIKE '1/%' AND NOT {NO_SEQUENCE}")
+        changes = numbered.select("topic", "partition", table, "offset", "order_key")
         found = (
-            numbered.join(F.broadcast(alone), ["topic", "partition"])
+            changes.join(F.broadcast(alone), ["topic", "partition", "qualified"])
             .where("offset < at")
-            .groupBy("topic", "partition", "at")
+            .groupBy("topic", "partition", "at", "qualified")
             .agg(F.max("order_key").alias("newest"))
         )
-        return {(row.topic, row.partition, row["at"]): row.newest for row in found.collect()}
+        return {tuple(row)[:-1]: row.newest for row in found.collect()}
 
     def rows(self, only: str | None = None) -> DataFrame:
         """The changes of rows: table, key, order, operation, image, and where they came from.

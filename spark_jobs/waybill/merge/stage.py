@@ -95,14 +95,14 @@ class _Merge:
         sizes = self.lake.cut_shuffles(changes, increment.after, increment.upto)
         self.report.details["sizes"] = sizes
         survey, open_ = self._survey()
-        reached = self.position.state.reached
+        before = self.position.state
         truncates = any(table.truncates for table in survey.tables.values())
         plan = make_plan(
             survey,
             self.increment.schemas(),
-            self.increment.statements("truncate", reached) if truncates else [],
-            self.increment.statements("ddl", reached) if survey.skipped["ddl"] else [],
-            self.position.state,
+            self.increment.statements("truncate", before) if truncates else [],
+            self.increment.statements("ddl", before) if survey.skipped["ddl"] else [],
+            before,
             self.spec.rules,
             self.increment.schemas_above,
         )

@@ -8,7 +8,7 @@ from waybill.errors import ConfigurationError
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
 from waybill.merge.watermark import Reached, complete, joined
-from waybill.order import CHANGE
+from waybill.order import CHANGE, sequence_of
 
 
 def by_position(order: str) -> bool:
@@ -104,6 +104,11 @@ class MergeState(msgspec.Struct):
     def table(self, qualified: str) -> TableState:
         """The state of a table, made when it is first asked for."""
         return self.tables.setdefault(qualified, TableState())
+
+    def has_numbers(self, qualified: str) -> bool:
+        """Whether a table has brought changes with a sequence id, or with a time taken for one."""
+        state = self.tables.get(qualified)
+        return state is not None and bool(state.highest) and bool(sequence_of(state.highest))
 
     def reach(self, places: dict[tuple[str, int], Reached]) -> None:
         """Take in how far a batch brought partitions."""
