@@ -54,7 +54,8 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
         ConfigurationError: the order or the key of changes cannot be told.
         SchemaChangeError: a table changed in a way that a person has to decide about.
         WaitingError: a transaction has been open for longer than the migration allows.
-        ReconciliationError: the counts do not add up.
+        ReconciliationError: the counts do not add up, or rows have values in a column of the lake
+            that cannot take those of its type now.
     """
     started = time.monotonic()
     ledger = Ledger(context.lake)
