@@ -13,6 +13,12 @@ import pyarrow as pa
 TIMESTAMP: Any = pa.timestamp("us", tz="UTC")
 HEADERS: Any = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
+MESSAGE_PLACE = ("topic", "partition", "offset")
+"""Columns that say where a message stands; no two messages of a topic have the same."""
+
+CHANGE_PLACE = (*MESSAGE_PLACE, "index")
+"""Where a change came from: its message, and which change of it it is."""
+
 
 def _columns(fields: list[tuple[str, Any]]) -> pa.Schema:
     return pa.schema(fields)

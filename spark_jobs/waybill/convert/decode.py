@@ -18,7 +18,7 @@ from waybill.errors import ReconciliationError
 from waybill.lake import Span
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import ARCHIVE, CHANGES, columns_of
+from waybill.layout import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.records import TableSchema
 from waybill.tally import Tally
 from waybill.task_start import light
@@ -37,9 +37,6 @@ MESSAGE = columns_of(
     ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers"
 )
 """What a decoder reads of a message."""
-
-PLACE = ("topic", "partition", "offset")
-"""Where a message stands."""
 
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
@@ -117,7 +114,7 @@ class Decoding:
             return False
         lake = self.context.lake
         before = lake.read(self.branch.table, self.branch.base)
-        place = list(PLACE)
+        place = list(MESSAGE_PLACE)
         refused = before.where("outcome = 'refused'").select(*place).distinct()
         if refused.isEmpty():
             return False
@@ -128,7 +125,9 @@ class Decoding:
         self.context.progress("convert: %d refused messages to decode again", refused.count())
         found = lake.read(span.table).join(F.broadcast(refused), place, "left_semi")
         # A full run brings a message again: one of them is taken, and if they differ, the last.
-        messages = newest_rows(found, PLACE, lake.commits(span.table)).select(*MESSAGE.names)
+        messages = newest_rows(found, MESSAGE_PLACE, lake.commits(span.table)).select(
+            *MESSAGE.names
+        )
         taken = before.where("outcome NOT IN ('refused', 'schema', 'replayed')").join(
             F.broadcast(refused), place, "left_semi"
         )

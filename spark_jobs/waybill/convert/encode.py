@@ -14,7 +14,7 @@ from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import OUTBOX
+from waybill.layout import CHANGE_PLACE, OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"
 WRITTEN = "written without the replay"
-
-PLACE = ("topic", "partition", "offset", "index")
-"""Where a change stands."""
 
 
 class Again(NamedTuple):
@@ -134,17 +131,19 @@ class Encoding:
         lake = self.context.lake
         labels = [writing.label for writing in self.writings]
         before = lake.read(self.branch.table, self.branch.base).where(F.col("target").isin(*labels))
-        refused = before.where("outcome = 'refused'").select("target", *PLACE).distinct().persist()
+        refused = (
+            before.where("outcome = 'refused'").select("target", *CHANGE_PLACE).distinct().persist()
+        )
         counts = _by_target(refused)
         if not counts:
             return {}
         wanted = self._still_refused(before, refused, span).persist()
         left = _by_target(wanted)
         log = lake.read(span.table)
-        place = list(PLACE)
+        place = list(CHANGE_PLACE)
         found = log.where("outcome = 'ok'").join(wanted.select(*place), place, "left_semi")
         # A full run brings a change again: one of them is taken, and if they differ, the last.
-        changes = newest_rows(found, PLACE, lake.commits(span.table)).select(*CHANGE.names)
+        changes = newest_rows(found, CHANGE_PLACE, lake.commits(span.table)).select(*CHANGE.names)
         changes = changes.persist()
         ids = changes.select("schema_id").distinct()
         schemas = schemas_in(log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi"))
@@ -173,15 +172,15 @@ class Encoding:
             refused: target and place of the changes.
             span: of `changes`, what the batch encodes anyway.
         """
-        lake, key = self.context.lake, ["target", *PLACE]
+        lake, key = self.context.lake, ["target", *CHANGE_PLACE]
         # One row of every batch that met the change: its first message, or what was instead of it.
         met = before.where("outcome <> 'replayed' AND message = 0").join(refused, key, "left_semi")
         last = newest_rows(met, key, lake.commits(self.branch.table))
         still = last.where("outcome = 'refused'").select(*key)
         if span.empty:
             return still
-        here = lake.increment(*span).where("outcome = 'ok'").select(*PLACE)
-        return still.join(here, list(PLACE), "left_anti").select(*key)
+        here = lake.increment(*span).where("outcome = 'ok'").select(*CHANGE_PLACE)
+        return still.join(here, list(CHANGE_PLACE), "left_anti").select(*key)
 
     def _encode(self, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]) -> Make:
         """From batches of `changes` to batches of `outbox`, in a task."""

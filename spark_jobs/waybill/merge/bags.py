@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
+from waybill.layout import CHANGE_PLACE
 from waybill.merge import columns as own
-from waybill.merge.effects import PLACE
 from waybill.merge.typed import typed, value_name
 from waybill.merge.writing import merge_rows
 
@@ -89,7 +89,7 @@ class BagMerge:
         refused = came.where("reason IS NOT NULL")
         return out, refused.select(
             F.lit("").alias("key"), "order", F.coalesce("image", "before").alias("image"),
-            *PLACE, "reason",
+            *CHANGE_PLACE, "reason",
         )  # fmt: skip
 
     def _newer(self, changes: DataFrame) -> DataFrame:

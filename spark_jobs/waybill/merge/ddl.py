@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -167,6 +168,7 @@ def _dialects(dialect: str) -> list[str]:
     return [_DIALECTS[dialect]] if dialect in _DIALECTS else ["mysql", "postgres"]
 
 
+@lru_cache(maxsize=4)  # several questions are asked of one statement
 def _parse(text: str, dialect: str) -> exp.Expr | None:
     import sqlglot
     from sqlglot.errors import SqlglotError

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.layout import CHANGE_PLACE
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-PLACE = ("topic", "partition", "offset", "index")
-"""Where a change came from."""
 
 
 def effects(rows: DataFrame) -> DataFrame:
@@ -23,7 +22,7 @@ def effects(rows: DataFrame) -> DataFrame:
         "image",
         F.col("operation").isin("insert", "read").alias("whole"),
         F.lit(None).cast("string").alias("sources"),
-        *PLACE,
+        *CHANGE_PLACE,
     )
 
 
@@ -37,7 +36,7 @@ def tombstones(moves: DataFrame) -> DataFrame:
         F.lit(None).cast("string").alias("image"),
         F.lit(True).alias("whole"),
         F.lit(None).cast("string").alias("sources"),
-        *PLACE,
+        *CHANGE_PLACE,
     )
 
 

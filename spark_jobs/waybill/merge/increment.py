@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.merge.effects import PLACE
+from waybill.layout import CHANGE_PLACE
 from waybill.merge.ledger import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
@@ -172,7 +172,9 @@ class Increment:
         assert self.frame is not None
         log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
         self._replaying = True
-        back = log.join(F.broadcast(places), list(PLACE), "left_semi").select(*self.frame.columns)
+        back = log.join(F.broadcast(places), list(CHANGE_PLACE), "left_semi").select(
+            *self.frame.columns
+        )
         self._returned = back if self._returned is None else self._returned.unionByName(back)
         self.frame = self.frame.unionByName(back)
         return back.count()
@@ -377,9 +379,9 @@ class Increment:
         """Changes of a table less those that batches before this one refused."""
         merges = self.lake.read(self.lake.log("merges"))
         refused = merges.where((F.col("kind") == REFUSED) & (F.col("table") == qualified)).select(
-            *(F.col(name).alias(f"refused_{name}") for name in (*PLACE, "order_key"))
+            *(F.col(name).alias(f"refused_{name}") for name in (*CHANGE_PLACE, "order_key"))
         )
-        same = [F.col(name) == F.col(f"refused_{name}") for name in PLACE]
+        same = [F.col(name) == F.col(f"refused_{name}") for name in CHANGE_PLACE]
         # A topic that was made again has other changes at the same places. Without a sequence id
         # the place is the order, and what the merge makes of it is the migration's choice.
         same.append(F.expr(f"{NO_SEQUENCE} OR order_key = refused_order_key"))
@@ -396,7 +398,7 @@ class Increment:
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
             "before",
             "transaction",
-            *PLACE,
+            *CHANGE_PLACE,
         )
 
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.merge.effects import PLACE, effects, tombstones
+from waybill.layout import CHANGE_PLACE
+from waybill.merge.effects import effects, tombstones
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Row, Rows, fold
 from waybill.merge.texts import Stored, change_of, in_order, row_of, statements, stored_of
@@ -188,8 +189,10 @@ class Resolver:
 
     def came(self, rows: DataFrame) -> DataFrame:
         """Those of rows with a place that the increment brought."""
-        places = self.increment.rows().where(F.col("qualified") == self.qualified).select(*PLACE)
-        return rows.join(places, list(PLACE), "left_semi")
+        places = (
+            self.increment.rows().where(F.col("qualified") == self.qualified).select(*CHANGE_PLACE)
+        )
+        return rows.join(places, list(CHANGE_PLACE), "left_semi")
 
     def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
         """The rows of keys as all changes of the log make them, and what of the batch is no fit."""

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waybill.errors import ReconciliationError
+from waybill.layout import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.chains import fold_chains
-from waybill.merge.effects import PLACE
 from waybill.merge.ledger import REFUSED
 from waybill.merge.moves import Resolver
 from waybill.merge.texts import Stored, json_text
@@ -66,7 +66,7 @@ def refused_rows(batch: str, qualified: str, frame: DataFrame) -> DataFrame:
         F.lit(qualified).alias("table"),
         "key",
         F.col("order").alias("order_key"),
-        *PLACE,
+        *CHANGE_PLACE,
         F.lit("column").alias("reason_kind"),
         "reason",
         F.col("image").alias("body"),

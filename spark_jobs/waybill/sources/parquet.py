@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import SourceError
 from waybill.larger import BYTES_PER_BATCH, ROWS_PER_BATCH
-from waybill.layout import ARCHIVE, HEADERS, TIMESTAMP
+from waybill.layout import ARCHIVE, HEADERS, MESSAGE_PLACE, TIMESTAMP
 from waybill.sources.streams import DigestReader, opened
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch
 
@@ -31,8 +31,6 @@ COLUMNS = (
     "value",
     "headers",
 )
-PLACE = ("topic", "partition", "offset")
-"""Columns that say where a message was; no two messages have the same."""
 
 
 def read(
@@ -108,7 +106,7 @@ def _complaint(path: str, error: Exception) -> str:
 
 def _check_places(path: str, columns: dict[str, Any], first: int) -> None:
     """See that every message says where it was; a place that is missing would be missed later."""
-    for name in PLACE:
+    for name in MESSAGE_PLACE:
         column = columns.get(name)
         if column is not None and column.null_count:
             row = first + column.is_null().to_pylist().index(True)

@@ -20,7 +20,7 @@ from waybill.envelopes import registry
 from waybill.envelopes.batch import CHANGE, changes_of
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
-from waybill.layout import OUTBOX, columns_of
+from waybill.layout import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from waybill.records import Column
     from waybill.spec import Target
 
-IDENTITY = ("topic", "partition", "offset", "index")
 EXAMPLES = 20
 """How many differences are told in words."""
 LOOKED_AT = 2_000
@@ -197,11 +196,11 @@ def reread(
     try:
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
             result.messages[row.topic] = row.sent
-        doubtful = met.where("doubtful").select(*IDENTITY)
-        few = doubtful.orderBy(*IDENTITY).limit(LOOKED_AT).collect()
+        doubtful = met.where("doubtful").select(*CHANGE_PLACE)
+        few = doubtful.orderBy(*CHANGE_PLACE).limit(LOOKED_AT).collect()
         if few:
             total = doubtful.count()
-            places = [tuple(row[name] for name in IDENTITY) for row in few]
+            places = [tuple(row[name] for name in CHANGE_PLACE) for row in few]
             _look_closely(_Side(outbox.rows, changes.rows, schemas, readers), places, result)
             # What was not looked at counts as different: the digests say so.
             if total > len(few):
@@ -232,9 +231,9 @@ def _met(digested: DataFrame, labels: list[str]) -> DataFrame:
         wrong = F.col(f"broken_{i}") | F.col("own_strong").isNull() | (F.col(f"sent_{i}") > 1)
         doubtful |= (F.col(f"sent_{i}") > 0) & (wrong | different)
     return (
-        digested.groupBy(*IDENTITY)
+        digested.groupBy(*CHANGE_PLACE)
         .agg(*columns)
-        .select(*IDENTITY, sent.alias("sent"), doubtful.alias("doubtful"))
+        .select(*CHANGE_PLACE, sent.alias("sent"), doubtful.alias("doubtful"))
         .where("sent > 0")
     )
 
@@ -252,13 +251,13 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     wanted = F.broadcast(
         spark.createDataFrame(places, "topic string, partition int, offset bigint, index int")
     )
-    changes = side.changes.join(wanted, list(IDENTITY), "left_semi").toArrow()
+    changes = side.changes.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     expected: dict[tuple[Any, ...], list[Effect]] = {}
     for batch in changes.select(CHANGE.names).to_batches():
         for change in changes_of(batch, side.schemas):
             expected[_place(change)] = effects_of(change)
-    table = side.outbox.join(wanted, list(IDENTITY), "left_semi").toArrow()
-    order: Any = [(name, "ascending") for name in ("target", *IDENTITY, "message")]
+    table = side.outbox.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
+    order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
     rows = _rows_of(table.sort_by(order).to_batches())
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()

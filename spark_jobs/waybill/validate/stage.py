@@ -14,7 +14,7 @@ from waybill.errors import ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
-from waybill.layout import RUNS
+from waybill.layout import CHANGE_PLACE, RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import STAGE, Judged, account, commits_in, judged
@@ -26,7 +26,7 @@ from waybill.validate.profiles import (
     staged_tables,
     table_profile,
 )
-from waybill.validate.rereading import IDENTITY, MESSAGE, Reread, readers_of, reread
+from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
 from waybill.validate.suites import Suite, load_suite
@@ -155,10 +155,10 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
         read.append(batch.changes._replace(after=None))
         log = lake.read(batch.changes.table, batch.changes.upto)
         outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
-        older = log.join(outbox.select(*IDENTITY), list(IDENTITY), "left_semi")
-        older = older.where("outcome = 'ok'").join(accepted.rows, list(IDENTITY), "left_anti")
+        older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
+        older = older.where("outcome = 'ok'").join(accepted.rows, list(CHANGE_PLACE), "left_anti")
         # Where full runs have brought a change again, the message was made of the last.
-        older = newest_rows(older, IDENTITY, lake.commits(batch.changes.table))
+        older = newest_rows(older, CHANGE_PLACE, lake.commits(batch.changes.table))
         ids = older.select("schema_id").distinct()
         told = told.unionByName(
             log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi").select(*log.columns)
