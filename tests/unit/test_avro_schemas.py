@@ -19,6 +19,7 @@ from waybill.envelopes import registry as envelopes
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.avro.settings import CREDENTIALS
 from waybill.envelopes.avro.sinks import id_of_text
+from waybill.envelopes.debezium.avro_connect import avro_schema
 from waybill.envelopes.batch import decode_message
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message
@@ -326,3 +327,22 @@ def test_names_of_tables_and_columns_that_avro_does_not_allow():
         assert found.schema.qualified_name == schema.qualified_name
         for _, text in encoded.headers:
             fastavro.parse_schema(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("damaged", "sentence"),
+    [
+        ({"type": "array", "items": {"optional": True}}, "missing required field `type`"),
+        ({"type": "array"}, "a part of type array has no items"),
+        ({"type": "map", "values": {"type": "text"}}, "'text' is no type"),
+        ({"type": "struct", "fields": [{"type": "string"}]}, "a field has no name"),
+        ({"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}, "has no scale"),
+        ({"type": "string", "parameters": [1]}, "parameters"),
+    ],
+)
+def test_a_schema_with_parts_missing_has_no_avro_notation(damaged, sentence):
+    field = {**damaged, "field": "f", "optional": True}
+    with pytest.raises(Refusal, match=r"no Connect schema") as refusal:
+        avro_schema({"type": "struct", "fields": [field]}, "dbz.shop.t.Value")
+    assert refusal.value.kind == "encoding"
+    assert sentence in refusal.value.sentence

@@ -12,6 +12,8 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.debezium.connect import DECIMAL
 from waybill.errors import Refusal
@@ -137,10 +139,57 @@ def avro_schema(connect: dict[str, Any], fallback: str) -> tuple[str, str]:
 
     Returns:
         Full name and text.
+
+    Raises:
+        Refusal: kind `encoding`; a part of the schema is not told, which a source without Avro may
+            have left out.
     """
+    _check(connect)
     maker = _Maker()
     made = maker.type_of({**connect, "optional": False}, fallback)
     return f"{made['namespace']}.{made['name']}", json.dumps(made, ensure_ascii=False)
+
+
+class _Part(msgspec.Struct):
+    """As much of a Connect schema as a type of Avro needs."""
+
+    type: str
+    items: _Part | None = None
+    values: _Part | None = None
+    fields: list[_Part] | None = None
+    keys: _Part | None = None
+    field: str | None = None
+    name: str | None = None
+    parameters: dict[str, str] | None = None
+
+
+_TYPES = frozenset({*_INTEGERS, *_CONNECT.values(), "float32", "float64"})
+_SCALE = re.compile(r"-?[0-9]{1,9}")
+_NEEDED = {"array": "items", "map": "values", "struct": "fields"}
+
+
+def _check(connect: dict[str, Any]) -> None:
+    try:
+        _check_part(msgspec.convert(connect, _Part))
+    except (ValueError, RecursionError) as error:
+        message = f"the schema of a structure is no Connect schema: {error}"
+        raise Refusal("encoding", message) from None
+
+
+def _check_part(part: _Part) -> None:
+    if part.type not in _TYPES:
+        raise ValueError(f"{part.type[:40]!r} is no type")
+    if part.name == DECIMAL and not _SCALE.fullmatch((part.parameters or {}).get("scale", "")):
+        raise ValueError("a decimal has no scale")
+    needed = _NEEDED.get(part.type)
+    if needed is not None and getattr(part, needed) is None:
+        raise ValueError(f"a part of type {part.type} has no {needed}")
+    for field in part.fields or ():
+        if field.field is None:
+            raise ValueError("a field has no name")
+    for inner in (part.items, part.values, *(part.fields or ())):
+        if inner is not None:
+            _check_part(inner)
 
 
 class _Maker:
