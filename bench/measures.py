@@ -114,20 +114,25 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     """Keys and values in the target envelope, batch by batch."""
     import pyarrow as pa
 
+    from waybill.bulk.arrow_blocks import messages_block
     from waybill.envelopes.batch import messages_of
 
     # Halves whose partner is in another task are the stage's business, not the conversion's.
     converter = job.converter(refuse, keep_halves=True)
+    bulk = job.bulk(converter) if job.by_bulk else None
+    lead = 0 if bulk is None else bulk.lead
     for batch in batches:
-        out: list[Any] = []
-        converter.convert(messages_of(batch), out, [])
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array([encoded.key for encoded in out], pa.binary()),
-                pa.array([encoded.value for encoded in out], pa.binary()),
-            ],
-            names=["key", "value"],
-        )
+        for part in (batch.slice(0, lead), batch.slice(lead)) if lead else (batch,):
+            if bulk is not None:
+                keys, values = bulk.convert(messages_block(part)).arrays()
+            else:
+                out: list[Any] = []
+                converter.convert(messages_of(part), out, [])
+                keys = pa.array([encoded.key for encoded in out], pa.binary())
+                values = pa.array([encoded.value for encoded in out], pa.binary())
+            arrays = [keys.cast(pa.binary()), values.cast(pa.binary())]
+            yield pa.RecordBatch.from_arrays(arrays, names=["key", "value"])
+        lead = 0
 
 
 def spark_convert(topic: Topic, target: str, scratch: Path) -> dict[str, float]:

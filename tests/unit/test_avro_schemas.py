@@ -19,8 +19,8 @@ from waybill.envelopes import registry as envelopes
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.avro.settings import CREDENTIALS
 from waybill.envelopes.avro.sinks import id_of_text
-from waybill.envelopes.debezium.avro_connect import avro_schema
 from waybill.envelopes.batch import decode_message
+from waybill.envelopes.debezium.avro_connect import avro_schema
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message
 from waybill.tables import TableRules

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from waybill.errors import ConfigurationError
 from waybill.inprocess import lines as lines_module
+from waybill.inprocess.converter import TOMBSTONE
 from waybill.inprocess.job import ConvertJob
+from waybill.inprocess.line_blocks import BLANK
 from waybill.inprocess.lines import OutputFile, line_blocks, open_output
-from waybill.inprocess.run import BLANK, TOMBSTONE, convert_file, layout_of
+from waybill.inprocess.run import convert_file, layout_of
 
 TYPES = {"id": "bigint(20)", "total": "decimal(60,20)", "note": "varchar(9)"}
 EXACT = "1234567890123456789012345678901234567890.10000000000000000001"

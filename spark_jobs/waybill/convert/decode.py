@@ -90,7 +90,8 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            work = ChangeBatches(reading.decoder(), batch_id, joiner)
+            reader = reading.envelope.bulk_reader
+            work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
             yield from sizes.of(work.convert(iter(batches)))
             joined = 0 if joiner is None else joiner.joined
             tally.add_of_task(messages=work.messages, changes=work.decoded, joined=joined)

@@ -188,7 +188,13 @@ class Encoding:
 
         def encode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             works = [
-                MessageBatches(writing.encoder(), writing.label, batch_id, schemas)
+                MessageBatches(
+                    writing.encoder(),
+                    writing.label,
+                    batch_id,
+                    schemas,
+                    writing.envelope.bulk_writer,
+                )
                 for writing in writings
             ]
             written = (work.convert(iter([batch])) for batch in batches for work in works)

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 
 from waybill.bounded import LIMIT
+from waybill.bulk.worth import Worth
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX, columns_of
@@ -20,6 +21,10 @@ from waybill.order import read_order_key
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
 
 if TYPE_CHECKING:
+    from waybill.bulk.change_batches import BulkChangeBatches
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.message_batches import BulkMessageBatches
+    from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.pairs import PairJoiner
 
 CHANGE = columns_of(
@@ -91,14 +96,25 @@ class ChangeBatches:
         decoder: the source envelope's decoder.
         batch_id: the batch that brings the messages.
         joiner: joins the halves of updates, None where the envelope has none.
+        bulk_reader: made of the decoder, says what the values of many messages mean; None where
+            every message is decoded on its own.
 
     Attributes:
         messages: messages decoded so far.
         decoded: changes that they held.
     """
 
-    def __init__(self, decoder: Decoder, batch_id: str, joiner: PairJoiner | None = None) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        batch_id: str,
+        joiner: PairJoiner | None = None,
+        bulk_reader: Callable[[Any], BulkReader] | None = None,
+    ) -> None:
         self.decoder = decoder
+        self._worth = Worth(bulk_reader is not None)
+        self._bulk_reader = bulk_reader
+        self._bulk: BulkChangeBatches | None = None
         self.batch_id = batch_id
         self.joiner = joiner
         self.messages = 0
@@ -108,11 +124,25 @@ class ChangeBatches:
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `changes` for every message of `batches`, halves without partner last."""
         for batch in batches:
-            yield self.rows(self.changes(messages_of(batch)))
+            bulk = self._at_once(batch)
+            if bulk is None:
+                yield self.rows(self.changes(messages_of(batch)))
+            else:
+                yield bulk.rows(batch)
         if self.joiner is not None:
             rest = self.joiner.rest()
             if rest:
                 yield self.rows(rest)
+
+    def _at_once(self, batch: pa.RecordBatch) -> BulkChangeBatches | None:
+        """What decodes a batch at once, where that pays."""
+        if not self._worth.of(batch.nbytes) or self._bulk_reader is None:
+            return None
+        if self._bulk is None:
+            from waybill.bulk.change_batches import BulkChangeBatches
+
+            self._bulk = BulkChangeBatches(self, self._bulk_reader(self.decoder))
+        return self._bulk
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
         """Changes of messages, halves of updates joined where both are here."""
@@ -132,19 +162,34 @@ class ChangeBatches:
 
     def rows(self, changes: Iterator[Change] | list[Change]) -> pa.RecordBatch:
         """One record batch of `changes`; a schema that is new here brings a row of its own."""
+        return self.batch_of(self.tuples(changes))
+
+    @staticmethod
+    def batch_of(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        """A record batch of rows of `changes`."""
+        return _record_batch(rows, CHANGES)
+
+    def tuples(self, changes: Iterable[Change]) -> list[tuple[Any, ...]]:
+        """The rows of changes, a schema that is new here before its first one."""
         rows: list[tuple[Any, ...]] = []
-        told, row = self._told, self._row
+        row = self._row
+        for change in changes:
+            if change.schema not in self._told:
+                rows += self.schema_rows(change)
+            rows.append(row(change))
+        return rows
+
+    def schema_rows(self, change: Change) -> list[tuple[Any, ...]]:
+        """The row that tells the schema of a change, where none has done so yet."""
+        told, schema = self._told, change.schema
+        if schema in told:
+            return []
         if len(told) >= LIMIT:
             # Telling a schema twice is harmless.
             told.clear()
             told.add(NO_TABLE)
-        for change in changes:
-            schema = change.schema
-            if schema not in told:
-                told.add(schema)
-                rows.append(self._schema_row(change))
-            rows.append(row(change))
-        return _record_batch(rows, CHANGES)
+        told.add(schema)
+        return [self._schema_row(change)]
 
     def _row(self, change: Change) -> tuple[Any, ...]:
         message, schema = change.message, change.schema
@@ -214,23 +259,60 @@ class MessageBatches:
         target: name of the target in the migration.
         batch_id: the batch that the messages belong to.
         schemas: every schema of the batch by its id.
+        bulk_writer: made of the encoder, says where the values of many messages come from; None
+            where every change is encoded on its own.
     """
 
     def __init__(
-        self, encoder: Encoder, target: str, batch_id: str, schemas: dict[str, TableSchema]
+        self,
+        encoder: Encoder,
+        target: str,
+        batch_id: str,
+        schemas: dict[str, TableSchema],
+        bulk_writer: Callable[[Any], BulkWriter] | None = None,
     ) -> None:
         self.encoder = encoder
         self.target = target
         self.batch_id = batch_id
         self.schemas = schemas
+        self._worth = Worth(bulk_writer is not None)
+        self._bulk_writer = bulk_writer
+        self._bulk: BulkMessageBatches | None = None
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`."""
         for batch in batches:
-            rows: list[tuple[Any, ...]] = []
-            for change in changes_of(batch, self.schemas):
-                rows += self._rows(change)
-            yield _record_batch(rows, OUTBOX)
+            bulk = self._at_once(batch)
+            if bulk is None:
+                rows, _ = self.tuples(batch)
+                yield self.batch_of(rows)
+            else:
+                yield bulk.rows(batch)
+
+    def _at_once(self, batch: pa.RecordBatch) -> BulkMessageBatches | None:
+        """What encodes a batch at once, where that pays."""
+        if not self._worth.of(batch.nbytes) or self._bulk_writer is None:
+            return None
+        if self._bulk is None:
+            from waybill.bulk.message_batches import BulkMessageBatches
+
+            self._bulk = BulkMessageBatches(self, self._bulk_writer(self.encoder))
+        return self._bulk
+
+    @staticmethod
+    def batch_of(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        """A record batch of rows of `outbox`."""
+        return _record_batch(rows, OUTBOX)
+
+    def tuples(self, batch: pa.RecordBatch) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """The rows of the changes of a batch, and how many each change has."""
+        rows: list[tuple[Any, ...]] = []
+        counts: list[int] = []
+        for change in changes_of(batch, self.schemas):
+            made = self._rows(change)
+            rows += made
+            counts.append(len(made))
+        return rows, counts
 
     def _rows(self, change: Change) -> list[tuple[Any, ...]]:
         losses: list[str] = []

@@ -6,6 +6,7 @@ held, so memory is bounded by the number of updates whose after image has not co
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ class PairJoiner:
         self.joined = 0
         """Before images that were joined to their after image."""
         self._held: dict[tuple[object, ...], Change] = {}
+
+    @property
+    def waiting(self) -> Collection[tuple[object, ...]]:
+        """Database, schema, table and sequence id of each before image that is held."""
+        return self._held.keys()
 
     def push(self, half: Change) -> list[Change]:
         """What is settled by this half: a joined update, or halves that cannot be joined here."""

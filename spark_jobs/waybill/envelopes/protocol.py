@@ -119,6 +119,9 @@ class Envelope(msgspec.Struct, frozen=True):
         encode_settings: what writing needs to be told.
         key_by: what written message keys are, one sentence.
         pairs: whether an update may come as two messages that have to be joined.
+        bulk_reader: makes a `bulk.forms.BulkReader` of a decoder; None if every message is read on
+            its own.
+        bulk_writer: makes a `bulk.templates.BulkWriter` of an encoder, likewise.
         mark: finds what shows that a message is of this envelope, where that is not the names of
             JSON; None if nothing does.
     """
@@ -135,6 +138,8 @@ class Envelope(msgspec.Struct, frozen=True):
     encode_settings: type[Settings] = Settings
     key_by: str = ""
     pairs: bool = False
+    bulk_reader: Callable[[Any], Any] | None = None
+    bulk_writer: Callable[[Any], Any] | None = None
     mark: Callable[[Any], Mark | None] | None = None
 
     def losses_to(self, target: Envelope) -> dict[str, str]:

@@ -25,6 +25,7 @@ Refuse = Callable[[Message, int, str, str], None]
 """Takes a refused message: the message, the row in it, the kind and the sentence."""
 
 JOINED = "first half of an update, joined"
+TOMBSTONE = "a null value cannot be a line"
 NOT_IN_TARGET = "the target has no word for it"
 
 
@@ -118,7 +119,7 @@ class Converter:
             self.account.skipped["no change"] += 1
         for change in changes:
             if change.outcome == "ok" and change.half is None:
-                self._write(change, out, origins)
+                self.write(change, out, origins)
             else:
                 self._settle(change, out, origins)
 
@@ -142,7 +143,8 @@ class Converter:
         """Refuse a message for what it became in the target."""
         self._take_refusal(message, Refusal("encoding", sentence))
 
-    def _write(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
+    def write(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
+        """Append what a whole change becomes to `out`; see `convert`."""
         try:
             if change.operation in ROW_OPERATIONS:
                 present = self._keys[change.schema]
@@ -187,7 +189,7 @@ class Converter:
                     self._settle(settled, out, origins)
                 elif settled.half is None:
                     self.account.skipped[JOINED] += 1
-                    self._write(settled, out, origins)
+                    self.write(settled, out, origins)
                 else:
                     self._lone_half(settled, out, origins)
 
@@ -197,7 +199,7 @@ class Converter:
         elif half.half == "after":
             # The row as it is now is all that a reader needs: an update without before image.
             half.half = None
-            self._write(half, out, origins)
+            self.write(half, out, origins)
         else:
             self._take_refusal(half.message, _alone(half))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,9 @@ from waybill.nearest import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from waybill.bulk.converter import BulkConverter
     from waybill.envelopes.protocol import Envelope, Settings
 
 
@@ -72,6 +74,22 @@ class ConvertJob:
             refuse,
             keep_halves,
         )
+
+    @property
+    def by_bulk(self) -> bool:
+        """Whether both envelopes can convert many messages at once."""
+        source, target = registry.get(self.source), registry.get(self.target)
+        return source.bulk_reader is not None and target.bulk_writer is not None
+
+    def bulk(self, converter: Converter) -> BulkConverter:
+        """A converter of many messages at once, where `by_bulk` holds.
+
+        Args:
+            converter: one of this job, which takes what has to be converted on its own.
+        """
+        from waybill.bulk.converter import BulkConverter
+
+        return BulkConverter(registry.get(self.source), registry.get(self.target), converter)
 
 
 def checked_settings(

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from waybill.inprocess.account import Account
+from waybill.inprocess.line_blocks import LineBlocks, lines_of
 from waybill.inprocess.quarantine import quarantine_line
-from waybill.inprocess.run import lines_of, messages_of_block
 from waybill.rare_collections import RARELY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
@@ -46,6 +47,7 @@ class _Worker:
         self.job = job
         self.refused: list[bytes] = []
         self.converter = job.converter(self.refuse, keep_halves=True)
+        self.lines = LineBlocks(job, self.converter)
 
     def refuse(self, message: Message, index: int, kind: str, sentence: str) -> None:
         self.refused.append(quarantine_line(message, index, kind, sentence))
@@ -53,20 +55,11 @@ class _Worker:
     def convert(self, block: bytes, first: int) -> Piece:
         converter = self.converter
         account = converter.account = Account()
-        halves = converter.open_halves = []
+        converter.open_halves = []
         self.refused.clear()
-        messages, _ = messages_of_block(block, self.job.topic, first, account)
-        out: list[Encoded] = []
-        origins: list[Message] = []
-        converter.convert(messages, out, origins)
+        texts, halves = self.lines.convert(block, first)
         before = [(half.message, half.index) for half in converter.finish()]
-        texts, start = [], 0
-        after = []
-        for at, half in halves:
-            texts.append(lines_of(out[start:at], origins[start:at], converter))
-            start = at
-            after.append((half.message, half.index))
-        texts.append(lines_of(out[start:], origins[start:], converter))
+        after = [(half.message, half.index) for half in halves]
         return Piece(account, b"".join(self.refused), texts, after, before, len(block) + 1)
 
 

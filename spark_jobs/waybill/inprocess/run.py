@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
+from waybill.inprocess.line_blocks import LineBlocks, lines_of, messages_of_block
 from waybill.inprocess.lines import (
     STANDARD,
     check_apart,
@@ -19,17 +20,14 @@ from waybill.inprocess.lines import (
 )
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.rare_collections import rare_collections
-from waybill.records import Message
-from waybill.sources.streams import BLANKS
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.account import Account
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
+    from waybill.records import Message
 
-TOMBSTONE = "a null value cannot be a line"
-BLANK = "blank line"
 LINES = (".jsonl", ".json", ".txt", ".ndjson")
 PARQUET = ".parquet"
 
@@ -98,6 +96,10 @@ def convert_file(
             sink = stack.enter_context(open_output(job.output))
             found = told(job.input, line_blocks(source))
             convert_parallel(job, converter, found, sink, aside, processes, tell)
+        elif reads == writes == "lines":
+            source = stack.enter_context(open_lines(job.input))
+            sink = stack.enter_context(open_output(job.output))
+            _lines_to_lines(job, converter, told(job.input, line_blocks(source)), sink, tell)
         else:
             blocks = _blocks(job, reads, converter.account, tell, stack)
             if writes == "lines":
@@ -131,33 +133,27 @@ def _blocks(
     first = 0
     stream = stack.enter_context(open_lines(job.input))
     for block in told(job.input, line_blocks(stream)):
-        messages, first = messages_of_block(block, job.topic, first, account)
-        yield messages
+        yield messages_of_block(block, job.topic, first, account)
+        first += block.count(b"\n") + 1
         tell(len(block) + 1)
 
 
-def messages_of_block(
-    block: bytes, topic: str, first: int, account: Account
-) -> tuple[list[Message], int]:
-    """The messages of a block of lines, and the number of the line after it.
-
-    Args:
-        block: whole lines without the last line feed.
-        topic: the messages' topic.
-        first: number of the first line, which is its message's offset.
-        account: counts them; blank lines are no messages and count as skipped.
-    """
-    lines = block.split(b"\n")
-    account.messages += len(lines)
-    account.bytes_in += len(block) + 1
-    messages = [
-        Message(topic, 0, offset, None, None, line)
-        for offset, line in enumerate(lines, first)
-        if line not in BLANKS
-    ]
-    if len(messages) != len(lines):
-        account.skipped[BLANK] += len(lines) - len(messages)
-    return messages, first + len(lines)
+def _lines_to_lines(
+    job: ConvertJob,
+    converter: Converter,
+    blocks: Iterator[bytes],
+    sink: IO[bytes],
+    tell: Progress,
+) -> None:
+    lines = LineBlocks(job, converter)
+    first = 0
+    for block in blocks:
+        texts, _ = lines.convert(block, first)
+        sink.writelines(texts)
+        first += block.count(b"\n") + 1
+        tell(len(block) + 1)
+    converter.finish()
+    sink.flush()
 
 
 def _to_lines(converter: Converter, blocks: Iterator[list[Message]], sink: IO[bytes]) -> None:
@@ -170,31 +166,6 @@ def _to_lines(converter: Converter, blocks: Iterator[list[Message]], sink: IO[by
         origins.clear()
     converter.finish()
     sink.flush()
-
-
-def lines_of(written: list[Encoded], origins: list[Message], converter: Converter) -> bytes:
-    """Written messages as lines; what cannot be a line is counted and left out."""
-    account = converter.account
-    values = [encoded.value for encoded in written]
-    if None in values:
-        keep = [i for i, value in enumerate(values) if value is not None]
-        account.skipped[TOMBSTONE] += len(values) - len(keep)
-        values, origins = [values[i] for i in keep], [origins[i] for i in keep]
-    if not values:
-        return b""
-    values.append(b"")
-    text = b"\n".join(values)  # type: ignore[arg-type]
-    if text.count(b"\n") != len(values) - 1:
-        values.pop()
-        broken = {i for i, value in enumerate(values) if value is not None and b"\n" in value}
-        for i in sorted(broken):
-            converter.refuse_written(origins[i], "it holds a line feed: write a .parquet file")
-        values = [value for i, value in enumerate(values) if i not in broken]
-        values.append(b"")
-        text = b"\n".join(values)  # type: ignore[arg-type]
-    account.written += len(values) - 1
-    account.bytes_out += len(text)
-    return text
 
 
 def _to_parquet(

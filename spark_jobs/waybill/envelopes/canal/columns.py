@@ -280,6 +280,9 @@ def _digit(text: str) -> str:
     return {"false": "0", "true": "1"}.get(text, text)
 
 
+WRITE_WALL_CLOCK = faithful(blank_from_iso, iso_from_blank)
+"""How a `timestamp` is written."""
+
 _READERS: dict[str, Convert] = {
     "boolean": _boolean,
     "float32": float32_text,
@@ -291,5 +294,5 @@ _WRITERS: dict[str, Convert] = {
     "bytes": bytes_writer,
     "geometry": geometry_writer,
     "bit": bits_writer,
-    "timestamp": faithful(blank_from_iso, iso_from_blank),
+    "timestamp": WRITE_WALL_CLOCK,
 }

@@ -192,8 +192,6 @@ class _Table:
         )
         self.types = SqlTypes(named)
         self.usual = _json(self.types.usual)
-        # Canal's number for some types depends on the value.
-        self.varying = bool(self.types.raised or self.types.sets)
         mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
         self.template = (
             b'{"data":[%%b],"database":%b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
@@ -251,7 +249,8 @@ class _Table:
         stated = bytes(carried.sqlType)
         if stated:
             types = stated
-        elif self.varying:
+        elif self.types.varying:
+            # Canal's number for some types depends on the value.
             types = self.types.json(row)
         gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
         value = self.template % (_json(row), es, gtid, identity, old, types, ts, kind)

@@ -32,6 +32,8 @@ from waybill.errors import ConfigurationError, Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules
 
@@ -250,6 +252,18 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
     )
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.canal.bulk import CanalReader
+
+    return CanalReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.canal.bulk import CanalWriter
+
+    return CanalWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="canal",
     title="Canal FlatMessage (alibaba/canal, JSON)",
@@ -280,6 +294,8 @@ ENVELOPE = Envelope(
     },
     decoder=CanalDecoder,
     encoder=CanalEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=CanalReadSettings,
     encode_settings=CanalWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 _MAX_SQL_TYPES = 1_000
+Unusual = frozenset[tuple[str, int]]
+_USUAL: Unusual = frozenset()
 _BLOB = 2004
 _NULL = Raw(b"null")
 _json = msgspec.json.Encoder().encode
@@ -115,7 +117,7 @@ class CanalTable:
         self.sql: Raw | None = Raw(b"?")
         self.sql_quotes = 0
         self.stated = b""
-        self.known: dict[bytes, bytes] = {}
+        self.known: dict[tuple[bytes, Unusual], bytes] = {}
         # Names at the top, and the strings that are the same in every message.
         self.strings = len(shape.fields) + 2 + (shape.database is not None)
         self.raw_quotes = quotes_of(shape.mysql or b"") + quotes_of(shape.pk or b"")
@@ -154,9 +156,7 @@ class CanalTable:
         flat = self.decode(value)
         if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl:
             return None
-        if flat.sqlType != self.sql and not self._recall(flat.sqlType):
-            return None
-        if not self._understood(flat, value):
+        if not (self._numbered(flat) and self._understood(flat, value)):
             return None
         operation = _OPERATIONS[flat.type]
         rows, old = flat.data, flat.old
@@ -232,9 +232,16 @@ class CanalTable:
             strings += count(row)
         return quotes_of(value) == 2 * strings + self.raw_quotes + self.sql_quotes
 
-    def _recall(self, sql: Raw | None) -> bool:
-        """Take over what is known about a `sqlType`; false where nothing is."""
-        stated = self.known.get(b"null" if sql is None else bytes(sql))
+    def _numbered(self, flat: Any) -> bool:
+        """Whether the `sqlType` is known for such rows."""
+        if not self.types.varying:
+            return flat.sqlType == self.sql or self._recall(flat.sqlType, _USUAL)
+        kinds = {self.types.unusual(row) for row in flat.data}
+        return len(kinds) == 1 and self._recall(flat.sqlType, kinds.pop())
+
+    def _recall(self, sql: Raw | None, unusual: Unusual) -> bool:
+        """Take over what is known about a `sqlType` of such rows; false where nothing is."""
+        stated = self.known.get((b"null" if sql is None else bytes(sql), unusual))
         if stated is None:
             return False
         self.sql = None if sql is None else sql.copy()
@@ -301,7 +308,8 @@ class CanalTable:
         carried = self._carried(flat, last.before if last.after is None else last.after)
         if len(self.known) >= _MAX_SQL_TYPES:
             self.known.clear()
-        self.known[bytes(flat.sqlType)] = b"" if carried is None else bytes(carried)
+        unusual = self.types.unusual(last.before if last.after is None else last.after)
+        self.known[bytes(flat.sqlType), unusual] = b"" if carried is None else bytes(carried)
 
 
 class SqlTypes:
@@ -325,15 +333,16 @@ class SqlTypes:
                 self.raised.append((f"f{i}", column.name, *raised))
             elif text.lower().startswith("set"):
                 self.sets.append((f"f{i}", column.name))
-        self._json = {frozenset[tuple[str, int]](): _json(self.usual)}
+        self.varying = bool(self.raised or self.sets)
+        self._json = {_USUAL: _json(self.usual)}
 
     def of(self, image: Any) -> dict[str, int]:
         """The numbers for a row."""
-        return {**self.usual, **dict(self._unusual(image))}
+        return {**self.usual, **dict(self.unusual(image))}
 
     def json(self, image: Any) -> bytes:
         """The same as JSON."""
-        unusual = frozenset(self._unusual(image))
+        unusual = self.unusual(image)
         text = self._json.get(unusual)
         if text is None:
             text = _json({**self.usual, **dict(unusual)})
@@ -341,7 +350,10 @@ class SqlTypes:
                 self._json[unusual] = text
         return text
 
-    def _unusual(self, image: Any) -> list[tuple[str, int]]:
+    def unusual(self, image: Any) -> Unusual:
+        """Columns whose number depends on the value, with the number, where it is another one."""
+        if not self.varying:
+            return _USUAL
         found = []
         for field, name, number, limit in self.raised:
             value = getattr(image, field)
@@ -351,7 +363,7 @@ class SqlTypes:
         for field, name in self.sets:
             if getattr(image, field) is None:
                 found.append((name, _BLOB))
-        return found
+        return frozenset(found)
 
 
 def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:

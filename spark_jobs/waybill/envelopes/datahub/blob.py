@@ -25,6 +25,8 @@ from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import TableSchema
 
 _VERBS = (
@@ -135,7 +137,7 @@ class BlobEncoder:
         operation, before, after = change.operation, change.before, change.after
         if change.moved_from is not None and before is None:
             before = moved_image(change)
-        inserts = operation in _INSERTS and (before is None or operation == "read")
+        inserts = operation in INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row
         number = FULL_ROW_ID if full_row else self.ids.of(change, losses)
         tail = f'}},"sequenceId":"{number}",{self._end(change, carried, losses)}'.encode()
@@ -213,7 +215,8 @@ class BlobEncoder:
         return f'"timestamp":{{{times}}}}},"version":{version}}}'
 
 
-_INSERTS = frozenset({"insert", "read", "upsert"})
+INSERTS = frozenset({"insert", "read", "upsert"})
+"""Operations that give a row as it is now."""
 _BY_TABLE = frozenset({"ddl", "truncate"})
 _ORDERED = frozenset({"ddl", "truncate", "begin", "commit"})
 
@@ -250,6 +253,18 @@ def _ddl_op(text: str | None) -> str:
     return next((op for verb, op in _VERBS if verb.match(text)), "QUERY")
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.datahub.bulk import BlobReader
+
+    return BlobReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.datahub.bulk import BlobWriter
+
+    return BlobWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="datahub-blob",
     title="DataHub BLOB topic, written by DataWorks (StreamX JSON)",
@@ -275,6 +290,8 @@ ENVELOPE = Envelope(
     },
     decoder=BlobDecoder,
     encoder=BlobEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=ReadSettings,
     encode_settings=WriteSettings,
     key_by="the values of the primary key as JSON; the table's name where there is no key",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.datahub.columns import base64, fast_column, float64, json_value
+from waybill.envelopes.datahub.columns import Number, base64, fast_column, float64, json_value
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.declared import check_for, integer_check, shown
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_text
@@ -74,10 +74,15 @@ def _string(value: Any) -> str:
     raise Refusal("value", "a STRING must be a JSON string")
 
 
+def _digits(text: str) -> str:
+    """The text of an integer; the JSON number -0 is 0, as it is for one decoded as an integer."""
+    return "0" if type(text) is Number and text == "-0" else text
+
+
 def _long(value: Any) -> str:
     text = str(value) if type(value) is int else value
     if isinstance(text, str) and is_integer_text(text) is not None:
-        return text
+        return _digits(text)
     raise Refusal("value", "a LONG must be an integer in digits")
 
 
@@ -104,7 +109,7 @@ def _bytes(value: Any) -> str:
 def _date(value: Any) -> str:
     text = str(value) if type(value) is int else value
     if isinstance(text, str) and is_integer_text(text) is not None and len(text) < 20:
-        return text
+        return _digits(text)
     raise Refusal("value", "a DATE must be milliseconds since 1970 in digits")
 
 
@@ -147,7 +152,7 @@ def _date_wall(kind: str, zone: Zone) -> Callable[[str], str]:
     return read
 
 
-def _take(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any]:
+def value_reader(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any]:
     """The exact reader of one column: a decoded JSON value in, text out."""
     form = _FORMS.get(kind, _scalar)
     logical = column.type
@@ -197,7 +202,7 @@ class ImageReader:
     def __init__(self, schema: TableSchema, zone: Zone) -> None:
         self.schema = schema
         self.take = {
-            column.name: _take(column, column.source_type or "STRING", zone)
+            column.name: value_reader(column, column.source_type or "STRING", zone)
             for column in schema.columns
         }
         self.width = len(schema.columns) + 1

@@ -120,7 +120,8 @@ def _date_writer(column: Column, zone: Zone) -> Callable[[Any], Any]:
     return write
 
 
-def _writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] | None:
+def value_writer(column: Column, kind: str, zone: Zone) -> Callable[[Any], Any] | None:
+    """The exact writer of one column: text in, a JSON value out; None if the text is written."""
     if kind == "DATE":
         return _date_writer(column, zone)
     makers: dict[str, Callable[[Column], Callable[[Any], Any]]] = {
@@ -149,7 +150,7 @@ def image_writer(schema: TableSchema, zone: Zone) -> Callable[[Any], Any]:
     parts = []
     for i, column in enumerate(schema.columns):
         kind = type_for(column, schema.dialect)
-        write = _writer(column, kind, zone)
+        write = value_writer(column, kind, zone)
         scope[f"write{i}"] = write
         if write is None:
             parts.append(f"i.f{i}")

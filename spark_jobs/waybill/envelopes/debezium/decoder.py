@@ -134,6 +134,7 @@ class DebeziumDecoder:
 
     def __init__(self, settings: DebeziumReadSettings, rules: TableRules) -> None:
         self.settings = settings
+        self.rules = rules
         self._plans = Plans(settings, rules)
         self._topics: dict[str, _Topic] = {}
         self._oldest = settings.snapshots == "oldest"
@@ -166,6 +167,20 @@ class DebeziumDecoder:
         """The plan of the row that was read last from a topic, where later ones will be like it."""
         known = self._topics.get(topic)
         return None if known is None or known.event is None else known.event.plan
+
+    def reads_as_sent(self, topic: str, identity: Identity, names: tuple[str, ...]) -> bool:
+        """Whether a usual message without schema is read in its own order.
+
+        One that has the same fields as the last one of its table is read in the order of that.
+
+        Args:
+            topic: the topic of the message.
+            identity: its table.
+            names: the columns of its rows.
+        """
+        known = self._topics.get(topic)
+        event = None if known is None else known.events.get((b"", identity))
+        return event is None or (event.cut and event.plan.schema.names == names)
 
     def _as_before(self, topic: _Topic, message: Message, value: bytes) -> Change | None:
         """The change of a message like those before it, None if it is another one."""

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from waybill.envelopes.debezium.settings import DebeziumWriteSettings
     from waybill.records import Change, TableSchema
 
-_ROWS = {"read": "r", "insert": "c", "upsert": "c", "update": "u", "delete": "d"}
+ROWS = {"read": "r", "insert": "c", "upsert": "c", "update": "u", "delete": "d"}
+"""`op` of operations of rows."""
 _CAPABILITY = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
 _EXTRA_LENGTH = len(EXTRA)
 _NULL = b"null"
@@ -103,7 +104,7 @@ class DebeziumEncoder:
                 is missing.
         """
         try:
-            op = _ROWS.get(change.operation)
+            op = ROWS.get(change.operation)
             if op is None:
                 return self._without_row(change, losses)
             return self._with_row(change, op, losses)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.debezium.row_readers import RowPlan
 
-_USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
+USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns")
 """The order in which Debezium writes an envelope."""
 
 _CUT = b',"source":{'
@@ -50,7 +50,7 @@ class Event:
         envelope = _struct("Envelope", names, types, ("before", "after", "source", "transaction"))
         self.decode = decoder_of(envelope)
         # In the usual layout everything after the images can be carried on by one cut.
-        self.cut = names[:3] == _USUAL[:3] and bool(source_names) and set(names) <= set(_USUAL)
+        self.cut = names[:3] == USUAL[:3] and bool(source_names) and set(names) <= set(USUAL)
         # Without values that may be objects, the first such member is the envelope's own.
         self.flat = self.cut and not any(reading.raw for reading in plan.columns.values())
         self.written = bytearray()

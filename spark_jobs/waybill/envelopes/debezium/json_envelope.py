@@ -9,10 +9,16 @@ says what is read of them, and what is not.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
+
+if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
 
 _PARTLY = {
     "types": "types are written with `schemas: true`; without, readers see JSON's own types only",
@@ -25,6 +31,19 @@ _PARTLY = {
     "heartbeat": "heartbeats are written with `control_messages: true` only",
     "other": "logical messages of a Debezium source are written with `control_messages: true` only",
 }
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.debezium.bulk_reading import DebeziumReader
+
+    return DebeziumReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.debezium.bulk_writing import DebeziumWriter
+
+    return DebeziumWriter(encoder)
+
 
 ENVELOPE = Envelope(
     name="debezium-json",
@@ -39,6 +58,8 @@ ENVELOPE = Envelope(
     partly=_PARTLY,
     decoder=DebeziumDecoder,
     encoder=DebeziumEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=DebeziumReadSettings,
     encode_settings=DebeziumWriteSettings,
     key_by="a JSON object of the key columns; none for a table without key",

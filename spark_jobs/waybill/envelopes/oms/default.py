@@ -14,7 +14,7 @@ next row may have a fraction), `string` or `boolean`, and `unknown` as long as i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
@@ -34,6 +34,8 @@ from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRule, TableRules
 
@@ -85,6 +87,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
     """
 
     def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
+        self.settings = settings
         self.rules = rules
         self.earlier = settings.version == "earlier"
         self.lobs = settings.lobs == "unchanged"
@@ -94,6 +97,14 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         # By the table's name alone; None where several databases have one of that name.
         self._names: dict[bytes, OmsTable | None] = {}
         self._last: OmsTable | None = None
+
+    def fresh(self) -> OmsDefaultDecoder:
+        """A decoder that was told the same and has read nothing."""
+        return type(self)(self.settings, self.rules)
+
+    def columns_of(self, database: str | None, table: str) -> tuple[tuple[str, LogicalType], ...]:
+        """Columns and types of a table (its `db` and `table_name`) as it was seen last."""
+        return tuple(self._columns.get((database, table), {}).items())
 
     def _probable(self, value: bytes) -> OmsTable | None:
         return self._last if len(self._hints) == 1 else self._hinted(value)
@@ -315,6 +326,18 @@ def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
     return _event(message, meta, names, "truncate", extra, text)
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.oms.bulk import OmsReader
+
+    return OmsReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.oms.bulk import OmsBulkWriter
+
+    return OmsBulkWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="oms-default",
     title="OceanBase OMS, Default (JSON)",
@@ -347,6 +370,8 @@ ENVELOPE = Envelope(
     },
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=OmsReadSettings,
     encode_settings=OmsSequencedWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

@@ -110,6 +110,17 @@ class OmsDefaultEncoder:
     def _writer(self, schema: TableSchema) -> OmsWriter:
         return OmsWriter(schema, self.settings)
 
+    def table(self, schema: TableSchema) -> OmsWriter:
+        """What writes the messages of a table.
+
+        Raises:
+            Refusal: kind `encoding`, when the table has no place in OMS.
+        """
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = self._writer(schema)
+        return table
+
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
 
@@ -121,9 +132,7 @@ class OmsDefaultEncoder:
         if kind is None and operation not in ("ddl", "truncate", "heartbeat"):
             losses.append("other" if operation == "other" else "transactions")
             return []
-        table = self._tables.get(schema)
-        if table is None:
-            table = self._tables[schema] = self._writer(schema)
+        table = self.table(schema)
         if kind is not None:
             return [table.row(change, kind, losses)]
         return [table.event(change, losses)]
@@ -163,7 +172,8 @@ class OmsWriter:
             loses_types = any(column.type not in _TOLD for column in schema.columns)
         self.loses_types = loses_types
         # Without names of types a null is of an unknown one.
-        self.nulls = nulls(size if types is None else 0)
+        self.nulls_lose = types is None
+        self.nulls = nulls(size if self.nulls_lose else 0)
         self.loses_schema = schema.schema is not None
         self.key = Raw(_json(SEPARATOR.join(schema.key)) if schema.key else b"null")
         self.table = Raw(_json(schema.table))

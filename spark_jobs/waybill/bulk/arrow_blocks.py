@@ -1,0 +1,93 @@
+"""Blocks of messages, and of texts, that stand in columns of Arrow."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from waybill.bulk.block import Block
+from waybill.envelopes.batch import messages_of
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Bytes, Places
+    from waybill.records import Message
+
+
+class _Messages:
+    """The messages of a batch, made when the first one is asked for."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    @cached_property
+    def all(self) -> list[Message]:
+        """Every message."""
+        return list(messages_of(self._batch))
+
+    def __call__(self, number: int) -> Message:
+        return self.all[number]
+
+
+def messages_block(batch: pa.RecordBatch) -> Block:
+    """The messages of an archive batch; those without a value or with headers are not scanned."""
+    rows = batch.num_rows
+    data, begins, ends = texts_of(batch.column("value"))
+    apart = batch.column("value").is_null().to_numpy(zero_copy_only=False)
+    names = batch.schema.names
+    if "headers" in names and batch.column("headers").null_count < rows:
+        headers = pa.compute.list_value_length(batch.column("headers")).fill_null(0)
+        apart |= headers.to_numpy(zero_copy_only=False) > 0
+    times = None
+    if "timestamp" in names and batch.column("timestamp").null_count < rows:
+        micros = batch.column("timestamp").cast(pa.int64())
+        apart |= micros.is_null().to_numpy(zero_copy_only=False)
+        times = micros.fill_null(0).to_numpy(zero_copy_only=False) // 1000
+    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
+    messages = _Messages(batch)
+    partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
+    places = _there(batch, "value", begins, ends)
+    block = Block(data, *places, partitions, offsets, times, messages)
+    block.counts[apart] = -1
+    if "key" in names and batch.column("key").null_count < rows:
+        data, begins, ends = texts_of(batch.column("key"))
+        places = _there(batch, "key", begins, ends)
+        block.keys = Block(data, *places, partitions, offsets, times, messages)
+    return block
+
+
+def _there(batch: pa.RecordBatch, name: str, begins: Places, ends: Places) -> tuple[Places, Places]:
+    """Where the texts of a column are; below zero where there is none."""
+    nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
+    return np.where(nulls, -1, begins), np.where(nulls, -1, ends)
+
+
+def texts_of(column: Any) -> tuple[Bytes, Places, Places]:
+    """The bytes of a column of texts or binary, and where each begins and ends."""
+    if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type):
+        width: Any = np.int64
+    else:
+        width = np.int32
+    _, offsets, data = column.buffers()
+    places = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+    places = places.astype(np.int64)
+    if not len(places):
+        return np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64)
+    first, last = int(places[0]), int(places[-1])
+    found = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[first:last]
+    return found, places[:-1] - first, places[1:] - first
+
+
+def one_batch(rows: pa.Table, order: Places) -> pa.RecordBatch:
+    """Rows of a table in another order, as one batch."""
+    places: Any = pa.array(order)
+    columns: Any = [column.chunk(0) for column in rows.take(places).combine_chunks().columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def rows_of(batch: pa.RecordBatch, numbers: Places) -> pa.RecordBatch:
+    """Some rows of a batch."""
+    places: Any = pa.array(numbers)
+    return batch.take(places)

@@ -1,0 +1,201 @@
+"""Converts blocks of messages: most of them at once, the others one by one, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from waybill.bulk import kernels
+from waybill.bulk.forms import FEWEST, Forms
+from waybill.bulk.halves import joined
+from waybill.bulk.rows import merged
+from waybill.bulk.templates import Templates, Written
+from waybill.inprocess.converter import JOINED, TOMBSTONE
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Places
+    from waybill.bulk.block import Block
+    from waybill.bulk.rows import Rows
+    from waybill.envelopes.protocol import Encoded, Envelope
+    from waybill.inprocess.converter import Converter
+    from waybill.records import Change, Message
+
+Keep = Callable[["list[Encoded]", "list[Message]"], "tuple[list[Encoded], list[Message]]"]
+"""Takes written messages with what each was made from, and returns those that are kept."""
+
+
+class Converted:
+    """What a block became, in the order of its messages.
+
+    Attributes:
+        origins: for each written message the number of the one that it was made from.
+    """
+
+    def __init__(
+        self, size: int, made: list[Written], alone: list[Encoded], numbers: list[int]
+    ) -> None:
+        self._values = [array for written in made for array in written.values]
+        self._keys = [array for written in made for array in written.keys]
+        origins = [written.rows.places for written in made for _ in written.values]
+        self._values.append(pa.array([one.value for one in alone], pa.large_binary()))
+        self._keys.append(pa.array([one.key for one in alone], pa.large_binary()))
+        found = np.concatenate([*origins, np.array(numbers, np.int64)])
+        self._order: Places = kernels.in_order(found, size)
+        self._origins = found
+        self.origins: Places = found[self._order]
+
+    def __len__(self) -> int:
+        return len(self.origins)
+
+    def drop_nulls(self) -> int:
+        """Leave out messages without a value; returns how many there were."""
+        nulls = sum(array.null_count for array in self._values)
+        if nulls:
+            there = np.concatenate(
+                [array.is_valid().to_numpy(zero_copy_only=False) for array in self._values]
+            )
+            self._order = self._order[there[self._order]]
+            self.origins = self._origins[self._order]
+        return nulls
+
+    def arrays(self) -> tuple[pa.Array, pa.Array]:  # type: ignore[type-arg]
+        """Keys and values."""
+        order: Any = pa.array(self._order)
+        keys, values = pa.concat_arrays(self._keys), pa.concat_arrays(self._values)
+        return keys.take(order), values.take(order)
+
+    def lines(self, first: int, end: int) -> bytes:
+        """Some of the values as lines; none of them may be null."""
+        values = pa.concat_arrays(self._values)
+        buffers: Any = values.buffers()
+        _, offsets, data = buffers
+        order = self._order[first:end]
+        if not len(order):
+            return b""
+        places = np.frombuffer(offsets, np.int64)[values.offset :]
+        out = kernels.lines(np.frombuffer(data, np.uint8), places, order)
+        return bytes(out)
+
+
+class BulkConverter:
+    """Converts blocks for a converter, which takes what is not alike.
+
+    Args:
+        source: the envelope that is read.
+        target: the envelope that is written.
+        converter: converts one message after the other.
+        fewest: fewer messages of a block that are alike are converted one by one.
+    """
+
+    def __init__(
+        self, source: Envelope, target: Envelope, converter: Converter, fewest: int = FEWEST
+    ) -> None:
+        if source.bulk_reader is None or target.bulk_writer is None:
+            raise ValueError("one of the envelopes is converted message by message only")
+        self._converter = converter
+        self._forms = Forms(converter.decoder, source.bulk_reader(converter.decoder), fewest)
+        writer = target.bulk_writer(converter.encoder)
+        self._templates = Templates(converter.encoder, writer, fewest)
+        self.lead = self._forms.lead
+        """So many messages of the first block are best converted apart."""
+        self.at_once = 0
+        """Changes that were written at once so far."""
+        # Held until the next block, so that no identity is given twice.
+        self._alive: list[Message] = []
+
+    def convert(self, block: Block, keep: Keep | None = None) -> Converted:
+        """Convert a block; what is counted and refused goes where the converter's own does.
+
+        Halves that the converter leaves open get their place among all written messages.
+
+        Args:
+            block: the messages.
+            keep: takes what was written one by one and leaves out what cannot be a line; without
+                it the messages are no lines.
+        """
+        converter = self._converter
+        account = converter.account
+        found, slow = self._forms.read(block)
+        if converter.joiner is not None:
+            told = joined(found, block.size, converter.joiner.waiting)
+            found, slow = told.rows, np.sort(np.concatenate([slow, told.apart]))
+            if told.updates:
+                account.skipped[JOINED] += told.updates
+        made: list[Written] = []
+        left: list[Rows] = []
+        for rows in merged(found):
+            left += self._templates.write(rows, account.losses, made)
+        for written in made:
+            self.at_once += len(written.rows)
+            if len(written.values) > 1:
+                more = (len(written.values) - 1) * len(written.rows)
+                account.extra["further messages of a change"] += more
+        out: list[Encoded] = []
+        origins: list[Message] = []
+        numbers = self._one_by_one(block, slow, left, out, origins)
+        if keep is not None:
+            out, origins = keep(out, origins)
+        converted = Converted(block.size, made, out, [numbers[id(origin)] for origin in origins])
+        if keep is not None:
+            nulls = converted.drop_nulls()
+            if nulls:
+                account.skipped[TOMBSTONE] += nulls
+        if converter.open_halves:
+            converter.open_halves[:] = self._placed(converter.open_halves, numbers, converted)
+        return converted
+
+    def _one_by_one(
+        self,
+        block: Block,
+        slow: Places,
+        left: list[Rows],
+        out: list[Encoded],
+        origins: list[Message],
+    ) -> dict[int, int]:
+        """Convert messages and changes on their own, in the order of the block.
+
+        Args:
+            block: the messages.
+            slow: numbers of those that were not read.
+            left: changes that were not written.
+            out: takes the written messages.
+            origins: takes what each was made from.
+
+        Returns:
+            Numbers of messages by the identity of their objects.
+        """
+        converter = self._converter
+        changes = {
+            int(rows.places[row]): rows.change(row) for rows in left for row in range(len(rows))
+        }
+        numbers: dict[int, int] = {}
+        messages: list[Message] = []
+        self._alive = messages
+        done = 0
+        for number in sorted([*slow.tolist(), *changes]):
+            change = changes.get(number)
+            messages.append(block.message(number) if change is None else change.message)
+            numbers[id(messages[-1])] = number
+            if change is not None:
+                converter.convert(messages[done:-1], out, origins)
+                converter.write(change, out, origins)
+                done = len(messages)
+        converter.convert(messages[done:], out, origins)
+        return numbers
+
+    @staticmethod
+    def _placed(
+        halves: list[tuple[int, Change]], numbers: dict[int, int], converted: Converted
+    ) -> list[tuple[int, Change]]:
+        """Open halves with the number of messages that are written before each."""
+        placed, at = [], 0
+        for _, half in halves:
+            # One that waited since an earlier block leaves with the one that takes its place.
+            number = numbers.get(id(half.message))
+            if number is not None:
+                at = max(at, int(np.searchsorted(converted.origins, number)))
+            placed.append((at, half))
+        return placed

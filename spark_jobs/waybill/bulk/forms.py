@@ -1,0 +1,443 @@
+"""Reads messages of known forms at once.
+
+A form is everything of a message but the values that an envelope says may differ. It is learnt
+from one message, which the envelope's decoder reads too; it is taken only if both agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk import kernels
+from waybill.bulk.block import Block, Path, paths_of
+from waybill.bulk.kinds import ESCAPED
+from waybill.bulk.notations import TEXT, Convert, Take, numbers
+from waybill.bulk.rows import Columns, Extra, Rows, Value, bad_rows
+from waybill.bulk.skeleton import Place, Skeleton, values
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Mask, Places, Texts
+    from waybill.envelopes.protocol import Decoder
+    from waybill.records import Change, Message, TableSchema
+
+MOST_FORMS = 200
+"""Messages that look alike may have so many forms, e.g. one for each table."""
+LEAD = 256
+"""So many messages tell most forms of a topic."""
+FEWEST = 8
+"""Fewer messages of a block that are alike are sooner done one by one."""
+_LONGEST = 4000
+"""Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
+MOST_TRIES = 20
+"""After so many messages in vain nothing more is learnt from those that look like them."""
+
+
+class Cell(NamedTuple):
+    """A value of a column.
+
+    Attributes:
+        slot: the number of the value in the message.
+        take: how it is read.
+    """
+
+    slot: int
+    take: Take
+
+
+class Count(NamedTuple):
+    """A number in a message, as digits or as a text of digits.
+
+    Attributes:
+        slot: the number of the value in the message.
+        factor: what it is multiplied with.
+        lowest: the smallest number that is taken.
+        highest: the largest.
+        convert: makes the digits of what stands there; None if it is digits.
+    """
+
+    slot: int
+    factor: int = 1
+    lowest: int = 0
+    highest: int = 2**63 - 1
+    convert: Convert | None = None
+
+
+@dataclass
+class Reading:
+    """What the values of a form mean; the others must be as they were in the first message.
+
+    Attributes:
+        schema: the table.
+        operation: what happened to the row.
+        before: the row before, column by column; None in it for a column that is not there.
+        after: the row after.
+        sequence: the parts of the sequence id.
+        source_time: the time, in microseconds after its factor.
+        transaction: the id of the transaction, a text.
+        family: whose fields are carried on, see `records.Change.extra`.
+        extra: those fields by name: values of the message, or JSON that is the same for all.
+        carry: gives what is carried on where that is no list of fields.
+        ready: whether the decoder would read such messages so now, where it remembers others.
+        check: tells which rows need a closer look after all.
+        free: values that decide nothing, with the kinds that they may have, as bits.
+        rank: see `records.Change`.
+        full_row: see `records.Change`.
+        half: see `records.Change`.
+    """
+
+    schema: TableSchema
+    operation: str
+    before: tuple[Cell | None, ...] | None = None
+    after: tuple[Cell | None, ...] | None = None
+    sequence: tuple[Count, ...] | None = None
+    source_time: Count | None = None
+    transaction: int | None = None
+    family: str = ""
+    extra: dict[str, int | bytes] = field(default_factory=dict)
+    carry: Callable[[Block, Places], Extra] | None = None
+    ready: Callable[[], bool] | None = None
+    check: Callable[[Rows], Mask] | None = None
+    free: dict[int, int] = field(default_factory=dict)
+    rank: int = 1
+    full_row: bool = False
+    half: str | None = None
+
+
+class Sample:
+    """The first message of a form.
+
+    Attributes:
+        message: the message.
+        value: its value.
+        slots: the number of each value by its path.
+        kinds: the kind of each value.
+    """
+
+    def __init__(self, block: Block, number: int, message: Message) -> None:
+        self.message = message
+        self.place = Place(block, number)
+        self.value = self.place.value
+        self.kinds = self.place.kinds
+        paths = paths_of(self.value)
+        self.slots: dict[Path, int] = {path: slot for slot, path in enumerate(paths)}
+        self.plain = len(self.slots) == len(self.kinds)
+        """Whether no name stands twice."""
+
+    def text(self, slot: int) -> bytes:
+        """The bytes of a value, without quotes."""
+        return self.place.text(slot)
+
+    def json(self, slot: int) -> bytes:
+        """A value as JSON."""
+        text = self.text(slot)
+        return b'"%b"' % text if self.kinds[slot] <= ESCAPED else text
+
+    def cells(
+        self, path: Path, takes: tuple[Take | None, ...], names: tuple[str, ...]
+    ) -> tuple[Cell | None, ...] | None:
+        """The columns of an image that is an object of their names.
+
+        Args:
+            path: where the object stands.
+            takes: how each column is read, None for one that cannot be.
+            names: their names.
+
+        Returns:
+            None if a column that is there cannot be read at once.
+        """
+        found: list[Cell | None] = []
+        for name, take in zip(names, takes, strict=True):
+            slot = self.slots.get((*path, name))
+            if slot is None:
+                found.append(None)
+            elif take is None or not take.kinds >> self.kinds[slot] & 1:
+                return None
+            else:
+                found.append(Cell(slot, take))
+        return tuple(found)
+
+
+class BulkReader(Protocol):
+    """Says what the values of messages of an envelope mean.
+
+    Attributes:
+        reads_keys: whether the form of a message's key decides what the message means.
+    """
+
+    reads_keys: bool
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message, None if such are read on their own.
+
+        Args:
+            sample: the message.
+            change: what the decoder made of it.
+        """
+
+    def learner(self) -> Decoder | None:
+        """A decoder to learn from, where one remembers messages and reads later ones by them.
+
+        Then a block is read at once only if all of its messages are of known forms: what the
+        decoder itself makes of a message may depend on others that are not.
+        """
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a decoder that reads a message on its own will remember nothing of it."""
+
+
+class Form(Skeleton):
+    """Messages that differ in nothing but the values that may."""
+
+    def __init__(self, sample: Sample, reading: Reading) -> None:
+        self.reading = reading
+        allowed = [1 << kind for kind in sample.kinds]
+        for cells in (reading.before, reading.after):
+            for cell in cells or ():
+                if cell is not None:
+                    allowed[cell.slot] = cell.take.kinds
+        for slot, wanted in reading.free.items():
+            allowed[slot] = wanted
+        super().__init__(sample.place, allowed, self._claimed())
+        self.key: Skeleton | None = None
+        """The form of the message keys, where that decides anything."""
+
+    def _claimed(self) -> set[int]:
+        """The values that may differ."""
+        reading = self.reading
+        claimed = set(reading.free)
+        for cells in (reading.before, reading.after):
+            claimed |= {cell.slot for cell in cells or () if cell is not None}
+        counts = (*(reading.sequence or ()), reading.source_time)
+        claimed |= {count.slot for count in counts if count is not None}
+        claimed |= {slot for slot in reading.extra.values() if isinstance(slot, int)}
+        if reading.transaction is not None:
+            claimed.add(reading.transaction)
+        return claimed
+
+    def read(self, block: Block, places: Places) -> tuple[Rows, Places]:
+        """The changes of messages of this form, and those messages that need a closer look."""
+        reading = self.reading
+        values = _Values(block, places)
+        transaction = values.text(reading.transaction)
+        extra = None if reading.carry is None else reading.carry(block, places)
+        if reading.family:
+            extra = Extra.of(reading.family, self._fields(values))
+        rows = Rows(
+            block,
+            places,
+            reading.schema,
+            reading.operation,
+            values.image(reading.before),
+            values.image(reading.after),
+            None
+            if reading.sequence is None
+            else tuple(values.count(told) for told in reading.sequence),
+            reading.rank,
+            reading.full_row,
+            reading.half,
+            None,
+            None if reading.source_time is None else values.count(reading.source_time),
+            transaction,
+            extra,
+        )
+        bad = values.bad | bad_rows(rows)
+        if extra is not None:
+            for value in extra.fields.values():
+                if isinstance(value, Value) and not value.quoted:
+                    bad |= value.texts.lengths > _LONGEST
+        if transaction is not None:
+            bad |= transaction.lengths < 1
+        if reading.check is not None:
+            bad |= reading.check(rows)
+        if not bad.any():
+            return rows, places[:0]
+        return rows.take(~bad), places[bad]
+
+    def _fields(self, values: _Values) -> dict[str, Value | bytes]:
+        """What is carried on."""
+        fields: dict[str, Value | bytes] = {}
+        for name, told in self.reading.extra.items():
+            if isinstance(told, bytes):
+                fields[name] = told
+            else:
+                quoted = bool(self.allowed[told] & TEXT)
+                fields[name] = Value(values.of(told), quoted)
+        return fields
+
+
+class _Values:
+    """The values of some messages of one form.
+
+    Attributes:
+        bad: which messages have a number that needs a closer look.
+    """
+
+    def __init__(self, block: Block, places: Places) -> None:
+        self._block, self._places = block, places
+        self._known: dict[Cell, Texts] = {}
+        self.bad: Mask = np.zeros(len(places), np.bool_)
+
+    def of(self, slot: int) -> Texts:
+        """One value of each."""
+        return values(self._block, self._places, slot)
+
+    def text(self, slot: int | None) -> Texts | None:
+        """One value of each, None where there is none to be read."""
+        return None if slot is None else self.of(slot)
+
+    def count(self, told: Count) -> Places:
+        """One number of each."""
+        texts = self.of(told.slot)
+        if told.convert is not None:
+            texts = told.convert(self._block.arena, texts)
+        found, _, lengths = numbers(self._block.arena, texts)
+        self.bad |= (lengths < 0) | (found < told.lowest) | (found > told.highest)
+        return found * told.factor
+
+    def image(self, cells: tuple[Cell | None, ...] | None) -> Columns | None:
+        """The columns of an image of each."""
+        return None if cells is None else tuple(self._column(cell) for cell in cells)
+
+    def _column(self, cell: Cell | None) -> Texts | None:
+        if cell is None:
+            return None
+        texts = self._known.get(cell)
+        if texts is None:
+            texts = cell.take.read(self._block.arena, self.of(cell.slot))
+            self._known[cell] = texts
+        return texts
+
+
+class Forms:
+    """The forms of an envelope's messages.
+
+    Args:
+        decoder: reads one message exactly.
+        reader: says what values mean.
+        fewest: fewer messages of a block that look alike are not worth the trouble.
+    """
+
+    def __init__(self, decoder: Decoder, reader: BulkReader, fewest: int = FEWEST) -> None:
+        self._decoder, self._reader = decoder, reader
+        self._remembers = reader.learner() is not None
+        self.lead = LEAD if self._remembers else 0
+        """So many messages are best read apart at first: blocks with new forms are not."""
+        self._fewest = 1 if self._remembers else fewest
+        self._learnt = 0
+        self._known: Bounded[int, list[Form]] = Bounded()
+        self._tries: Bounded[int, int] = Bounded()
+
+    def read(self, block: Block) -> tuple[list[Rows], Places]:
+        """The changes of messages that are read at once, and the numbers of all other messages."""
+        learnt = self._learnt
+        read, slow = self._read(block)
+        if self._remembers and not (self._learnt == learnt and self._harmless(block, slow)):
+            return [], np.arange(block.size)
+        return read, slow
+
+    def _harmless(self, block: Block, slow: Places) -> bool:
+        return all(self._reader.harmless(block.message(number)) for number in slow.tolist())
+
+    def _read(self, block: Block) -> tuple[list[Rows], Places]:
+        read: list[Rows] = []
+        slow = [np.flatnonzero(block.counts < 0)]
+        forms, order, ends = kernels.grouped(block.forms, block.counts)
+        start = 0
+        for form, end in zip(forms.tolist(), ends.tolist(), strict=True):
+            self._alike(block, form, order[start:end], read, slow)
+            start = end
+        return read, np.sort(np.concatenate(slow))
+
+    def _alike(
+        self, block: Block, look: int, rest: Places, read: list[Rows], slow: list[Places]
+    ) -> None:
+        """Messages that differ in values only, and in what these mean."""
+        if len(rest) < self._fewest:
+            slow.append(rest)
+            return
+        for form in self._known.get(look, ()):
+            rest = self._through(form, block, rest, read, slow)
+            if not len(rest):
+                return
+        while len(rest):
+            known = self._known.get(look, [])
+            tried = self._tries.get(look, 0) >= MOST_TRIES
+            if len(rest) < self._fewest or len(known) >= MOST_FORMS or tried:
+                slow.append(rest)
+                return
+            learnt = self._learn(block, int(rest[0]))
+            if learnt is None:
+                self._tries[look] = self._tries.get(look, 0) + 1
+                slow.append(rest[:1])
+                rest = rest[1:]
+                continue
+            self._known[look] = [*known, learnt]
+            self._learnt += 1
+            rest = self._through(learnt, block, rest, read, slow)
+
+    def _through(
+        self, form: Form, block: Block, rest: Places, read: list[Rows], slow: list[Places]
+    ) -> Places:
+        fits = form.fits(block, rest)
+        if self._reader.reads_keys and block.keys is not None:
+            if form.key is None:
+                fits &= block.keys.begins[rest] < 0
+            else:
+                fits &= block.keys.counts[rest] >= 0
+                fits[fits] = form.key.fits(block.keys, rest[fits])
+        ready = form.reading.ready
+        if ready is not None and fits.any() and not ready():
+            slow.append(rest[fits])
+        elif fits.any():
+            rows, left = form.read(block, rest[fits])
+            if len(rows):
+                read.append(rows)
+            slow.append(left)
+        return rest[~fits]
+
+    def _learn(self, block: Block, number: int) -> Form | None:
+        """The form of a message; None if it is to be read on its own."""
+        message = block.message(number)
+        try:
+            sample = Sample(block, number, message)
+        except ValueError:
+            return None  # a number of more digits than can be looked at
+        if not sample.plain:
+            return None
+        try:
+            changes = (self._reader.learner() or self._decoder).decode(message)
+        except Refusal:
+            return None
+        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
+            return None
+        change = changes[0]
+        reading = self._reader.reading(sample, change)
+        if reading is None:
+            return None
+        form = Form(sample, reading)
+        if self._reader.reads_keys and message.key is not None:
+            if block.keys is None or block.keys.counts[number] < 0:
+                return None
+            key = Place(block.keys, number)
+            form.key = Skeleton(key, [1 << kind for kind in key.kinds], range(len(key.kinds)))
+        place = np.array([number])
+        if not form.fits(block, place).all():
+            return None
+        rows, _ = form.read(block, place)
+        return form if len(rows) and rows.change(0) == change else None
+
+
+def _has_key(change: Change) -> bool:
+    """Whether the columns of the key are in the row; what has none is refused on its own."""
+    try:
+        change.key_image()
+    except Refusal:
+        return False
+    return True

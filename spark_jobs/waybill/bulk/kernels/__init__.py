@@ -1,0 +1,38 @@
+"""What is compiled; positions are those of bytes in one array, the arena."""
+
+from waybill.bulk.kernels.filling import fill, holds, join_texts, lines, same_texts
+from waybill.bulk.kernels.numbers import digits, integers, plain_decimals, short_floats, words
+from waybill.bulk.kernels.order_keys import order_keys, read_order_keys
+from waybill.bulk.kernels.scanning import fitting, grouped, in_order, in_slot, scan
+from waybill.bulk.kernels.times import (
+    unit_wall_clocks,
+    wall_clock_units,
+    wall_clocks,
+    with_last,
+    without_last,
+)
+
+__all__ = [
+    "digits",
+    "fill",
+    "fitting",
+    "grouped",
+    "holds",
+    "in_order",
+    "in_slot",
+    "integers",
+    "join_texts",
+    "lines",
+    "order_keys",
+    "plain_decimals",
+    "read_order_keys",
+    "same_texts",
+    "scan",
+    "short_floats",
+    "unit_wall_clocks",
+    "wall_clock_units",
+    "wall_clocks",
+    "with_last",
+    "without_last",
+    "words",
+]

@@ -1,0 +1,15 @@
+"""Kinds of values in messages, and what marks a value that is none."""
+
+from __future__ import annotations
+
+PLAIN, ESCAPED, INTEGER, NUMBER, NULL, TRUE, FALSE = range(1, 8)
+"""Kinds of values: text without escapes, text with the shortest escapes, integer in plain digits,
+any other number, and the three words."""
+
+MOST_VALUES = 512
+"""A message with more values is read on its own."""
+DEEPEST = 60
+"""Objects and arrays inside each other; deeper ones are read on their own."""
+
+BAD = -2
+"""The length of a value that cannot be had at once."""

@@ -1,0 +1,94 @@
+"""Encodes rows of `changes`: most of them at once, the others one by one, in their order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from waybill.bulk import kernels
+from waybill.bulk.arrow_blocks import one_batch, rows_of
+from waybill.bulk.forms import FEWEST
+from waybill.bulk.rows import merged
+from waybill.bulk.stored_changes import StoredChanges
+from waybill.bulk.templates import Templates, Written
+from waybill.layout import CHANGE_PLACE, OUTBOX
+
+if TYPE_CHECKING:
+    from waybill.bulk.templates import BulkWriter
+    from waybill.envelopes.batch import MessageBatches
+
+_FROM_CHANGES = (*CHANGE_PLACE, "order_key")
+
+
+class BulkMessageBatches:
+    """Encodes batches for `MessageBatches`, which takes what is not alike.
+
+    Args:
+        work: encodes one change after the other.
+        writer: says where the values of messages come from.
+        fewest: fewer changes of a batch that are alike are encoded one by one.
+    """
+
+    def __init__(self, work: MessageBatches, writer: BulkWriter, fewest: int = FEWEST) -> None:
+        self._work = work
+        self._stored = StoredChanges(work.schemas, writer, fewest)
+        self._templates = Templates(work.encoder, writer, fewest)
+        self.at_once = 0
+        """Changes that were written at once so far."""
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of `outbox` of the changes of a batch, in their order."""
+        found, slow = self._stored.read(batch)
+        made: list[Written] = []
+        left = [slow]
+        for rows in merged(found):
+            rest = self._templates.write(rows, Counter(), made)
+            left += [some.places for some in rest]
+        slow = np.sort(np.concatenate(left))
+        tables, places = [], []
+        for written in made:
+            self.at_once += len(written.rows)
+            for message in range(len(written.values)):
+                tables.append(self._table(written, message, batch))
+                places.append(written.rows.places)
+        if len(slow):
+            tuples, counts = self._work.tuples(rows_of(batch, slow))
+            tables.append(pa.Table.from_batches([self._work.batch_of(tuples)]))
+            places.append(np.repeat(slow, counts))
+        if not tables:
+            return self._work.batch_of([])
+        order = kernels.in_order(np.concatenate(places), batch.num_rows)
+        return one_batch(pa.concat_tables(tables), order)
+
+    def _table(self, written: Written, message: int, batch: pa.RecordBatch) -> pa.Table:
+        """One of the messages of some changes, as rows of `outbox`."""
+        rows, size = written.rows, len(written.rows)
+        places: Any = pa.array(rows.places)
+        losses = written.losses if message == 0 and written.losses else None
+        one: dict[str, Any] = {
+            "target": self._work.target,
+            "message": message,
+            "batch": self._work.batch_id,
+            "table": rows.schema.qualified_name,
+            "losses": losses,
+            "outcome": "ok",
+        }
+        columns = []
+        for field in OUTBOX:
+            if field.name in _FROM_CHANGES:
+                column = batch.column(field.name).take(places)
+            elif field.name == "timestamp":
+                column = batch.column("source_time").take(places)
+            elif field.name == "key":
+                column = written.keys[message].cast(field.type)
+            elif field.name == "value":
+                column = written.values[message].cast(field.type)
+            elif one.get(field.name) is None:
+                column = pa.nulls(size, field.type)
+            else:
+                column = pa.repeat(pa.scalar(one[field.name], field.type), size)
+            columns.append(column)
+        return pa.Table.from_arrays(columns, schema=OUTBOX)

@@ -1,0 +1,277 @@
+"""Changes of one table and one operation, column by column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from waybill.bulk.arena import Arena, Mask, Places, Texts
+from waybill.records import Change, TableSchema
+
+if TYPE_CHECKING:
+    from waybill.bulk.block import Messages
+
+_decode = msgspec.json.Decoder(str).decode
+
+Columns = tuple[Texts | None, ...]
+"""The values of each column of an image; None for one that the messages leave out."""
+
+
+class Value(NamedTuple):
+    """What stands at one place of some messages.
+
+    Attributes:
+        texts: the bytes.
+        quoted: whether they are a text of JSON; else they are JSON as they are.
+    """
+
+    texts: Texts
+    quoted: bool
+
+
+class Extra(NamedTuple):
+    """What only a target of the same family carries on (`Change.extra`).
+
+    Attributes:
+        family: the name of the family.
+        parts: the JSON, piece by piece.
+        fields: what stands in it by name; JSON where it is the same for all.
+    """
+
+    family: str
+    parts: tuple[bytes | Value, ...]
+    fields: dict[str, Value | bytes]
+
+    @staticmethod
+    def of(family: str, fields: dict[str, Value | bytes]) -> Extra:
+        """The object of some fields, in their order, under the name of the family."""
+        parts: list[bytes | Value] = []
+        mark = b'{"%b":{"' % family.encode()
+        for name, value in fields.items():
+            parts += [mark + name.encode() + b'":', value]
+            mark = b',"'
+        return Extra(family, (*parts, b"}}"), fields)
+
+    def json(self, arena: Arena, row: int) -> bytes:
+        """The JSON of one row."""
+        return b"".join(
+            part if isinstance(part, bytes) else json_of(arena, part, row) for part in self.parts
+        )
+
+    def take(self, rows: Places | Mask) -> Extra:
+        """Those of some rows."""
+        taken: dict[int, Value] = {}
+
+        def of(value: Value) -> Value:
+            found = taken.get(id(value))
+            if found is None:
+                found = taken[id(value)] = Value(value.texts.take(rows), value.quoted)
+            return found
+
+        parts = tuple(part if isinstance(part, bytes) else of(part) for part in self.parts)
+        fields = {
+            name: value if isinstance(value, bytes) else of(value)
+            for name, value in self.fields.items()
+        }
+        return Extra(self.family, parts, fields)
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What is the same for all rows."""
+        told = [(n, v if isinstance(v, bytes) else v.quoted) for n, v in self.fields.items()]
+        parts = [part if isinstance(part, bytes) else part.quoted for part in self.parts]
+        return (self.family, *told, *parts)
+
+
+def json_of(arena: Arena, value: Value, row: int) -> bytes:
+    """One value as JSON."""
+    text = arena.text(value.texts, row)
+    if text is None:
+        return b"null"
+    return b'"%b"' % text if value.quoted else text
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Changes, one row each, as `records.Change` describes them.
+
+    Attributes:
+        block: the messages that they came with.
+        places: the number of each one's message in the block.
+        schema: the table.
+        operation: what happened to the rows.
+        before: the rows before, None where there are none.
+        after: the rows after, None where there are none.
+        sequence: the parts of the sequence ids.
+        rank: place inside one sequence id.
+        full_row: full rows without a position of their own.
+        half: "before" or "after" for halves of updates.
+        moved_from: keys of the rows that these replace.
+        source_time: microseconds since 1970; None where no change has any.
+        transaction: ids of transactions, as texts of JSON.
+        extra: what a target of the same family carries on.
+    """
+
+    block: Messages
+    places: Places
+    schema: TableSchema
+    operation: str
+    before: Columns | None = None
+    after: Columns | None = None
+    sequence: tuple[Places, ...] | None = None
+    rank: int = 1
+    full_row: bool = False
+    half: str | None = None
+    moved_from: tuple[Texts, ...] | None = None
+    source_time: Places | None = None
+    transaction: Texts | None = None
+    extra: Extra | None = None
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def arena(self) -> Arena:
+        """Where the texts are."""
+        return self.block.arena
+
+    @property
+    def offsets(self) -> Places:
+        """Offsets of the messages."""
+        return self.block.offsets[self.places]
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What is the same for all rows and decides how they are written."""
+        return (
+            self.schema,
+            self.operation,
+            _pattern(self.before),
+            _pattern(self.after),
+            None if self.sequence is None else len(self.sequence),
+            (self.rank, self.full_row, self.half),
+            self.moved_from is None,
+            self.source_time is None,
+            self.transaction is None,
+            None if self.extra is None else self.extra.signature,
+            self.block.timestamps is None,
+        )
+
+    def take(self, rows: Places | Mask) -> Rows:
+        """Some of the rows."""
+        return replace(
+            self,
+            places=self.places[rows],
+            before=_taken(self.before, rows),
+            after=_taken(self.after, rows),
+            sequence=None if self.sequence is None else tuple(p[rows] for p in self.sequence),
+            moved_from=None
+            if self.moved_from is None
+            else tuple(texts.take(rows) for texts in self.moved_from),
+            source_time=None if self.source_time is None else self.source_time[rows],
+            transaction=None if self.transaction is None else self.transaction.take(rows),
+            extra=None if self.extra is None else self.extra.take(rows),
+        )
+
+    def change(self, row: int) -> Change:
+        """One of the changes, as a decoder gives it."""
+        schema = self.schema
+        moved = None
+        if self.moved_from is not None:
+            moved = schema.Key(*(self._text(texts, row) for texts in self.moved_from))
+        return Change(
+            self.operation,
+            schema,
+            self.block.message(int(self.places[row])),
+            0,
+            self._image(self.before, row),
+            self._image(self.after, row),
+            None if self.sequence is None else tuple(int(part[row]) for part in self.sequence),
+            self.rank,
+            self.full_row,
+            self.half,
+            moved,
+            None if self.source_time is None else int(self.source_time[row]),
+            None if self.transaction is None else self._text(self.transaction, row),
+            None,
+            None if self.extra is None else self.extra.json(self.arena, row),
+        )
+
+    def _image(self, columns: Columns | None, row: int) -> Any:
+        if columns is None:
+            return None
+        return self.schema.Image(
+            *(UNSET if texts is None else self._text(texts, row) for texts in columns)
+        )
+
+    def _text(self, texts: Texts, row: int) -> str | None:
+        text = self.arena.text(texts, row)
+        return None if text is None else _decode(b'"%b"' % text)
+
+
+def merged(found: list[Rows]) -> list[Rows]:
+    """Changes that are alike but for their values, together."""
+    alike: dict[tuple[object, ...], list[Rows]] = {}
+    for rows in found:
+        alike.setdefault(rows.signature, []).append(rows)
+    return [_together(group) for group in alike.values()]
+
+
+def _together(group: list[Rows]) -> Rows:
+    first = group[0]
+    if len(group) == 1:
+        return first
+
+    def several(parts: list[Any]) -> Any:
+        """Parts of the same kind, end to end."""
+        one = parts[0]
+        if one is None or isinstance(one, bytes | bool):
+            return one
+        if isinstance(one, np.ndarray):
+            return np.concatenate(parts)
+        joined = [several(list(part)) for part in zip(*parts, strict=True)]
+        return tuple(joined) if type(one) is tuple else type(one)(*joined)
+
+    def column(name: str) -> Any:
+        return several([getattr(rows, name) for rows in group])
+
+    extra = first.extra
+    if extra is not None:
+        extras = [rows.extra for rows in group if rows.extra is not None]
+        fields = {name: several([one.fields[name] for one in extras]) for name in extra.fields}
+        extra = Extra(extra.family, several([one.parts for one in extras]), fields)
+    return replace(
+        first,
+        places=column("places"),
+        before=column("before"),
+        after=column("after"),
+        sequence=column("sequence"),
+        moved_from=column("moved_from"),
+        source_time=column("source_time"),
+        transaction=column("transaction"),
+        extra=extra,
+    )
+
+
+def _pattern(columns: Columns | None) -> tuple[bool, ...] | None:
+    return None if columns is None else tuple(texts is None for texts in columns)
+
+
+def _taken(columns: Columns | None, rows: Places | Mask) -> Columns | None:
+    if columns is None:
+        return None
+    return tuple(None if texts is None else texts.take(rows) for texts in columns)
+
+
+def bad_rows(rows: Rows) -> Mask:
+    """Which rows have a value that cannot be had at once."""
+    bad = np.zeros(len(rows), np.bool_)
+    for columns in (rows.before, rows.after, rows.moved_from):
+        for texts in columns or ():
+            if texts is not None:
+                bad |= ~texts.good
+    return bad

@@ -1,0 +1,93 @@
+"""What messages that are alike have in common: the bytes between their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from waybill.bulk import kernels
+from waybill.bulk.arena import Mask, Places, Texts
+from waybill.bulk.kinds import ESCAPED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from waybill.bulk.block import Block
+
+
+class Place:
+    """One message of a block.
+
+    Attributes:
+        value: its bytes.
+        kinds: the kind of each value.
+    """
+
+    def __init__(self, block: Block, number: int) -> None:
+        self.value = block.bytes_of(number)
+        count = int(block.counts[number])
+        self.kinds: list[int] = block.kinds[number, :count].tolist()
+        begin = int(block.begins[number])
+        self._starts = (block.starts[number, :count] - begin).tolist()
+        self._stops = (block.stops[number, :count] - begin).tolist()
+
+    def text(self, slot: int) -> bytes:
+        """The bytes of a value, without quotes."""
+        return self.value[self._starts[slot] : self._stops[slot]]
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each value stands, with its quotes."""
+        found = []
+        for kind, start, stop in zip(self.kinds, self._starts, self._stops, strict=True):
+            quote = 1 if kind <= ESCAPED else 0
+            found.append((start - quote, stop + quote))
+        return found
+
+
+class Skeleton:
+    """The bytes of a message around its values.
+
+    Args:
+        place: the message.
+        allowed: for each value the kinds that it may have, as bits.
+        free: the values that may differ.
+    """
+
+    def __init__(self, place: Place, allowed: list[int], free: Collection[int]) -> None:
+        text, cuts = bytearray(), [0]
+        at = 0
+        for start, stop in place.spans():
+            text += place.value[at:start]
+            cuts.append(len(text))
+            at = stop
+        text += place.value[at:]
+        cuts.append(len(text))
+        told = np.full((len(allowed), 2), -1, np.int64)
+        for slot in set(range(len(allowed))) - set(free):
+            held = place.text(slot)
+            told[slot] = len(text), len(text) + len(held)
+            text += held
+        self.text = np.frombuffer(bytes(text), np.uint8)
+        self.cuts = np.array(cuts, np.int64)
+        self.allowed = np.array(allowed, np.int64)
+        self.told = told
+
+    def fits(self, block: Block, rows: Places) -> Mask:
+        """Which of some messages have these bytes around their values."""
+        fits = np.empty(len(rows), np.bool_)
+        if len(self.allowed) > block.starts.shape[1]:
+            fits[:] = False
+            return fits
+        kernels.fitting(
+            *(block.arena.data, block.begins, block.ends, block.starts, block.stops, block.kinds),
+            *(rows, self.text, self.cuts, self.allowed, self.told, fits),
+        )
+        return fits
+
+
+def values(block: Block, places: Places, slot: int) -> Texts:
+    """One value of some messages."""
+    starts, lengths = np.empty_like(places), np.empty_like(places)
+    kernels.in_slot(block.starts, block.stops, block.kinds, places, slot, starts, lengths)
+    return Texts(starts, lengths)

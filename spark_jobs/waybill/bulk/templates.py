@@ -1,0 +1,374 @@
+"""Writes many changes of one table and one operation at once.
+
+What stands around the values is learnt from what the envelope's encoder writes for one change. One
+change of each block is written by the encoder again, and has to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from waybill.bounded import Bounded
+from waybill.bulk import kernels
+from waybill.bulk.block import Block, Path, paths_of
+from waybill.bulk.forms import FEWEST
+from waybill.bulk.kinds import BAD, ESCAPED
+from waybill.bulk.rows import Rows, Value
+from waybill.errors import Refusal, WaybillError
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from waybill.bulk.arena import Bytes, Mask, Places
+    from waybill.envelopes.protocol import Encoded, Encoder
+    from waybill.records import Message
+
+Get = Callable[[Rows], Value]
+"""Gives what stands at one place of the messages of some changes."""
+
+_LARGE = pa.large_binary()
+
+MOST_TRIES = 20
+"""After so many blocks in vain nothing more is learnt of changes that are alike."""
+
+
+class Wording(NamedTuple):
+    """Where the values of written messages come from.
+
+    Attributes:
+        values: for each path of a value where it comes from.
+        constant: whether a path has one value, as long as the changes are alike.
+        keys: the same for the message keys.
+        rest: where the end of the message comes from, of whose values `values` tells none: what
+            stands before its last byte.
+    """
+
+    values: dict[Path, Get]
+    constant: Callable[[Path], bool]
+    keys: dict[Path, Get]
+    rest: Get | None = None
+
+
+class BulkWriter(Protocol):
+    """Says where the values of an envelope's messages come from.
+
+    Attributes:
+        family: the family whose fields (`records.Change.extra`) it carries on.
+        opening: how these begin where they are carried on as they stand, as the field `tail`.
+    """
+
+    @property
+    def family(self) -> str: ...  # noqa: D102
+
+    @property
+    def opening(self) -> str | None: ...  # noqa: D102
+
+    def classes(self, rows: Rows) -> Places | None:
+        """A number for each row; rows of one number differ in nothing but values when written.
+
+        None where all rows do. Rows below zero are written on their own.
+        """
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of each of the messages of one change; None if such are written one by one.
+
+        Args:
+            rows: changes of one class.
+        """
+
+
+class Flagged:
+    """Numbers for rows by what is true of them, the same numbers whenever it is asked."""
+
+    def __init__(self) -> None:
+        self._known: Bounded[bytes, int] = Bounded()
+        self._next = 1 << _FEW_FLAGS
+
+    def numbers(self, flags: list[Mask]) -> Places:
+        """A number for each row; rows of one number have the same flags."""
+        if len(flags) <= _FEW_FLAGS:
+            numbers = np.zeros(len(flags[0]), np.int64)
+            for bit, flag in enumerate(flags):
+                numbers |= flag.astype(np.int64) << bit
+            return numbers
+        packed = np.packbits(np.stack(flags, axis=1), axis=1)
+        found, inverse = np.unique(packed, axis=0, return_inverse=True)
+        return np.array([self._number(one.tobytes()) for one in found], np.int64)[inverse.ravel()]
+
+    def _number(self, packed: bytes) -> int:
+        number = self._known.get(packed)
+        if number is None:
+            # Never the same again, even where the memory was full and is new.
+            number = self._known[packed] = self._next
+            self._next += 1
+        return number
+
+
+_FEW_FLAGS = 60
+
+
+class Written(NamedTuple):
+    """The messages of some changes, those of one change at the same place of each list.
+
+    Attributes:
+        rows: the changes.
+        keys: message keys, one list for each message of a change.
+        values: message values.
+        losses: what each of the changes gives up.
+    """
+
+    rows: Rows
+    keys: list[pa.Array]  # type: ignore[type-arg]
+    values: list[pa.Array]  # type: ignore[type-arg]
+    losses: list[str]
+
+
+class _Text:
+    """What stands around some values."""
+
+    def __init__(
+        self,
+        text: bytes,
+        gets: dict[Path, Get],
+        constant: Callable[[Path], bool],
+        rest: tuple[Get, bytes] | None = None,
+    ) -> None:
+        self.gets: list[Get] = []
+        parts, cuts = bytearray(), [0]
+        self.good = True
+        spans = _spans(text)
+        if spans is None:
+            self.good = not gets and rest is None
+            spans = []
+        at = 0
+        end = len(text)
+        if rest is not None:
+            self.good = self.good and text[:-1].endswith(rest[1])
+            end -= len(rest[1]) + 1
+        for path, start, stop in spans:
+            if start >= end:
+                break
+            get = gets.get(path)
+            if get is None:
+                self.good = self.good and constant(path)
+                continue
+            parts += text[at:start]
+            cuts.append(len(parts))
+            self.gets.append(get)
+            at = stop
+        parts += text[at:end]
+        cuts.append(len(parts))
+        if rest is not None:
+            self.gets.append(rest[0])
+            parts += text[-1:]
+            cuts.append(len(parts))
+        self.text = np.frombuffer(bytes(parts), np.uint8)
+        self.cuts = np.array(cuts, np.int64)
+
+    def values(self, rows: Rows) -> list[Value]:
+        return [get(rows) for get in self.gets]
+
+    def written(self, rows: Rows, values: list[Value]) -> tuple[Bytes, Places]:
+        starts = np.empty((len(values), len(rows)), np.int64)
+        lengths = np.empty((len(values), len(rows)), np.int64)
+        quoted = np.empty(len(values), np.bool_)
+        for i, value in enumerate(values):
+            starts[i], lengths[i] = value.texts
+            quoted[i] = value.quoted
+        out, offsets = kernels.fill(rows.arena.data, self.text, self.cuts, starts, lengths, quoted)
+        return out, offsets
+
+
+def _spans(text: bytes) -> list[tuple[Path, int, int]] | None:
+    """Paths of the values of a message with the bytes that they take; None if it is not JSON."""
+    zero = np.array([0])
+    block = Block(text, zero, np.array([len(text)]), zero, zero, None, _no_message)
+    count = int(block.counts[0])
+    if count < 0:
+        return None
+    try:
+        paths = paths_of(text)
+    except ValueError:
+        return None  # a number of more digits than can be looked at
+    if len(paths) != count:
+        return None
+    spans = []
+    for slot, path in enumerate(paths):
+        quote = 1 if block.kinds[0, slot] <= ESCAPED else 0
+        start, stop = int(block.starts[0, slot]), int(block.stops[0, slot])
+        spans.append((path, start - quote, stop + quote))
+    return spans
+
+
+def _no_message(_: int) -> Message:
+    raise NotImplementedError
+
+
+class _Plan:
+    """How changes that are alike are written."""
+
+    def __init__(
+        self, rows: Rows, written: list[Encoded], losses: list[str], wordings: list[Wording]
+    ) -> None:
+        self.losses = losses
+        self.values: list[_Text | None] = []
+        self.keys: list[_Text | None] = []
+        self.good = len(written) == len(wordings)
+        for encoded, wording in zip(written, wordings, strict=False):
+            if encoded.headers is not None:
+                self.good = False
+                continue
+            text = None
+            if encoded.value is not None:
+                rest = None
+                if wording.rest is not None:
+                    held = rows.arena.text(wording.rest(rows).texts, 0)
+                    rest = wording.rest, held or b""
+                text = _Text(encoded.value, wording.values, wording.constant, rest)
+                self.good = self.good and text.good
+            key = None
+            if encoded.key is not None:
+                key = _Text(encoded.key, wording.keys, lambda _: False)
+            self.values.append(text)
+            self.keys.append(key)
+            self.good = self.good and (key is None or key.good)
+
+    def write(self, rows: Rows) -> tuple[Written | None, Mask]:
+        """The messages of the rows that are written, and which ones are not."""
+        values = [[] if text is None else text.values(rows) for text in self.values]
+        keys = [[] if text is None else text.values(rows) for text in self.keys]
+        bad = np.zeros(len(rows), np.bool_)
+        for value in (value for found in (*values, *keys) for value in found):
+            bad |= value.texts.lengths == BAD
+        if bad.any():
+            rows = rows.take(~bad)
+            if not len(rows):
+                return None, bad
+            values, keys = _without(values, bad), _without(keys, bad)
+        named, made = _written(self.keys, rows, keys), _written(self.values, rows, values)
+        return Written(rows, named, made, self.losses), bad
+
+
+def _written(texts: list[_Text | None], rows: Rows, values: list[list[Value]]) -> list[pa.Array]:  # type: ignore[type-arg]
+    """Each of the messages or keys of some changes; null where there is none."""
+    return [
+        pa.nulls(len(rows), pa.large_binary()) if t is None else as_array(*t.written(rows, v))
+        for t, v in zip(texts, values, strict=True)
+    ]
+
+
+def _without(values: list[list[Value]], bad: Mask) -> list[list[Value]]:
+    return [[Value(v.texts.take(~bad), v.quoted) for v in found] for found in values]
+
+
+def as_array(data: Bytes, offsets: Places, kind: Any = _LARGE) -> pa.Array:  # type: ignore[type-arg]
+    """Texts that stand one after the other, as an array of binary or text."""
+    bounds: Any = offsets if kind is _LARGE else offsets.astype(np.int32)
+    held: Any = data
+    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(held)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+
+
+class Templates:
+    """What was learnt about the messages of an envelope.
+
+    Args:
+        encoder: writes one change exactly.
+        writer: says where the values come from.
+        fewest: fewer changes of a block that are alike are not worth the trouble.
+    """
+
+    def __init__(self, encoder: Encoder, writer: BulkWriter, fewest: int = FEWEST) -> None:
+        self._encoder, self._writer = encoder, writer
+        self._fewest = fewest
+        self._plans: Bounded[tuple[object, ...], _Plan] = Bounded()
+        self._tries: Bounded[tuple[object, ...], int] = Bounded()
+
+    def write(self, rows: Rows, losses: Counter[str], written: list[Written]) -> list[Rows]:
+        """Write changes.
+
+        Args:
+            rows: the changes.
+            losses: counts what is given up.
+            written: takes the messages.
+
+        Returns:
+            The changes that have to be written one by one.
+        """
+        signature = rows.signature
+        numbers = self._writer.classes(rows)
+        if numbers is None:
+            return self._alike(rows, (signature, 0), losses, written)
+        rest: list[Rows] = []
+        found, order, ends = kernels.grouped(numbers.view(np.uint64), np.zeros_like(numbers))
+        start = 0
+        for number, end in zip(found.view(np.int64).tolist(), ends.tolist(), strict=True):
+            some = rows if end - start == len(rows) else rows.take(order[start:end])
+            start = end
+            if number < 0:
+                rest.append(some)
+            else:
+                rest += self._alike(some, (signature, number), losses, written)
+        return rest
+
+    def _alike(
+        self, rows: Rows, identity: tuple[object, ...], losses: Counter[str], written: list[Written]
+    ) -> list[Rows]:
+        if len(rows) < self._fewest:
+            return [rows]
+        plan = self._plans.get(identity)
+        if plan is None:
+            tries = self._tries.get(identity, 0)
+            plan = self._learn(rows) if tries < MOST_TRIES else None
+            if plan is None:
+                self._tries[identity] = tries + 1
+                return [rows]
+            self._plans[identity] = plan
+        made, bad = plan.write(rows)
+        if made is None:
+            return [rows]
+        self._check(plan, made)
+        for name in plan.losses:
+            losses[name] += len(made.rows)
+        written.append(made)
+        return [rows.take(bad)] if bad.any() else []
+
+    def _learn(self, rows: Rows) -> _Plan | None:
+        wordings = self._writer.wordings(rows)
+        if wordings is None:
+            return None
+        losses: list[str] = []
+        try:
+            encoded = self._encoder.encode(rows.change(0), losses)
+        except Refusal:
+            return None
+        plan = _Plan(rows, encoded, losses, wordings)
+        return plan if plan.good else None
+
+    def _check(self, plan: _Plan, made: Written) -> None:
+        """See that one of the changes became what the encoder writes.
+
+        Raises:
+            WaybillError: it did not.
+        """
+        row = len(made.rows) // 2
+        change = made.rows.change(row)
+        losses: list[str] = []
+        encoded = self._encoder.encode(change, losses)
+        told = [(one.key, one.value) for one in encoded]
+        found = [
+            (key[row].as_py(), value[row].as_py())
+            for key, value in zip(made.keys, made.values, strict=True)
+        ]
+        if told != found or losses != plan.losses:
+            message = change.message
+            raise WaybillError(
+                f"the message at {message.topic}, partition {message.partition}, offset "
+                f"{message.offset} became something else when many were written at once than "
+                "alone; this is a fault of the envelope's code, not of the message: please "
+                "report it, and set WAYBILL_BULK=off meanwhile"
+            )

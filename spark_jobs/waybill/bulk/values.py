@@ -1,0 +1,75 @@
+"""Where the values of written messages come from, as far as envelopes share it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.bulk.notations import Put, written
+from waybill.bulk.rows import Columns, Rows, Value
+
+if TYPE_CHECKING:
+    from waybill.bulk.templates import Get
+
+
+def column(after: bool, place: int, put: Put) -> Get:
+    """The values of a column of the rows after a change, or before it."""
+
+    def get(rows: Rows) -> Value:
+        image: Columns = (rows.after if after else rows.before) or ()
+        texts = image[place]
+        if texts is None:
+            raise KeyError(f"column {place} is not in the rows")
+        return Value(put.write(rows.arena, texts), put.quoted)
+
+    return get
+
+
+def carried(rows: Rows, family: str) -> bool:
+    """Whether changes came from a source of a family, with fields of its own."""
+    return rows.extra is not None and rows.extra.family == family
+
+
+def own(family: str, name: str, other: Get) -> Get:
+    """A field that came from a source of the same family, else what stands for it."""
+
+    def get(rows: Rows) -> Value:
+        found = None
+        if rows.extra is not None and rows.extra.family == family:
+            found = rows.extra.fields.get(name)
+        return found if isinstance(found, Value) else other(rows)
+
+    return get
+
+
+def times(unit: int, quoted: bool = False) -> Get:
+    """The source's times in units of so many microseconds, digits below cut off."""
+
+    def get(rows: Rows) -> Value:
+        if rows.source_time is None:
+            raise KeyError("the rows have no time")
+        return Value(written(rows.arena, rows.source_time // unit), quoted)
+
+    return get
+
+
+def offsets(rows: Rows) -> Value:
+    """The offsets of the source's messages."""
+    return Value(written(rows.arena, rows.offsets), False)
+
+
+def sequences(quoted: bool) -> Get:
+    """Sequence ids of one number."""
+
+    def get(rows: Rows) -> Value:
+        if rows.sequence is None:
+            raise KeyError("the rows have no sequence")
+        return Value(written(rows.arena, rows.sequence[0]), quoted)
+
+    return get
+
+
+def transactions(rows: Rows) -> Value:
+    """Ids of transactions, as texts."""
+    if rows.transaction is None:
+        raise KeyError("the rows have no transaction")
+    return Value(rows.transaction, True)

@@ -1,0 +1,251 @@
+"""Where the values of Canal's messages stand, for reading and writing many at once.
+
+Messages with one row are read and written so; `flat_message` and `encoder` say what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk.arena import NULL
+from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.notations import (
+    BLANK,
+    NOTHING,
+    PUT_TEXT,
+    TAKE_TEXT,
+    TEXT,
+    Put,
+    T,
+    Take,
+    by_call,
+    numbers,
+    or_else,
+    same,
+    wall_clock,
+)
+from waybill.bulk.templates import Flagged, Get, Wording
+from waybill.bulk.values import carried, column, offsets, own, times, transactions
+from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer
+from waybill.envelopes.canal.encoder import mysql_text
+from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.records import Column, intern_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from zoneinfo import ZoneInfo
+
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.block import Path
+    from waybill.bulk.rows import Columns, Rows
+    from waybill.envelopes.canal.encoder import CanalEncoder
+    from waybill.envelopes.canal.flat_message import CanalDecoder
+    from waybill.records import Change, Message, TableSchema
+
+_CONSTANT = frozenset(
+    {"database", "isDdl", "mysqlType", "pkNames", "sql", "sqlType", "table", "type"}
+)
+_CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+
+
+class CanalReader:
+    """Says what the values of FlatMessages mean."""
+
+    reads_keys = False
+
+    def __init__(self, decoder: CanalDecoder) -> None:
+        self._zone = decoder.zone
+        self._takes: Bounded[TableSchema, tuple[Take, ...]] = Bounded()
+        self._types: Bounded[TableSchema, SqlTypes] = Bounded()
+
+    def learner(self) -> None:
+        """The decoder remembers nothing that changes what a message means."""
+
+    def harmless(self, message: Message) -> bool:
+        """See `learner`."""
+        return True
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message with one row."""
+        schema, slots = change.schema, sample.slots
+        if any(path[0] in ("data", "old") and path[1:2] not in ((), (0,)) for path in slots):
+            return None
+        takes = self._takes.get(schema)
+        if takes is None:
+            takes = self._takes[schema] = tuple(_take(c, self._zone) for c in schema.columns)
+        row = sample.cells(("data", 0), takes, schema.names)
+        old = sample.cells(("old", 0), takes, schema.names)
+        if row is None or old is None or change.after is change.before is None:
+            return None
+        before: tuple[Cell | None, ...] | None = None
+        after: tuple[Cell | None, ...] | None = row
+        if change.operation == "delete":
+            before, after = row, None
+        elif change.before is not None:
+            before = tuple(was or now for was, now in zip(old, row, strict=True))
+        extra: dict[str, int | bytes] = {}
+        for name, raw in _CARRIED(change.extra or b'{"canal":{}}')["canal"].items():
+            extra[name] = slots[name,] if name in ("id", "ts") else bytes(raw)
+        return Reading(
+            schema,
+            change.operation,
+            before,
+            after,
+            source_time=None
+            if change.source_time is None
+            else Count(slots["es",], 1000, FIRST_MS, LAST_MS),
+            transaction=None if change.transaction is None else slots["gtid",],
+            family="canal" if extra else "",
+            extra=extra,
+            check=self._check(schema, change),
+        )
+
+    def _check(self, schema: TableSchema, change: Change) -> Callable[[Rows], Mask] | None:
+        """Rows whose `sqlType` would be another one than that of the first row.
+
+        Only then what the message states says nothing more than the row.
+        """
+        types = self._types.get(schema)
+        if types is None:
+            types = self._types[schema] = SqlTypes(schema)
+        if not types.varying:
+            return None
+        image = change.before if change.after is None else change.after
+        named = {name for name, _ in types.unusual(image)}
+        wanted = [name in named for _, name, *_ in (*types.raised, *types.sets)]
+
+        def check(rows: Rows) -> Mask:
+            unusual, other = unusual_rows(types, rows)
+            for found, expected in zip(unusual, wanted, strict=True):
+                other |= found != expected
+            return other
+
+        return check
+
+
+def _take(column: Column, zone: ZoneInfo) -> Take:
+    read = text_reader(column.type, column.source_type, zone)
+    if read is None:
+        return TAKE_TEXT
+    if read is iso_from_blank:
+        return Take(TEXT | NOTHING, or_else(wall_clock(BLANK, T), by_call(read)))
+    return Take(TEXT | NOTHING, by_call(read))
+
+
+def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
+    """For each column whose number in `sqlType` depends on the value: which rows have another one.
+
+    Then the rows for which that cannot be told at once.
+    """
+    image: Columns = (rows.before if rows.after is None else rows.after) or ()
+    found = []
+    alone = np.zeros(len(rows), np.bool_)
+    for field, _, _, limit in types.raised:
+        texts = image[int(field[1:])]
+        if texts is None:
+            found.append(np.zeros(len(rows), np.bool_))
+            continue
+        values, _, lengths = numbers(rows.arena, texts)
+        found.append(values >= limit)
+        alone |= (lengths < 0) & (texts.lengths >= 0)
+    for field, _ in types.sets:
+        texts = image[int(field[1:])]
+        found.append(np.zeros(len(rows), np.bool_) if texts is None else texts.lengths == NULL)
+    return found, alone
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
+        texts = [mysql_text(schema, column) for column in schema.columns]
+        self.puts = tuple(
+            _put(column, text, zone) for column, text in zip(schema.columns, texts, strict=True)
+        )
+        named = tuple(
+            Column(c.name, c.type, text) for c, text in zip(schema.columns, texts, strict=True)
+        )
+        # Canal's number for some types depends on the value.
+        self.types = SqlTypes(intern_schema(None, None, schema.table, named))
+
+
+def _put(column: Column, mysql: str, zone: ZoneInfo) -> Put:
+    write = text_writer(column.type, mysql, zone)
+    if write is None:
+        return PUT_TEXT
+    if write is WRITE_WALL_CLOCK:
+        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
+    return Put(True, by_call(write))
+
+
+class CanalWriter:
+    """Says where the values of FlatMessages come from."""
+
+    family = "canal"
+    opening = None
+
+    def __init__(self, encoder: CanalEncoder) -> None:
+        self._zone = encoder.zone
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._flagged = Flagged()
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by the columns that changed, and by what `sqlType` and the losses depend on."""
+        image = rows.before if rows.operation == "delete" else rows.after
+        if image is None or None in image or rows.source_time is None:
+            return np.full(len(rows), -1, np.int64)
+        unusual, alone = unusual_rows(self._table(rows.schema).types, rows)
+        flags = [rows.source_time % 1000 != 0, *unusual]
+        if rows.operation == "update" and rows.before is not None:
+            if None in rows.before:
+                return np.full(len(rows), -1, np.int64)
+            changed = [
+                ~same(rows.arena, was, now)
+                for was, now in zip(rows.before, image, strict=True)
+                if was is not None and now is not None
+            ]
+            alone |= ~np.any(changed, axis=0)
+            flags += changed
+        classes = self._flagged.numbers(flags)
+        classes[alone] = -1
+        return classes
+
+    def _table(self, schema: TableSchema) -> _Table:
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self._zone)
+        return table
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        if rows.moved_from is not None:
+            return None
+        schema, puts = rows.schema, self._table(rows.schema).puts
+        gone = rows.operation == "delete"
+        values: dict[Path, Get] = {("es",): _es, ("id",): _id, ("ts",): _ts}
+        if rows.transaction is not None and carried(rows, "canal"):
+            values["gtid",] = transactions
+        for i, name in enumerate(schema.names):
+            values["data", 0, name] = column(not gone, i, puts[i])
+            if rows.operation == "update" and rows.before is not None:
+                values["old", 0, name] = column(False, i, puts[i])
+        keys: dict[Path, Get] = {
+            (i,): column(not gone, place, PUT_TEXT)
+            for i, place in enumerate(schema.key_places if schema.key else ())
+        }
+        return [Wording(values, _constant, keys)]
+
+
+def _constant(path: Path) -> bool:
+    return path[0] in _CONSTANT or path in (("old",), ("gtid",))
+
+
+_es = times(1000)
+_ts = own("canal", "ts", _es)
+_id = own("canal", "id", offsets)

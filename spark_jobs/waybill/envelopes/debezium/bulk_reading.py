@@ -1,0 +1,331 @@
+"""Where the values of Debezium's JSON messages stand, for reading many at once.
+
+Messages without schema and headers are read so, of tables whose columns are all declared: what
+an undeclared column is depends on the messages before. `decoder` says what the messages mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bulk.arena import Texts
+from waybill.bulk.block import Block
+from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.kinds import ESCAPED, INTEGER
+from waybill.bulk.notations import ANY, WHOLE, Convert, same
+from waybill.bulk.rows import Extra, Rows, Value
+from waybill.envelopes.debezium.bulk_values import take_of
+from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.decoder import DebeziumDecoder
+from waybill.envelopes.debezium.events import USUAL
+from waybill.envelopes.debezium.source import Source, position, rule_of
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.records import Change, Message, TableSchema
+
+_TOLD = frozenset(field.name for field in msgspec.structs.fields(Source))
+"""Fields of a source block that are read; the others are carried only."""
+_TIMES = ("ts_ms", "ts_us", "ts_ns")
+_LAST_MS = 2**63 // 1000 - 1
+_BY_FILE = frozenset({"mysql", "mariadb"})
+_BY_SEQUENCE = frozenset({"postgresql", "waybill"})
+_SOURCE = b'"source":{'
+_OP = b'"op"'
+
+_Identity = tuple[str | None, str | None, str | None]
+
+
+class _Sent(msgspec.Struct):
+    """A message as it was sent."""
+
+    source: Source
+
+
+_sent = msgspec.json.Decoder(_Sent).decode
+_names_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class DebeziumReader:
+    """Says what the values of messages without schema mean."""
+
+    reads_keys = True
+
+    def __init__(self, decoder: DebeziumDecoder) -> None:
+        self._decoder = decoder
+        self._learner = decoder
+        self._seen: dict[_Identity, set[tuple[str, ...]]] = {}
+
+    def learner(self) -> DebeziumDecoder:
+        """A decoder that has seen no message: the layout of one is kept for later ones."""
+        self._learner = DebeziumDecoder(self._decoder.settings, self._decoder.rules)
+        return self._learner
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a message tells nothing about a table: a tombstone, or no event of a row."""
+        return message.value is None or _OP not in message.value
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a row's message."""
+        message, schema = sample.message, change.schema
+        if message.headers or change.operation not in _ROWS:
+            return None
+        names = tuple(_names_of(sample.value))
+        if names[:3] != USUAL[:3] or not set(names) <= set(USUAL):
+            return None
+        plan = self._learner.plan_of(message.topic)
+        if plan is None or plan.schema is not schema or not self._declared(schema):
+            return None
+        before, after = (self._image(sample, plan, name) for name in ("before", "after"))
+        if (before is None) != (change.before is None) or (after is None) != (change.after is None):
+            return None
+        if plan.key_only and before is not None:
+            return None  # what is left of the row before depends on which columns are the key
+        if not self._alone(schema, change.operation):
+            return None
+        source = _sent(sample.value).source
+        found = _Places(sample, source)
+        sequence = found.sequence(change)
+        if sequence is None and change.sequence is not None:
+            return None
+        source_time = found.time()
+        if (source_time is None) != (change.source_time is None):
+            return None
+        transaction = found.transaction(change)
+        if transaction is None and change.transaction is not None:
+            return None
+        return Reading(
+            schema,
+            change.operation,
+            before,
+            after,
+            sequence=sequence,
+            source_time=source_time,
+            transaction=transaction,
+            carry=_Carried(sample),
+            ready=self._ready(message.topic, schema),
+            check=_check(found.aside()),
+            free=found.free(),
+            rank=change.rank,
+            full_row=change.full_row,
+        )
+
+    def _declared(self, schema: TableSchema) -> bool:
+        """Whether the type of every column is declared."""
+        rule = self._decoder.rules.find(schema.database, schema.schema, schema.table)
+        types = [rule.columns.get(name) for name in schema.names]
+        return all(type_ is not None and type_.kind != "unknown" for type_ in types)
+
+    def _ready(self, topic: str, schema: TableSchema) -> Callable[[], bool]:
+        """Tells whether the decoder reads messages of a table in the order of these columns."""
+        identity = (schema.database, schema.schema, schema.table)
+        return lambda: self._decoder.reads_as_sent(topic, identity, schema.names)
+
+    @staticmethod
+    def _image(sample: Sample, plan: RowPlan, image: str) -> tuple[Cell | None, ...] | None:
+        """The columns of an image; None where there is none, or one of another layout."""
+        slots = sample.slots
+        names = [path[1:] for path in slots if path[0] == image]
+        if names == [()]:
+            return None
+        # Which columns a row has, and their order, may depend on earlier messages otherwise.
+        if names != [(name,) for name in plan.schema.names]:
+            return None
+        cells: list[Cell | None] = []
+        for name, reading in plan.columns.items():
+            slot = slots[image, name]
+            take = take_of(reading, sample.kinds[slot])
+            if take is None:
+                return None
+            cells.append(Cell(slot, take))
+        return tuple(cells)
+
+    def _alone(self, schema: TableSchema, operation: str) -> bool:
+        """Whether no earlier message of the table decides which columns this one has."""
+        identity = (schema.database, schema.schema, schema.table)
+        names, columns = schema.names, set(schema.names)
+        known = self._seen.setdefault(identity, set())
+        if operation != "delete":
+            known.add(names)
+        for other in known:
+            same_columns = columns == set(other)
+            if other != names and (
+                same_columns or (operation == "delete" and columns < set(other))
+            ):
+                return False
+        return True
+
+
+_ROWS = frozenset({"read", "insert", "update", "delete"})
+
+
+def _check(aside: list[int]) -> Callable[[Rows], Mask]:
+    """Finds rows that the decoder may not take.
+
+    Args:
+        aside: integers that are not used.
+    """
+
+    def check(rows: Rows) -> Mask:
+        block, places = rows.block, rows.places
+        large = np.zeros(len(rows), np.bool_)
+        if isinstance(block, Block):
+            for slot in aside:
+                large |= block.stops[places, slot] - block.starts[places, slot] > _DIGITS
+        return large
+
+    return check
+
+
+class _Places:
+    """The values of a message besides its rows.
+
+    Args:
+        sample: the message.
+        source: its source block.
+    """
+
+    def __init__(self, sample: Sample, source: Source) -> None:
+        self._sample, self._source = sample, source
+        self._slots = sample.slots
+        self._aside: set[int] = set()
+
+    def _integer(self, *path: str) -> int | None:
+        slot = self._slots.get(path)
+        return slot if slot is not None and self._sample.kinds[slot] == INTEGER else None
+
+    def _text(self, *path: str) -> int | None:
+        slot = self._slots.get(path)
+        return slot if slot is not None and self._sample.kinds[slot] <= ESCAPED else None
+
+    def sequence(self, change: Change) -> tuple[Count, ...] | None:
+        """The parts of the sequence id; None without one, or where they are not known to stand."""
+        source, told = self._source, change.sequence
+        if told is None:
+            return None
+        connector = source.connector or ""
+        if connector in _BY_FILE and self._text("source", "file") is not None:
+            names = ("file", "pos", "row")[: len(told)]
+            found = [self._text("source", "file")]
+            found += [self._integer("source", name) for name in names[1:]]
+            counts = [Count(slot) for slot in found if slot is not None]
+            if len(counts) < len(told):
+                return None
+            counts[0] = counts[0]._replace(convert=_part(source, "file", 0))
+            return tuple(counts)
+        slot = self._text("source", "sequence")
+        if connector not in _BY_FILE | _BY_SEQUENCE or slot is None:
+            return None
+        number = self._integer("source", "lsn")
+        if number is not None:
+            # It is not looked at where the other one tells the position, as it has to below.
+            self._aside.add(number)
+        return tuple(
+            Count(slot, convert=_part(source, "sequence", part), lowest=-1)
+            for part in range(len(told))
+        )
+
+    def time(self) -> Count | None:
+        """The time of the change in the source."""
+        millis, micros = self._integer("source", "ts_ms"), self._integer("source", "ts_us")
+        if micros is not None:
+            if millis is not None:
+                self._aside.add(millis)
+            return Count(micros)
+        return None if millis is None else Count(millis, 1000, 0, _LAST_MS)
+
+    def transaction(self, change: Change) -> int | None:
+        """The id of the transaction."""
+        number = self._integer("source", "txId")
+        if any(path[0] == "transaction" and len(path) > 1 for path in self._slots):
+            if number is not None:
+                self._aside.add(number)
+            return None if change.transaction is None else self._text("transaction", "id")
+        if change.transaction is None:
+            return None
+        return self._text("source", "txId") if number is None else number
+
+    def aside(self) -> list[int]:
+        """Integers that are not used; the decoder looks at them all the same."""
+        return sorted(self._aside)
+
+    def free(self) -> dict[int, int]:
+        """The values that decide nothing, with the kinds that they may have."""
+        free: dict[int, int] = {}
+        for path, slot in self._slots.items():
+            if path[0] == "source":
+                if path[1] not in _TOLD:
+                    free[slot] = ANY
+                elif slot in self._aside:
+                    free[slot] = WHOLE
+            elif path[0] in _TIMES or (path[0] == "transaction" and path[1:2] not in _DECIDING):
+                free[slot] = ANY
+        return free
+
+
+_DECIDING = ((), ("id",))
+_DIGITS = 15
+"""An integer of so many digits, or of one less with a sign, is taken in any field."""
+
+
+def _part(source: Source, name: str, part: int) -> Convert:
+    """One part of a position, from the field that tells it."""
+    rule = rule_of(source.connector)
+
+    def one(text: bytes) -> bytes | None:
+        told = Source(connector=source.connector, snapshot=source.snapshot, pos=0)
+        try:
+            setattr(told, name, _decode(b'"%b"' % text))
+            found = position(told, rule)
+        except (Refusal, ValueError):
+            return None
+        return None if found is None or part >= len(found) else b"%d" % found[part]
+
+    def convert(arena: Arena, texts: Texts) -> Texts:
+        return _same_or_each(arena, texts, one)
+
+    return convert
+
+
+_decode = msgspec.json.Decoder(str).decode
+
+
+def _same_or_each(arena: Arena, texts: Texts, one: Callable[[bytes], bytes | None]) -> Texts:
+    """What `one` gives for each text, quickly where all are the same."""
+    count = len(texts.starts)
+    if not count:
+        return texts
+    first = Texts(np.repeat(texts.starts[:1], count), np.repeat(texts.lengths[:1], count))
+    if not same(arena, texts, first).all():
+        return arena.each(texts, one)
+    made = arena.each(Texts(texts.starts[:1], texts.lengths[:1]), one)
+    return Texts(np.repeat(made.starts, count), np.repeat(made.lengths, count))
+
+
+class _Carried:
+    """What a Debezium target carries on: the end of a message, from its source block on.
+
+    Args:
+        sample: a message of the form.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        slots = sample.slots
+        self._slot = next(slot for path, slot in slots.items() if path[0] == "source")
+        at, _ = sample.place.spans()[self._slot]
+        self._back = at - sample.value.rindex(_SOURCE, 0, at)
+
+    def __call__(self, block: Block, places: Places) -> Extra:
+        """What is carried on of some messages."""
+        slot = self._slot
+        quotes = block.kinds[places, slot] <= ESCAPED
+        starts = block.starts[places, slot].astype(np.int64) - quotes - self._back
+        tail = Value(Texts(starts, block.ends[places] - 1 - starts), False)
+        return Extra("debezium", (EXTRA, tail, b"}}"), {"tail": tail})

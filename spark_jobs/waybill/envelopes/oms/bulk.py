@@ -1,0 +1,462 @@
+"""Where the values of OMS' typed JSON stand, for reading and writing many messages at once.
+
+This holds for the Default format and, as types then stand in every row, for its extended form;
+`default`, `extended` and `encoder` say what the messages mean. A column whose type is known from
+earlier messages only has none here: such tables are read one message after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk.arena import Texts
+from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.kinds import BAD, NULL
+from waybill.bulk.notations import (
+    ANY,
+    BLANK,
+    NOTHING,
+    PUT_TEXT,
+    TAKE_NUMBER,
+    TAKE_TEXT,
+    TEXT,
+    WHOLE,
+    WORD,
+    Put,
+    T,
+    Take,
+    by_call,
+    joined_texts,
+    or_else,
+    plain_decimal,
+    raw_by_call,
+    wall_clock,
+    written,
+)
+from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.templates import Get, Wording
+from waybill.bulk.values import carried, column, sequences, times
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
+from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.oms.type_names import logical_type
+from waybill.envelopes.oms.writers import LIGHT_TYPE
+from waybill.errors import Refusal
+from waybill.order import MAX_INDEX, MAX_OFFSET, position_number
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Arena, Places
+    from waybill.bulk.block import Block, Path
+    from waybill.bulk.rows import Columns
+    from waybill.envelopes.oms.default import OmsDefaultDecoder
+    from waybill.envelopes.oms.encoder import OmsDefaultEncoder, OmsWriter
+    from waybill.records import Change, Message, TableSchema
+    from waybill.types import LogicalType
+
+_IMAGES = ("prevStruct", "postStruct")
+_OURS = frozenset({*_IMAGES, "allMetaData", "recordType"})
+_DECISIVE = frozenset({"db", "dbType"})
+"""Fields that are carried on and decide the names of the table too."""
+_MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
+"""Fields of `allMetaData` that a message of OMS brings along."""
+_MOST_DIGITS = 40
+"""Longer integers are read one by one: Python does not take them of any length."""
+_ANY_DIGITS = 1 << 30
+_MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
+_SHOWN = {b"true": b"1", b"false": b"0"}
+_LAST_ID = 2**63 - 1
+
+
+class _Kind(msgspec.Struct, gc=False):
+    recordType: str
+
+
+_kind = msgspec.json.Decoder(_Kind).decode
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_operations = frozenset(ROWS.values())
+
+Cells = tuple[Cell | None, ...]
+
+
+class OmsReader:
+    """Says what the values of messages with a row mean."""
+
+    reads_keys = False
+
+    def __init__(self, decoder: OmsDefaultDecoder) -> None:
+        self._decoder = decoder
+        self._takes: Bounded[TableSchema, tuple[Take | None, ...]] = Bounded()
+
+    def learner(self) -> OmsDefaultDecoder:
+        """A decoder that has seen no message: which columns a table has is kept for later ones."""
+        return self._decoder.fresh()
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a message tells nothing about a table; what cannot be read is refused before."""
+        if message.value is None:
+            return True
+        try:
+            return _kind(message.value).recordType not in ROWS
+        except JSON_ERRORS:
+            return True
+
+    def _ready(self, sample: Sample, schema: TableSchema) -> Callable[[], bool]:
+        """Tells whether the decoder knows the table with these columns, in this order."""
+        slot = sample.slots.get(("allMetaData", "db"))
+        json = b"null" if slot is None else sample.json(slot)
+        place = msgspec.json.decode(json, type=str | None), schema.table or ""
+        wanted = tuple((column.name, column.type) for column in schema.columns)
+        return lambda: self._decoder.columns_of(*place) == wanted
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message with a row of a table whose types are told."""
+        schema, slots = change.schema, sample.slots
+        if change.operation not in _operations or not self._told(schema):
+            return None
+        full = "postStruct" if change.after is not None else "prevStruct"
+        named = tuple(
+            str(path[1])
+            for path in slots
+            if len(path) == 2 and path[0] == full and path[1] in schema.index
+        )
+        if named != schema.names:
+            return None
+        images = self._images(sample, change)
+        if images is None:
+            return None
+        free = {slot: ANY for path, slot in slots.items() if path[0] not in _OURS}
+        shown = slots.get(("allMetaData", "record_primary_value"))
+        if shown is not None:
+            free[shown] = ANY
+        kept = _carried(change.extra or b'{"oms":{}}')["oms"]
+        extra: dict[str, int | bytes] = {}
+        for name, raw in kept.items():
+            slot = None if name in _DECISIVE else slots.get(("allMetaData", name))
+            extra[name] = bytes(raw) if slot is None else slot
+        return Reading(
+            schema,
+            change.operation,
+            *images,
+            sequence=None
+            if change.sequence is None
+            else (Count(slots["allMetaData", "storeDataSequence"], highest=_LAST_ID),),
+            source_time=None
+            if change.source_time is None
+            else Count(slots["allMetaData", "timestamp"], 1_000_000, FIRST_SECOND, LAST_SECOND),
+            family="oms" if extra else "",
+            extra=extra,
+            carry=None if extra else _nothing,
+            free=free,
+            full_row=change.full_row,
+            ready=self._ready(sample, schema),
+        )
+
+    def _told(self, schema: TableSchema) -> bool:
+        """Whether every type is declared or told by the message itself."""
+        declared = self._decoder.rules.find(schema.database, None, schema.table).columns
+        earlier = self._decoder.earlier
+        return all(
+            column.name in declared or logical_type(column.source_type, earlier) is not None
+            for column in schema.columns
+        )
+
+    def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
+        """The columns of the rows before and after; None if one cannot be read at once."""
+        schema = change.schema
+        takes = self._takes.get(schema)
+        if takes is None:
+            takes = self._takes[schema] = tuple(
+                _take(column.type, self._decoder.earlier) for column in schema.columns
+            )
+        before = sample.cells(("prevStruct",), takes, schema.names)
+        after = sample.cells(("postStruct",), takes, schema.names)
+        if before is None or after is None:
+            return None
+        if change.before is None:
+            return None, after
+        if change.after is None:
+            return before, None
+        if not self._decoder.lobs:
+            return before, after
+        was, now = list(before), list(after)
+        for i in untouchable(schema):
+            old, new = was[i], now[i]
+            if old is None or new is None:
+                continue
+            # Null in both rows means that the column was not touched: one of them is not null here.
+            if sample.kinds[new.slot] != NULL:
+                now[i] = _of_kinds(new, ~NOTHING)
+            elif sample.kinds[old.slot] != NULL:
+                was[i], now[i] = _of_kinds(old, ~NOTHING), _of_kinds(new, NOTHING)
+            else:
+                was[i] = now[i] = None
+        return tuple(was), tuple(now)
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    """What is carried on where the source told nothing that could be."""
+    return Extra("oms", (b'{"oms":{}}',), {})
+
+
+def _of_kinds(cell: Cell, wanted: int) -> Cell:
+    return Cell(cell.slot, cell.take._replace(kinds=cell.take.kinds & wanted))
+
+
+def _take(kind: LogicalType, earlier: bool) -> Take | None:
+    """How the values of a type are read; None for those that are read one by one."""
+    wire, read, _ = notation_of(kind, earlier)
+    if wire == "integer":
+        return Take(WHOLE | NOTHING, _short)
+    if wire == "number":
+        if kind.kind in ("float32", "float64"):
+            return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
+        return TAKE_NUMBER
+    if wire == "boolean":
+        return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
+    if wire == "null":
+        return Take(NOTHING)
+    if wire != "text":
+        return None
+    if read is None:
+        return TAKE_TEXT
+    convert = by_call(_never_null(read))
+    if kind.kind == "timestamp":
+        convert = or_else(wall_clock(BLANK, T), convert)
+    return Take(TEXT | NOTHING, convert)
+
+
+def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str]:
+    """A reader that is never given null."""
+
+    def one(text: str) -> str:
+        found = text if read is None else read(text)
+        if found is None:
+            raise ValueError(text)
+        return found
+
+    return one
+
+
+def _short(_: Arena, texts: Texts) -> Texts:
+    lengths = texts.lengths.copy()
+    lengths[lengths > _MOST_DIGITS] = BAD
+    return Texts(texts.starts, lengths)
+
+
+class _Table:
+    """What a schema decides about its messages.
+
+    Args:
+        schema: the table.
+        writer: what writes one message of it.
+        earlier: in the notation before V3.3.0.
+    """
+
+    def __init__(self, schema: TableSchema, writer: OmsWriter, earlier: bool) -> None:
+        self.writer = writer
+        notations = [notation_of(column.type, earlier) for column in schema.columns]
+        self.puts = tuple(
+            _put(column.type, notation, earlier)
+            for column, notation in zip(schema.columns, notations, strict=True)
+        )
+        self.key = schema.key_places if schema.key else ()
+        self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
+
+
+def _put(kind: LogicalType, notation: Notation, earlier: bool) -> Put:
+    """How the values of a type are written."""
+    write = notation.write
+    if write is None:
+        return PUT_TEXT
+    if write is write_number:
+        return Put(False, plain_decimal(_ANY_DIGITS, _ANY_DIGITS))
+    if write is write_boolean:
+        return Put(False, _as_digits)
+    if kind.kind == "timestamp" and not earlier:
+        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
+    return Put(False, raw_by_call(write))
+
+
+def _shown(notation: Notation, put: Put) -> Put | None:
+    """How a value of the key stands in `record_primary_value`; None where that is not known."""
+    if notation.write is None or notation.write is write_number:
+        return PUT_TEXT
+    if notation.write is write_boolean:
+        return Put(True, _as_digits)
+    if notation.wire != "text":
+        return None
+    return put if put.quoted else Put(True, by_call(notation.write))
+
+
+def _as_digits(arena: Arena, texts: Texts) -> Texts:
+    return arena.each(texts, _SHOWN.get)
+
+
+class OmsBulkWriter:
+    """Says where the values of messages with a row come from."""
+
+    family = "oms"
+    opening = None
+
+    def __init__(self, encoder: OmsDefaultEncoder) -> None:
+        self._encoder = encoder
+        self._earlier = encoder.settings.version == "earlier"
+        self._tables: Bounded[TableSchema, _Table | None] = Bounded()
+
+    def _table(self, schema: TableSchema) -> _Table | None:
+        """The table; None if its messages are refused."""
+        table = self._tables.get(schema)
+        if table is None:
+            try:
+                table = _Table(schema, self._encoder.table(schema), self._earlier)
+            except Refusal:
+                return None
+            self._tables[schema] = table
+        return table
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by what the losses depend on; on their own those whose key holds a null."""
+        table = self._table(rows.schema)
+        image = _complete(rows)
+        if table is None or image is None or rows.moved_from is not None:
+            return np.full(len(rows), -1, np.int64)
+        writer = table.writer
+        if writer.lobs.columns and rows.operation == "update" and rows.before is not None:
+            return np.full(len(rows), -1, np.int64)
+        numbers = np.zeros(len(rows), np.int64)
+        if rows.source_time is not None:
+            numbers += rows.source_time % 1_000_000 != 0
+        if writer.nulls_lose and not writer.loses_types:
+            null = np.zeros(len(rows), np.bool_)
+            for texts in image:
+                if texts is not None:
+                    null |= texts.lengths == -1
+            numbers += 2 * null
+        for place in table.key:
+            texts = image[place]
+            if texts is not None:
+                numbers[texts.lengths < 0] = -1
+        return numbers
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        table, image = self._table(rows.schema), _complete(rows)
+        if table is None or image is None or None in table.shown:
+            return None
+        told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
+        if any(isinstance(told.get(name), Value) for name in _DECISIVE):
+            return None
+        values: dict[Path, Get] = {}
+        now = "prevStruct" if rows.operation == "delete" else "postStruct"
+        for i, name in enumerate(rows.schema.names):
+            values[now, name] = _completed(i, table.puts[i])
+            if rows.operation == "update":
+                values["prevStruct", name] = column(False, i, table.puts[i])
+        keys: dict[Path, Get] = {
+            (i,): _completed(place, PUT_TEXT) for i, place in enumerate(table.key)
+        }
+        shown = [
+            _completed(place, put)
+            for place, put in zip(table.key, table.shown, strict=True)
+            if put is not None
+        ]
+        if shown:
+            values["allMetaData", "record_primary_value"] = _joined(shown)
+        if rows.source_time is not None:
+            values["allMetaData", "timestamp"] = times(1_000_000, quoted=True)
+        values["allMetaData", "storeDataSequence"] = (
+            sequences(False) if _has_number(rows) else _made(table.writer)
+        )
+        for name in _MADE_OF_OTHERS:
+            if isinstance(told.get(name), Value):
+                values["allMetaData", name] = _field(name)
+        return [Wording(values, _constant, keys)]
+
+
+def _complete(rows: Rows) -> Columns | None:
+    """The row that is written, columns that it lacks taken from the row before."""
+    if rows.operation == "delete":
+        return rows.before
+    if rows.after is None or rows.before is None:
+        return rows.after
+    return tuple(
+        was if now is None else now for was, now in zip(rows.before, rows.after, strict=True)
+    )
+
+
+def _completed(place: int, put: Put) -> Get:
+    """The values of a column of the row that is written."""
+
+    def get(rows: Rows) -> Value:
+        texts = (_complete(rows) or ())[place]
+        if texts is None:
+            raise KeyError(f"column {place} is not in the rows")
+        return Value(put.write(rows.arena, texts), put.quoted)
+
+    return get
+
+
+def _has_number(rows: Rows) -> bool:
+    """Whether the source's sequence is written."""
+    return rows.sequence is not None and len(rows.sequence) == 1 and not rows.full_row
+
+
+def _made(writer: OmsWriter) -> Get:
+    """Sequence ids made from the positions, as `order.position_number` makes them of one."""
+
+    def get(rows: Rows) -> Value:
+        partitions = rows.block.partitions[rows.places]
+        offsets = rows.offsets
+        first = writer.ids.of(rows.change(0), [])
+        if not isinstance(first, int):
+            raise KeyError("the rows have no sequence")
+        first -= position_number(int(partitions[0]), int(offsets[0]), 0)
+        last = position_number(int(partitions.max()), int(offsets.max()), 0)
+        if first + last > _LAST_ID or min(partitions.min(), offsets.min()) < 0:
+            return Value(_bad(len(rows)), False)
+        numbers = (partitions * MAX_OFFSET + offsets) * MAX_INDEX + first
+        return Value(written(rows.arena, numbers), False)
+
+    return get
+
+
+def _bad(rows: int) -> Texts:
+    return Texts(np.zeros(rows, np.int64), np.full(rows, BAD, np.int64))
+
+
+def _field(name: str) -> Get:
+    """A field of `allMetaData` that the source told."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+def _joined(shown: list[Get]) -> Get:
+    """The texts of a key, with a separator between those of several columns."""
+
+    def get(rows: Rows) -> Value:
+        texts = shown[0](rows).texts
+        for other in shown[1:]:
+            separator = rows.arena.constant(b"\\u0001", len(rows))
+            texts = joined_texts(
+                rows.arena, joined_texts(rows.arena, texts, separator), other(rows).texts
+            )
+        return Value(texts, True)
+
+    return get
+
+
+def _constant(path: Path) -> bool:
+    """Whether what stands there is told by the table, or is null for all rows."""
+    return path[0] in ("allMetaData", "recordType") or path[1:2] in ((), (LIGHT_TYPE,))

@@ -1,0 +1,162 @@
+"""Converts blocks of lines: at once where that pays, else message by message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.bulk.worth import Worth
+from waybill.inprocess.converter import TOMBSTONE
+from waybill.records import Message
+from waybill.sources.streams import BLANKS
+
+if TYPE_CHECKING:
+    from waybill.bulk.converter import BulkConverter
+    from waybill.envelopes.protocol import Encoded
+    from waybill.inprocess.account import Account
+    from waybill.inprocess.converter import Converter
+    from waybill.inprocess.job import ConvertJob
+    from waybill.records import Change
+
+BLANK = "blank line"
+
+
+class LineBlocks:
+    """Converts the lines of one file.
+
+    Args:
+        job: what is converted into what.
+        converter: converts one message after the other, and counts.
+    """
+
+    def __init__(self, job: ConvertJob, converter: Converter) -> None:
+        self._job, self._converter = job, converter
+        self._bulk: BulkConverter | None = None
+        self._worth = Worth(job.by_bulk)
+
+    def convert(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
+        """What a block of lines becomes, as lines.
+
+        Args:
+            block: whole lines without the last line feed.
+            first: number of the first line.
+
+        Returns:
+            Lines, and the halves of updates that are left open: each stands between two of them.
+        """
+        if self._worth.of(len(block)):
+            return self._at_once(block, first)
+        return self._one_by_one(block, first)
+
+    def _one_by_one(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
+        converter = self._converter
+        messages = messages_of_block(block, self._job.topic, first, converter.account)
+        out: list[Encoded] = []
+        origins: list[Message] = []
+        converter.convert(messages, out, origins)
+        texts, start, open_halves = [], 0, []
+        for at, half in converter.open_halves or ():
+            texts.append(lines_of(out[start:at], origins[start:at], converter))
+            start = at
+            open_halves.append(half)
+        texts.append(lines_of(out[start:], origins[start:], converter))
+        return texts, open_halves
+
+    def _at_once(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
+        if self._bulk is None:
+            self._bulk = self._job.bulk(self._converter)
+            lead = _length(block, self._bulk.lead)
+            if 0 < lead < len(block):
+                texts, halves = self._by_bulk(self._bulk, block[:lead], first)
+                rest, more = self._by_bulk(
+                    self._bulk, block[lead + 1 :], first + block.count(b"\n", 0, lead) + 1
+                )
+                return [*texts[:-1], texts[-1] + rest[0], *rest[1:]], halves + more
+        return self._by_bulk(self._bulk, block, first)
+
+    def _by_bulk(
+        self, bulk: BulkConverter, block: bytes, first: int
+    ) -> tuple[list[bytes], list[Change]]:
+        from waybill.bulk.block import lines_block
+
+        converter = self._converter
+        if converter.open_halves is not None:
+            converter.open_halves = []
+        found = lines_block(block, self._job.topic, first, BLANKS)
+        count_lines(block, block.count(b"\n") + 1, found.size, converter.account)
+        converted = bulk.convert(
+            found, lambda out, origins: without_broken(out, origins, converter)
+        )
+        texts, start, halves = [], 0, []
+        for at, half in converter.open_halves or ():
+            texts.append(converted.lines(start, at))
+            start = at
+            halves.append(half)
+        texts.append(converted.lines(start, len(converted)))
+        converter.account.written += len(converted)
+        converter.account.bytes_out += sum(map(len, texts))
+        return texts, halves
+
+
+def _length(block: bytes, lines: int) -> int:
+    """How many bytes the first lines of a block take, without the last line feed."""
+    at = -1
+    for _ in range(lines):
+        at = block.find(b"\n", at + 1)
+        if at < 0:
+            return len(block)
+    return at
+
+
+def messages_of_block(block: bytes, topic: str, first: int, account: Account) -> list[Message]:
+    """The messages of a block of lines.
+
+    Args:
+        block: whole lines without the last line feed.
+        topic: the messages' topic.
+        first: number of the first line, which is its message's offset.
+        account: counts them; blank lines are no messages and count as skipped.
+    """
+    lines = block.split(b"\n")
+    messages = [
+        Message(topic, 0, offset, None, None, line)
+        for offset, line in enumerate(lines, first)
+        if line not in BLANKS
+    ]
+    count_lines(block, len(lines), len(messages), account)
+    return messages
+
+
+def count_lines(block: bytes, lines: int, messages: int, account: Account) -> None:
+    """Count the lines of a block, so many of which are messages."""
+    account.messages += lines
+    account.bytes_in += len(block) + 1
+    if messages != lines:
+        account.skipped[BLANK] += lines - messages
+
+
+def lines_of(written: list[Encoded], origins: list[Message], converter: Converter) -> bytes:
+    """Written messages as lines; what cannot be a line is counted and left out."""
+    values = [encoded.value for encoded in written]
+    if None not in values:
+        text = b"\n".join([*values, b""])  # type: ignore[list-item]
+        if text.count(b"\n") == len(values):
+            converter.account.written += len(values)
+            converter.account.bytes_out += len(text)
+            return text
+    return lines_of(*without_broken(written, origins, converter), converter)
+
+
+def without_broken(
+    written: list[Encoded], origins: list[Message], converter: Converter
+) -> tuple[list[Encoded], list[Message]]:
+    """Written messages that can be lines, with what each was made from; the others are counted."""
+    kept, kept_origins = [], []
+    for encoded, origin in zip(written, origins, strict=True):
+        if encoded.value is None:
+            converter.account.skipped[TOMBSTONE] += 1
+        elif b"\n" in encoded.value:
+            converter.refuse_written(origin, "it holds a line feed: write a .parquet file")
+        else:
+            kept.append(encoded)
+            kept_origins.append(origin)
+    return kept, kept_origins

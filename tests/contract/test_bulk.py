@@ -1,0 +1,407 @@
+"""Converting many messages at once gives what converting them one by one does, counts included."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contract.effort import properties
+from tests.contract.roundtrip import read_settings, rules_for, write_settings
+from tests.contract.test_garbage import good_messages
+from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
+from waybill.bulk.block import Block, lines_block
+from waybill.bulk.change_batches import BulkChangeBatches
+from waybill.bulk.converter import BulkConverter
+from waybill.bulk.message_batches import BulkMessageBatches
+from waybill.envelopes import registry
+from waybill.envelopes.batch import CHANGE, ChangeBatches, MessageBatches, messages_of
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import Refusal
+from waybill.inprocess.converter import Converter
+from waybill.inprocess.line_blocks import without_broken
+from waybill.layout import HEADERS, TIMESTAMP
+from waybill.records import Change, Message, TableSchema, intern_schema
+from waybill.sources.streams import BLANKS
+
+if TYPE_CHECKING:
+    from waybill.tables import TableRules
+
+READ = [name for name in registry.names() if registry.get(name).bulk_reader is not None]
+WRITTEN = [name for name in registry.names() if registry.get(name).bulk_writer is not None]
+PAIRS = list(itertools.product(READ, WRITTEN))
+pairs = pytest.mark.parametrize(("source", "target"), PAIRS)
+
+
+class Outcome:
+    """What a converter made, refused and counted."""
+
+    def __init__(self, source: str, target: str, rules: TableRules, told: Any = None) -> None:
+        reads, writes = registry.get(source), registry.get(target)
+        self.refused: list[tuple[int, int, str, str]] = []
+        self.values: list[bytes | None] = []
+        self.converter = Converter(
+            reads,
+            writes,
+            rules,
+            reads.decode_settings() if told is None else told,
+            writes.encode_settings(),
+            lambda message, index, kind, why: self.refused.append(
+                (message.offset, index, kind, why)
+            ),
+        )
+        self.bulk = BulkConverter(reads, writes, self.converter, fewest=1)
+
+    def finish(self) -> dict[str, Any]:
+        self.converter.finish()
+        account = self.converter.account
+        return {
+            "values": self.values,
+            "refused": sorted(self.refused),
+            "losses": +account.losses,
+            "skipped": +account.skipped,
+            "extra": +account.extra,
+        }
+
+
+def one_by_one(outcome: Outcome, lines: list[bytes]) -> dict[str, Any]:
+    out: list[Any] = []
+    origins: list[Message] = []
+    messages = [
+        Message("topic", 0, offset, None, None, line)
+        for offset, line in enumerate(lines)
+        if line not in BLANKS
+    ]
+    outcome.converter.convert(messages, out, origins)
+    out, _ = without_broken(out, origins, outcome.converter)
+    outcome.values = [encoded.value for encoded in out]
+    return outcome.finish()
+
+
+def at_once(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, Any]:
+    size = max(len(lines) // blocks, 1)
+    for first in range(0, len(lines), size):
+        block = lines_block(b"\n".join(lines[first : first + size]), "topic", first, BLANKS)
+        converted = outcome.bulk.convert(
+            block, lambda out, origins: without_broken(out, origins, outcome.converter)
+        )
+        text = converted.lines(0, len(converted))
+        found = text.split(b"\n")[:-1]
+        assert len(found) == len(converted)
+        outcome.values += found
+    return outcome.finish()
+
+
+def agree(source: str, target: str, lines: list[bytes], rules: TableRules, told: Any = None) -> int:
+    """Hold both ways against each other; returns how many messages were written at once."""
+    expected = one_by_one(Outcome(source, target, rules, told), lines)
+    outcome = Outcome(source, target, rules, told)
+    found = at_once(outcome, lines)
+    for place, (one, other) in enumerate(
+        itertools.zip_longest(expected["values"], found["values"])
+    ):
+        assert one == other, f"message {place} written"
+    assert found == expected
+    return outcome.bulk.at_once
+
+
+KINDS = {
+    dialect: [kind for kind in kinds if kind not in ("interval", "geometry")]
+    for dialect, kinds in SOURCE_TYPES.items()
+}
+
+
+def text_of(dice: random.Random, column: Any, hard: bool) -> str:
+    texts = edges_of(column.type)
+    if hard and column.type.kind in HARD:
+        texts = texts + HARD[column.type.kind]
+    return dice.choice(texts)
+
+
+def stream(source: str, dice: random.Random, size: int) -> tuple[list[bytes], TableRules]:
+    """Lines of one table as the envelope writes them, most of them alike, and its declaration."""
+    dialect = dice.choice(["mysql", "mysql", "postgresql", ""])
+    names = ["id", *dice.sample(["name", "amount", "at", "列", "a b", "op", "f0", "x:y"], 4)]
+    kinds = ["bigint" if dialect else "int64", *(dice.choice(KINDS[dialect]) for _ in names[1:])]
+    columns = [column_of(name, kind, dialect) for name, kind in zip(names, kinds, strict=True)]
+    schema = intern_schema("shop", None, "orders", tuple(columns), ("id",), dialect)
+    envelope = registry.get(source)
+    settings = write_settings(envelope)
+    encoder = envelope.encoder(settings)  # type: ignore[misc]
+    hard = dice.random() < 0.3
+    sequenced, timed = dice.random() < 0.6, dice.random() < 0.9
+    transaction = dice.choice([None, None, "gtid:7", 'a"b'])
+
+    def row(key: int) -> dict[str, str | None]:
+        values: dict[str, str | None] = {"id": str(key)}
+        for column in columns[1:]:
+            values[column.name] = None if dice.random() < 0.1 else text_of(dice, column, hard)
+        return values
+
+    lines: list[bytes] = []
+    stored: dict[int, dict[str, str | None]] = {}
+    changes: list[Change] = []
+    for number in range(size):
+        key = dice.randrange(6)
+        was, now = stored.get(key), row(key)
+        operation = "insert" if was is None else dice.choice(["update", "update", "delete"])
+        if operation == "update" and was is not None:
+            kept = dice.sample(names, dice.randrange(len(names)))
+            now = {**now, **{name: was[name] for name in kept}}
+            if dice.random() < 0.05:
+                now = {**now, "id": str(key + 100)}
+        moment = 1_700_000_000_123_456 + number * dice.choice([1, 1000, 1_000_000])
+        change = Change(
+            operation,
+            schema,
+            Message("topic", 0, number, None if timed else 1_700_000_000_000, None, None),
+            before=None if was is None else image(schema, **was),
+            after=None if operation == "delete" else image(schema, **now),
+            sequence=(1_700_000_000_000_000_000 + number,) if sequenced else None,
+            source_time=moment if timed else None,
+            transaction=transaction,
+        )
+        stored.pop(key, None)
+        if operation != "delete":
+            stored[key] = now
+        changes.append(change)
+        try:
+            lines += [e.value for e in encoder.encode(change, []) if e.value is not None]
+        except Refusal:
+            continue
+    return [line for line in lines if b"\n" not in line], rules_for(envelope, [schema])
+
+
+def told_settings(source: str) -> Any:
+    envelope = registry.get(source)
+    return read_settings(envelope, write_settings(envelope))
+
+
+@pairs
+@properties(8)
+@given(seed=st.integers(0, 2**32))
+def test_streams(source, target, seed):
+    dice = random.Random(seed)
+    lines, rules = stream(source, dice, 60)
+    agree(source, target, lines, rules, told_settings(source))
+
+
+@pairs
+@properties(5)
+@given(seed=st.integers(0, 2**32))
+def test_damaged_streams(source, target, seed):
+    """Some lines are damaged, doubled, missing, blank, or written with blanks between."""
+    dice = random.Random(seed)
+    lines, rules = stream(source, dice, 60)
+    lines = list(itertools.chain.from_iterable(damaged(dice, line) for line in lines))
+    agree(source, target, lines, rules, told_settings(source))
+
+
+def damaged(dice: random.Random, line: bytes) -> list[bytes]:
+    how = dice.randrange(24)
+    at = dice.randrange(len(line) + 1)
+    if how == 0:
+        return [line[:at] + dice.randbytes(dice.randrange(3)).replace(b"\n", b"") + line[at + 1 :]]
+    if how == 1:
+        return [line[:at]]
+    if how == 2:
+        return [line, line]
+    if how == 3:
+        return []
+    if how == 4:
+        return [line, b"", b"\r"]
+    if how == 5:
+        return [line.replace(b":", b": ", 1)]
+    if how == 6:
+        digits = [i for i, byte in enumerate(line) if chr(byte).isdigit()]
+        return [line[: (i := dice.choice(digits))] + dice.choice(DIGITS) + line[i + 1 :]]
+    if how == 7:
+        words = [b"null", b"true", b'""', b'"x"', b"1", b"1.0", b"1e2", b"-0", b"[]", b"{}"]
+        at = line.find(b":", at)
+        end = min(i for i in (line.find(b",", at), len(line) - 1) if i >= 0)
+        return [line[: at + 1] + dice.choice(words) + line[end:]]
+    return [line]
+
+
+DIGITS = [
+    b"0",
+    b"9",
+    b"00",
+    b"-",
+    b"99999999999999999999",
+    b".",
+    b"e1",
+    b"\xff",
+    "é".encode(),
+    b"\\",
+]
+
+
+@pytest.mark.parametrize("target", WRITTEN)
+@pytest.mark.parametrize("source", READ)
+def test_golden_messages(source, target):
+    """Every golden message several times, so that its form is known when it comes again."""
+    by_settings: dict[tuple[str, str], list[Any]] = {}
+    for message, rules, told in good_messages(source):
+        by_settings.setdefault((repr(rules), repr(told)), []).append((message, rules, told))
+    for found in by_settings.values():
+        _, rules, told = found[0]
+        lines = [m.value for m, _, _ in found if m.value and b"\n" not in m.value]
+        agree(source, target, lines * 6, rules, told)
+
+
+@pairs
+def test_most_messages_are_converted_at_once(source, target):
+    """What the bench measures: a plain table, no sequence of several parts, no transactions."""
+    dice = random.Random(7)
+    columns = [("id", "bigint"), ("name", "varchar(20)"), ("n", "int"), ("at", "datetime(6)")]
+    made = [column_of(name, kind, "mysql") for name, kind in columns]
+    schema = intern_schema("shop", None, "people", tuple(made), ("id",), "mysql")
+    envelope = registry.get(source)
+    encoder = envelope.encoder(write_settings(envelope))  # type: ignore[misc]
+    lines: list[bytes] = []
+    for number in range(400):
+        row = {
+            "id": str(number),
+            "name": dice.choice(["Ann", "Bob"]),
+            "n": str(dice.randrange(100)),
+            "at": f"2024-02-29T23:59:59.{number:06}",
+        }
+        now = {**row, "name": "Cleo", "at": f"2024-03-01T00:00:00.{number:06}"}
+        operation = ("insert", "update", "delete")[number % 3]
+        change = Change(
+            operation,
+            schema,
+            Message("topic", 0, number, None, None, None),
+            before=None if operation == "insert" else image(schema, **row),
+            after=None if operation == "delete" else image(schema, **now),
+            sequence=(1_700_000_000_000_000_000 + number,),
+            source_time=1_700_000_000_000_000 + number * 1_000_000,
+        )
+        lines += [e.value for e in encoder.encode(change, []) if e.value is not None]
+    written = agree(source, target, lines, rules_for(envelope, [schema]), told_settings(source))
+    # Decoders that remember tables read the first blocks on their own.
+    assert written >= 250
+
+
+def test_keys_and_places_of_an_arrow_batch():
+    """Blocks of Arrow tell partition, offset and key of each message."""
+    lines, rules = stream("canal", random.Random(3), 30)
+    expected = Outcome("canal", "canal", rules)
+    messages = [
+        Message("t", i % 3, 100 + i // 3, 1_700_000_000_000 + i, None, line)
+        for i, line in enumerate(lines)
+    ]
+    out: list[Any] = []
+    expected.converter.convert(messages, out, [])
+    found = Outcome("canal", "canal", rules)
+    ends = np.cumsum([len(line) for line in lines])
+    block = Block(
+        b"".join(lines),
+        ends - [len(line) for line in lines],
+        ends,
+        np.array([message.partition for message in messages]),
+        np.array([message.offset for message in messages]),
+        np.array([message.timestamp for message in messages]),
+        messages.__getitem__,
+    )
+    keys, values = found.bulk.convert(block).arrays()
+    assert keys.to_pylist() == [encoded.key for encoded in out]
+    assert values.to_pylist() == [encoded.value for encoded in out]
+
+
+def archive_of(lines: list[bytes], dice: random.Random) -> pa.RecordBatch:
+    rows = len(lines)
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": ["topic"] * rows,
+            "partition": pa.array([dice.randrange(3) for _ in lines], pa.int32()),
+            "offset": pa.array(range(rows), pa.int64()),
+            "timestamp": pa.array(
+                [(1_700_000_000_000 + i) * 1000 for i in range(rows)], pa.int64()
+            ).cast(TIMESTAMP),
+            "key": pa.array([None if dice.random() < 0.9 else b"k" for _ in lines], pa.binary()),
+            "value": pa.array([None if dice.random() < 0.02 else v for v in lines], pa.binary()),
+            "headers": pa.array(
+                [None if dice.random() < 0.95 else [{"key": "h", "value": b"v"}] for _ in lines],
+                HEADERS,
+            ),
+        }
+    )
+
+
+def decoded(source: str, batches: list[pa.RecordBatch], rules: TableRules, bulk: bool) -> Any:
+    envelope = registry.get(source)
+    decoder = envelope.decoder(told_settings(source), rules)  # type: ignore[misc]
+    joiner = PairJoiner() if envelope.pairs else None
+    work = ChangeBatches(decoder, "batch", joiner)
+    at_once = BulkChangeBatches(work, envelope.bulk_reader(decoder), fewest=1)  # type: ignore[misc]
+    made = [
+        at_once.rows(batch) if bulk else work.rows(work.changes(messages_of(batch)))
+        for batch in batches
+    ]
+    if joiner is not None:
+        made.append(work.rows(joiner.rest()))
+    rows = [row for batch in made for row in batch.to_pylist()]
+    changes = [row for row in rows if row["outcome"] != "schema"]
+    schemas = {row["schema_id"]: row["extra"] for row in rows if row["outcome"] == "schema"}
+    joined = 0 if joiner is None else joiner.joined
+    return changes, schemas, (work.messages, work.decoded, joined), at_once.at_once
+
+
+@pytest.mark.parametrize("source", READ)
+@properties(8)
+@given(seed=st.integers(0, 2**32))
+def test_rows_of_changes(source, seed):
+    dice = random.Random(seed)
+    lines, rules = stream(source, dice, 60)
+    lines = list(itertools.chain.from_iterable(damaged(dice, line) for line in lines))
+    whole = archive_of(lines, dice)
+    batches = [whole.slice(first, 12) for first in range(0, len(lines), 12)]
+    *expected, _ = decoded(source, batches, rules, bulk=False)
+    *found, _ = decoded(source, batches, rules, bulk=True)
+    for one, other in zip(expected[0], found[0], strict=True):
+        assert one == other
+    assert found == expected
+
+
+def encoded(target: str, batches: list[pa.RecordBatch], schemas: Any, bulk: bool) -> list[Any]:
+    envelope = registry.get(target)
+    encoder = envelope.encoder(write_settings(envelope))  # type: ignore[misc]
+    work = MessageBatches(encoder, "label", "batch", schemas)
+    at_once = BulkMessageBatches(work, envelope.bulk_writer(encoder), fewest=1)  # type: ignore[misc]
+    rows: list[Any] = []
+    for batch in batches:
+        made = at_once.rows(batch) if bulk else work.batch_of(work.tuples(batch)[0])
+        rows += made.to_pylist()
+    return rows
+
+
+@pairs
+@properties(6)
+@given(seed=st.integers(0, 2**32))
+def test_rows_of_the_outbox(source, target, seed):
+    dice = random.Random(seed)
+    lines, rules = stream(source, dice, 60)
+    envelope = registry.get(source)
+    decoder = envelope.decoder(told_settings(source), rules)  # type: ignore[misc]
+    work = ChangeBatches(decoder, "batch", PairJoiner() if envelope.pairs else None)
+    table = pa.Table.from_batches(work.convert(iter([archive_of(lines, dice)])))
+    rows = table.to_pylist()
+    schemas = {
+        row["schema_id"]: TableSchema.from_json(row["extra"])
+        for row in rows
+        if row["outcome"] == "schema"
+    }
+    accepted = table.filter(pa.compute.equal(table["outcome"], "ok")).select(CHANGE.names)
+    batches = accepted.combine_chunks().to_batches(max_chunksize=max(1, len(accepted) // 2))
+    expected = encoded(target, batches, schemas, bulk=False)
+    found = encoded(target, batches, schemas, bulk=True)
+    for one, other in zip(expected, found, strict=True):
+        assert one == other

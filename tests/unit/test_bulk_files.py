@@ -1,0 +1,51 @@
+"""Files of lines that are converted many lines at once become what they become line by line."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.contract.test_bulk import stream, told_settings
+from waybill.bulk.worth import SWITCH
+from waybill.inprocess.job import ConvertJob
+from waybill.inprocess.run import convert_file
+
+SIZE = 12_000
+"""Changes, more than one block of lines."""
+
+
+def converted(monkeypatch, folder, source, target, lines, rules, switch, processes):
+    monkeypatch.setenv(SWITCH, switch)
+    name = f"{switch}-{processes}"
+    path = folder / "in.jsonl"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    told = told_settings(source).model_dump(exclude_defaults=True)
+    job = ConvertJob(
+        source, target, str(path), str(folder / f"{name}.jsonl"), decode_settings=told, rules=rules
+    )
+    account, _ = convert_file(job, str(folder / f"{name}.refused.jsonl"), processes)
+    made = (folder / f"{name}.jsonl").read_bytes()
+    return made, (folder / f"{name}.refused.jsonl").read_bytes(), account
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("datahub-blob", "canal"),  # halves of updates, in two blocks too
+        ("oms-default", "datahub-blob"),
+        ("canal", "debezium-json"),  # tombstones
+        ("debezium-json", "oms-default"),
+    ],
+)
+def test_a_file_becomes_the_same(monkeypatch, tmp_path, source, target):
+    dice = random.Random(5)
+    lines, rules = stream(source, dice, SIZE)
+    # Some lines are refused, one is blank, and one half of an update is doubled.
+    lines[7:7] = [b"{", b"", lines[6]]
+    assert sum(map(len, lines)) > 1 << 22
+    told = (monkeypatch, tmp_path, source, target, lines, rules)
+    expected = converted(*told, "off", 1)
+    assert expected[2].written > SIZE // 2
+    for processes in (1, 2):
+        assert converted(*told, "on", processes) == expected
