@@ -17,18 +17,25 @@ if TYPE_CHECKING:
 
 
 class _Messages:
-    """The messages of a batch, made when the first one is asked for."""
+    """The messages of a batch, made when they are asked for."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
+        self._asked = 0
 
     @cached_property
-    def all(self) -> list[Message]:
-        """Every message."""
+    def _all(self) -> list[Message]:
         return list(messages_of(self._batch))
 
     def __call__(self, number: int) -> Message:
-        return self.all[number]
+        self._asked += 1
+        if self._asked > _FEW:
+            return self._all[number]
+        return next(messages_of(self._batch.slice(number, 1)))
+
+
+_FEW = 50
+"""So many messages are sooner made one by one than with all others."""
 
 
 def messages_block(batch: pa.RecordBatch) -> Block:

@@ -43,7 +43,8 @@ class BulkChangeBatches:
         if not 0 < lead < batch.num_rows:
             return self._rows(batch)
         parts = [self._rows(part) for part in (batch.slice(0, lead), batch.slice(lead))]
-        return pa.concat_batches(parts)
+        rows = pa.Table.from_batches(parts)
+        return one_batch(rows, np.arange(rows.num_rows))
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         work = self._work
