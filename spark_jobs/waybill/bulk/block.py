@@ -23,6 +23,7 @@ Path = tuple[str | int, ...]
 WIDTH = 64
 """So many values of a message are looked for first."""
 
+_LARGEST = 2**31 - 1
 _LINE_FEED = 10
 _decode = msgspec.json.Decoder().decode
 
@@ -81,6 +82,8 @@ class Block(Messages):
         self.size = len(begins)
         self.counts: npt.NDArray[np.int32] = np.empty(self.size, np.int32)
         self.forms: npt.NDArray[np.uint64] = np.empty(self.size, np.uint64)
+        if len(data) > _LARGEST:
+            begins = ends = np.full_like(begins, -1)  # places are of 32 bits: nothing is found
         width = WIDTH
         while True:
             self.starts: npt.NDArray[np.int32] = np.empty((self.size, width), np.int32)

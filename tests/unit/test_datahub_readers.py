@@ -1,0 +1,45 @@
+"""DataHub BLOB: a message is read the same whether its table is known already or not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+
+def message(value: str, kind: str = "STRING") -> bytes:
+    columns = [{"name": "id", "type": "LONG"}, {"name": "d", "type": kind}]
+    schema = {"dataColumn": columns, "primaryKey": ["id"], "source": {"tableName": "t"}}
+    payload = {
+        "after": {"dataColumn": {"id": 1, "d": value}},
+        "sequenceId": "1605339516000000004",
+        "timestamp": {"eventTime": 1, "systemTime": 2, "checkpointTime": 3},
+        "op": "INSERT",
+    }
+    told = {"schema": schema, "payload": payload, "version": "0.0.1"}
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def read(decoder, value: str) -> str | None:
+    try:
+        (change,) = decoder.decode(Message("topic", 0, 0, None, None, message(value)))
+    except Refusal:
+        return None
+    return change.after.f1
+
+
+@pytest.mark.parametrize("kind", ["decimal(3,5)", "decimal(5,5)", "decimal(5,2)", "decimal(5,0)"])
+def test_a_decimal_is_the_same_in_the_first_and_in_later_messages(kind):
+    envelope = registry.get("datahub-blob")
+    rules = TableRules({"t": TableRule(None, {"d": parse_type(kind)})})
+    known = envelope.decoder(envelope.decode_settings(), rules)
+    assert read(known, "0") == "0"
+    for value in ("0.001", "0.00999", "0.01000", "0.123", "1", "-0", "1.10", "12345", "0.000001"):
+        fresh = envelope.decoder(envelope.decode_settings(), rules)
+        assert read(known, value) == read(fresh, value), value
