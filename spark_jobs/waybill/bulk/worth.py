@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-WORTH = 16 << 20
+WORTH = 32 << 20
 """Bytes that take as long one by one as it takes to load what is compiled."""
 
 SWITCH = "WAYBILL_BULK"
