@@ -21,7 +21,7 @@ STAGES = ("sources", "envelopes", "convert", "merge", "validate", "publish")
 # The stage `convert` is what runs the envelopes in Spark, and the gate reads what they wrote again.
 STAGE_MAY_USE = {"convert": {"envelopes"}, "validate": {"envelopes"}}
 
-HEAVY = ("airflow", "boto3", "great_expectations", "pandas", "pyarrow", "pyspark")
+HEAVY = ("airflow", "boto3", "great_expectations", "numba", "pandas", "pyarrow", "pyspark")
 """Packages that take long to import or are needed by few."""
 
 ARROW_SEATS = ("waybill.envelopes.batch",)
