@@ -175,10 +175,17 @@ def test_years_of_more_digits_are_left_to_others(count):
 CLOCKS = st.from_regex(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,13})?", fullmatch=True
 )
+DAMAGED = st.builds(
+    lambda moment, at, sign: f"{moment[:at]}{sign}{moment[at + 1 :]}",
+    MOMENTS.map(str),
+    st.integers(0, 25),
+    st.sampled_from("-/:. 0T9z"),
+)
+"""A clock with one sign instead of another."""
 
 
 @properties(200)
-@given(st.lists(MOMENTS.map(str) | CLOCKS | st.text(max_size=30), min_size=1))
+@given(st.lists(MOMENTS.map(str) | CLOCKS | DAMAGED | st.text(max_size=30), min_size=1))
 @example(
     ["2023-02-29 00:00:00", "2024-02-29 00:00:00", "1900-02-29 00:00:00", "2024-01-01 24:00:00"]
 )

@@ -46,7 +46,11 @@ def _seconds(arena, p, size, between):  # noqa: C901
         or arena[p + 16] != 58
     ):
         return none
-    year = _two(arena, p) * 100 + _two(arena, p + 2)
+    century = _two(arena, p)
+    year = _two(arena, p + 2)
+    if century < 0 or year < 0:
+        return none
+    year += century * 100
     month = _two(arena, p + 5)
     day = _two(arena, p + 8)
     hour = _two(arena, p + 11)
