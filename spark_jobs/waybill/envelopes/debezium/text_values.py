@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import binascii
 import struct
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from hashlib import md5
 from math import isfinite
@@ -182,7 +182,10 @@ def _float_text(text: str, value: float, canonical_of: Callable[[str], str], can
     found = canonical_of(text)
     if found != text:
         return found
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text  # an exponent of twenty digits, which no float has
     if not isfinite(value) or Decimal(f"{value:.{len(number.as_tuple().digits) - 1}e}") != number:
         return text
     return canonical or float32_value(value)
