@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.contract.effort import properties
 from waybill.bulk import kernels
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.block import Block, paths_of
+from waybill.bulk.block import Scanned, paths_of
 from waybill.bulk.kinds import BAD, ESCAPED
 from waybill.bulk.notations import (
     BLANK,
@@ -48,11 +48,9 @@ def back(arena: Arena, texts: Texts) -> list[str | None]:
     ]
 
 
-def block_of(*values: bytes) -> Block:
+def block_of(*values: bytes) -> Scanned:
     ends = np.cumsum([len(value) for value in values])
-    begins = ends - [len(value) for value in values]
-    zeros = np.zeros_like(begins)
-    return Block(b"".join(values), begins, ends, zeros, zeros, None, lambda _: None)  # type: ignore[arg-type, return-value]
+    return Scanned(b"".join(values), ends - [len(value) for value in values], ends)
 
 
 # Messages

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from waybill.bulk.kinds import BAD
+from waybill.bulk.kinds import BAD, NULL_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,6 @@ Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SPARE = 1 << 16
-NULL = -1
-"""The length of a null."""
 
 
 class Texts(NamedTuple):
@@ -28,7 +26,7 @@ class Texts(NamedTuple):
 
     Attributes:
         starts: where each starts.
-        lengths: how many bytes it has; `NULL` for null, `BAD` where it cannot be had at once.
+        lengths: how many bytes it has; `NULL_SIZE` for null, `BAD` where it cannot be had at once.
     """
 
     starts: Places
@@ -83,7 +81,7 @@ class Arena:
 
     def constant(self, text: bytes | None, rows: int) -> Texts:
         """The same value for every row."""
-        start, size = (0, -1) if text is None else (self.add(text), len(text))
+        start, size = (0, NULL_SIZE) if text is None else (self.add(text), len(text))
         return Texts(np.full(rows, start, np.int64), np.full(rows, size, np.int64))
 
     def each(self, texts: Texts, make: Callable[[bytes], bytes | None]) -> Texts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from waybill.bulk.block import Block
+from waybill.bulk.block import Block, Scanned
 from waybill.envelopes.batch import messages_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ _FEW = 50
 def messages_block(batch: pa.RecordBatch) -> Block:
     """The messages of an archive batch; those without a value or with headers are not scanned."""
     rows = batch.num_rows
-    data, begins, ends = texts_of(batch.column("value"))
     apart = batch.column("value").is_null().to_numpy(zero_copy_only=False)
     names = batch.schema.names
     if "headers" in names and batch.column("headers").null_count < rows:
@@ -55,20 +54,19 @@ def messages_block(batch: pa.RecordBatch) -> Block:
     offsets = batch.column("offset").to_numpy(zero_copy_only=False)
     messages = _Messages(batch)
     partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
-    places = _there(batch, "value", begins, ends)
-    block = Block(data, *places, partitions, offsets, times, messages)
-    block.counts[apart] = -1
+    keys = None
     if "key" in names and batch.column("key").null_count < rows:
-        data, begins, ends = texts_of(batch.column("key"))
-        places = _there(batch, "key", begins, ends)
-        block.keys = Block(data, *places, partitions, offsets, times, messages)
+        keys = Scanned(*_there(batch, "key"))
+    block = Block(*_there(batch, "value"), partitions, offsets, times, messages, keys)
+    block.counts[apart] = -1
     return block
 
 
-def _there(batch: pa.RecordBatch, name: str, begins: Places, ends: Places) -> tuple[Places, Places]:
-    """Where the texts of a column are; below zero where there is none."""
+def _there(batch: pa.RecordBatch, name: str) -> tuple[Bytes, Places, Places]:
+    """The bytes of a column of texts, and where each is; below zero where there is none."""
+    data, begins, ends = texts_of(batch.column(name))
     nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
-    return np.where(nulls, -1, begins), np.where(nulls, -1, ends)
+    return data, np.where(nulls, -1, begins), np.where(nulls, -1, ends)
 
 
 def texts_of(column: Any) -> tuple[Bytes, Places, Places]:

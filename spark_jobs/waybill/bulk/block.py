@@ -54,30 +54,17 @@ class Messages:
         self.message = message
 
 
-class Block(Messages):
-    """Messages that stand one after the other, with the places of their values.
+class Scanned:
+    """JSON texts that stand one after the other, with the places of their values.
 
     Args:
         data: their bytes.
-        begins: where each begins in `data`.
+        begins: where each begins in `data`; below zero where there is none.
         ends: where it ends.
-        partitions: its partition.
-        offsets: its offset in its partition.
-        timestamps: its milliseconds since 1970 in the queue; None where no message has any.
-        message: gives a message by its number.
     """
 
-    def __init__(
-        self,
-        data: bytes | Bytes,
-        begins: Places,
-        ends: Places,
-        partitions: Places,
-        offsets: Places,
-        timestamps: Places | None,
-        message: Callable[[int], Message],
-    ) -> None:
-        super().__init__(Arena(data), partitions, offsets, timestamps, message)
+    def __init__(self, data: bytes | Bytes, begins: Places, ends: Places) -> None:
+        self.arena = Arena(data)
         self.begins, self.ends = begins, ends
         self.size = len(begins)
         self.counts: npt.NDArray[np.int32] = np.empty(self.size, np.int32)
@@ -94,15 +81,13 @@ class Block(Messages):
                 *(begins, ends, width, self.starts, self.stops, self.kinds),
                 *(self.counts, self.forms),
             )
-            if width >= MOST_VALUES or not self._cut_short(width):
+            if width >= MOST_VALUES or not self._cut_short():
                 break
             width = MOST_VALUES
         if not _is_text(data):
             self._leave_out_broken()
-        self.keys: Block | None = None
-        """The message keys, where there are any; one that is not there begins below zero."""
 
-    def _cut_short(self, width: int) -> bool:
+    def _cut_short(self) -> bool:
         """Whether most messages were not taken, maybe for having more values than looked for."""
         return int((self.counts < 0).sum()) * 2 > self.size
 
@@ -115,8 +100,38 @@ class Block(Messages):
                 self.counts[number] = -1
 
     def bytes_of(self, number: int) -> bytes:
-        """The bytes of a message."""
+        """The bytes of a text."""
         return self.arena.data[self.begins[number] : self.ends[number]].tobytes()
+
+
+class Block(Scanned, Messages):
+    """Messages that stand one after the other, with the places of their values.
+
+    Args:
+        data: their bytes.
+        begins: where each begins in `data`.
+        ends: where it ends.
+        partitions: its partition.
+        offsets: its offset in its partition.
+        timestamps: its milliseconds since 1970 in the queue; None where no message has any.
+        message: gives a message by its number.
+        keys: the message keys, where there are any.
+    """
+
+    def __init__(
+        self,
+        data: bytes | Bytes,
+        begins: Places,
+        ends: Places,
+        partitions: Places,
+        offsets: Places,
+        timestamps: Places | None,
+        message: Callable[[int], Message],
+        keys: Scanned | None = None,
+    ) -> None:
+        Scanned.__init__(self, data, begins, ends)
+        Messages.__init__(self, self.arena, partitions, offsets, timestamps, message)
+        self.keys = keys
 
 
 def lines_block(data: bytes, topic: str, first: int, blanks: Collection[bytes]) -> Block:

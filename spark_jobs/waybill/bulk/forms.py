@@ -6,8 +6,9 @@ from one message, which the envelope's decoder reads too; it is taken only if bo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -164,15 +165,16 @@ class Sample:
         return tuple(found)
 
 
-class BulkReader(Protocol):
+class BulkReader(ABC):
     """Says what the values of messages of an envelope mean.
 
     Attributes:
         reads_keys: whether the form of a message's key decides what the message means.
     """
 
-    reads_keys: bool
+    reads_keys = False
 
+    @abstractmethod
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a message, None if such are read on their own.
 
@@ -185,11 +187,14 @@ class BulkReader(Protocol):
         """A decoder to learn from, where one remembers messages and reads later ones by them.
 
         Then a block is read at once only if all of its messages are of known forms: what the
-        decoder itself makes of a message may depend on others that are not.
+        decoder itself makes of a message may depend on others that are not. None where nothing
+        that is remembered changes what a message means.
         """
+        return None
 
     def harmless(self, message: Message) -> bool:
         """Whether a decoder that reads a message on its own will remember nothing of it."""
+        return True
 
 
 class Form(Skeleton):

@@ -11,5 +11,7 @@ MOST_VALUES = 512
 DEEPEST = 60
 """Objects and arrays inside each other; deeper ones are read on their own."""
 
+NULL_SIZE = -1
+"""The length of a null."""
 BAD = -2
 """The length of a value that cannot be had at once."""

@@ -81,7 +81,6 @@ TAKE_TEXT = Take(TEXT | NOTHING)
 TAKE_WHOLE = Take(WHOLE | NOTHING)
 TAKE_NUMBER = Take(NUMERIC | NOTHING)
 PUT_TEXT = Put(True)
-PUT_RAW = Put(False)
 
 
 def by_call(convert: Callable[[str], str]) -> Convert:

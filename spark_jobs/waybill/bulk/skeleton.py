@@ -13,7 +13,7 @@ from waybill.bulk.kinds import ESCAPED
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from waybill.bulk.block import Block
+    from waybill.bulk.block import Scanned
 
 
 class Place:
@@ -24,7 +24,7 @@ class Place:
         kinds: the kind of each value.
     """
 
-    def __init__(self, block: Block, number: int) -> None:
+    def __init__(self, block: Scanned, number: int) -> None:
         self.value = block.bytes_of(number)
         count = int(block.counts[number])
         self.kinds: list[int] = block.kinds[number, :count].tolist()
@@ -73,7 +73,7 @@ class Skeleton:
         self.allowed = np.array(allowed, np.int64)
         self.told = told
 
-    def fits(self, block: Block, rows: Places) -> Mask:
+    def fits(self, block: Scanned, rows: Places) -> Mask:
         """Which of some messages have these bytes around their values."""
         fits = np.empty(len(rows), np.bool_)
         if len(self.allowed) > block.starts.shape[1]:
@@ -86,7 +86,7 @@ class Skeleton:
         return fits
 
 
-def values(block: Block, places: Places, slot: int) -> Texts:
+def values(block: Scanned, places: Places, slot: int) -> Texts:
     """One value of some messages."""
     starts, lengths = np.empty_like(places), np.empty_like(places)
     kernels.in_slot(block.starts, block.stops, block.kinds, places, slot, starts, lengths)

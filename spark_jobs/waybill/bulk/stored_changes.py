@@ -11,13 +11,12 @@ import pyarrow as pa
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
 from waybill.bulk.arrow_blocks import texts_of
-from waybill.bulk.block import Block, Messages, paths_of
+from waybill.bulk.block import Messages, Scanned, paths_of
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import NOTHING, TEXT
 from waybill.bulk.rows import Columns, Extra, Rows, Value
 from waybill.bulk.skeleton import Place, Skeleton, values
-from waybill.order import read_order_key
 from waybill.records import ROW_OPERATIONS, Message
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import BulkWriter
     from waybill.records import TableSchema
 
+_MOST_CODES = 2**62
 _PARTS = 4
 """Parts of a sequence id that are read at once."""
 _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
@@ -33,15 +33,16 @@ _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 class _Image:
     """JSON objects of the same columns."""
 
-    def __init__(self, block: Block, number: int, schema: TableSchema) -> None:
+    def __init__(self, block: Scanned, number: int, schema: TableSchema) -> None:
         place = Place(block, number)
         count = len(place.kinds)
         self.skeleton = Skeleton(place, [TEXT | NOTHING] * count, range(count))
-        slots = {path: slot for slot, path in enumerate(paths_of(place.value))}
+        paths = paths_of(place.value)
+        slots = {path: slot for slot, path in enumerate(paths)}
         self.slots = [slots.pop((name,), None) for name in schema.names]
-        self.good = not slots and len(paths_of(place.value)) == count
+        self.good = not slots and len(paths) == count
 
-    def columns(self, block: Block, numbers: Places) -> Columns:
+    def columns(self, block: Scanned, numbers: Places) -> Columns:
         """The values of each column."""
         return tuple(None if slot is None else values(block, numbers, slot) for slot in self.slots)
 
@@ -49,7 +50,7 @@ class _Image:
 class _Carried:
     """JSON of what only targets of one family carry on."""
 
-    def __init__(self, block: Block, number: int, family: str) -> None:
+    def __init__(self, block: Scanned, number: int, family: str) -> None:
         place = Place(block, number)
         self.good = False
         self.fields: dict[str, int | bytes] = {}
@@ -67,7 +68,7 @@ class _Carried:
         self.skeleton = Skeleton(place, [1 << kind for kind in place.kinds], free)
         self.family, self._kinds = family, place.kinds
 
-    def extra(self, block: Block, numbers: Places, whole: Value) -> Extra:
+    def extra(self, block: Scanned, numbers: Places, whole: Value) -> Extra:
         """What is carried on."""
         fields: dict[str, Value | bytes] = {}
         for name, told in self.fields.items():
@@ -77,6 +78,17 @@ class _Carried:
                 quoted = self._kinds[told] <= ESCAPED
                 fields[name] = Value(values(block, numbers, told), quoted)
         return Extra(self.family, (whole,), fields)
+
+
+def _numbered(values: Any, counts: Any) -> Any:
+    """Small numbers for values, the same for the same; -1 where `counts` is below zero."""
+    _, order, stops = kernels.grouped(values, counts)
+    found = np.full(len(values), -1, np.int64)
+    start = 0
+    for number, stop in enumerate(stops.tolist()):
+        found[order[start:stop]] = number
+        start = stop
+    return found
 
 
 def _mask(told: Any) -> Any:
@@ -123,15 +135,9 @@ class _Batch:
         data = np.concatenate([data for data, _, _ in found])
         offsets = batch.column("offset").to_numpy(zero_copy_only=False)
         partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
-        self.texts = Block(
-            data,
-            np.concatenate(begins[:3]),
-            np.concatenate(ends[:3]),
-            np.tile(partitions, 3),
-            np.tile(offsets, 3),
-            None,
-            self.message,
-        )
+        self.texts = Scanned(data, np.concatenate(begins[:3]), np.concatenate(ends[:3]))
+        micros = batch.column("source_time").cast(pa.int64()).fill_null(0)
+        self.times = micros.to_numpy(zero_copy_only=False)
         self.begins, self.ends = begins, ends
         self.messages = Messages(self.texts.arena, partitions, offsets, None, self.message)
 
@@ -175,13 +181,17 @@ class _Batch:
             texts.arena.data, self.begins[3], self.ends[3] - self.begins[3], ord('"'), quote
         )
         apart |= escaped | quote
-        codes = np.zeros(size, np.int64)
+        codes, kinds = np.zeros(size, np.int64), 1
         for part in (
             *(schema, operation, self._form(0, after), self._form(1, before)),
             *(self._form(2, mine), extra, transaction, timed, counts, ranks, full),
         ):
             numbers = part.astype(np.int64) + 1
-            codes = codes * (int(numbers.max(initial=0)) + 1) + numbers
+            most = int(numbers.max(initial=0)) + 1
+            if kinds * most > _MOST_CODES:
+                # As small as can be, so that no two kinds of rows ever get one number.
+                codes, kinds = _numbered(codes.view(np.uint64), np.zeros(size, np.int64)), size
+            codes, kinds = codes * most + numbers, kinds * most
         slow = [np.flatnonzero(apart)]
         read: list[Rows] = []
         _, order, stops = kernels.grouped(codes.view(np.uint64), -apart.astype(np.int64))
@@ -189,7 +199,11 @@ class _Batch:
         for stop in stops.tolist():
             rows = order[start:stop]
             start = stop
-            left = rows if len(rows) < self.fewest else self._alike(rows, parts, counts, full, read)
+            left = rows
+            if len(rows) >= self.fewest:
+                first = int(rows[0])
+                sequence = parts[: counts[first]]
+                left = self._alike(rows, sequence, int(ranks[first]), bool(full[first]), read)
             slow.append(left)
         return read, np.sort(np.concatenate(slow))
 
@@ -216,15 +230,11 @@ class _Batch:
         """A small number for what stands around the values of one text of each row; -1 for none."""
         here = slice(which * self.size, (which + 1) * self.size)
         counts = np.where(there, self.texts.counts[here], -1)
-        _, order, stops = kernels.grouped(self.texts.forms[here], counts)
-        found = np.full(self.size, -1, np.int64)
-        start = 0
-        for number, stop in enumerate(stops.tolist()):
-            found[order[start:stop]] = number
-            start = stop
-        return found
+        return _numbered(self.texts.forms[here], counts)
 
-    def _alike(self, rows: Places, parts: Any, counts: Any, full: Any, read: list[Rows]) -> Places:
+    def _alike(
+        self, rows: Places, sequence: Any, rank: int, full: bool, read: list[Rows]
+    ) -> Places:
         """Take rows that are alike; returns those that are read on their own."""
         first = int(rows[0])
         schema = self.schemas[self.batch.column("schema_id")[first].as_py()]
@@ -252,12 +262,7 @@ class _Batch:
         if not len(kept):
             return rows
         extra = self._extra(first, kept, carried)
-        times = None
-        if self.batch.column("source_time")[first].is_valid:
-            micros = self.batch.column("source_time").cast(pa.int64()).fill_null(0)
-            times = micros.to_numpy(zero_copy_only=False)[kept]
         after, before = images
-        found = int(counts[first])
         read.append(
             Rows(
                 self.messages,
@@ -266,12 +271,12 @@ class _Batch:
                 operation,
                 None if before is None else before.columns(texts, kept + size),
                 None if after is None else after.columns(texts, kept),
-                tuple(parts[i][kept] for i in range(found)) if found else None,
-                self._rank(first),
-                bool(full[first]),
+                tuple(part[kept] for part in sequence) if len(sequence) else None,
+                rank,
+                full,
                 None,
                 None,
-                times,
+                self.times[kept] if self.batch.column("source_time")[first].is_valid else None,
                 self._text(3, kept) if self.batch.column("transaction")[first].is_valid else None,
                 extra,
             )
@@ -307,6 +312,3 @@ class _Batch:
     def _text(self, which: int, rows: Places) -> Texts:
         starts = self.begins[which][rows]
         return Texts(starts, self.ends[which][rows] - starts)
-
-    def _rank(self, row: int) -> int:
-        return read_order_key(self.batch.column("order_key")[row].as_py())[1]

@@ -6,15 +6,16 @@ change of each block is written by the encoder again, and has to be the same.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
-from waybill.bulk.block import Block, Path, paths_of
+from waybill.bulk.block import Path, Scanned, paths_of
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import BAD, ESCAPED
 from waybill.bulk.rows import Rows, Value
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Bytes, Mask, Places
     from waybill.envelopes.protocol import Encoded, Encoder
-    from waybill.records import Message
 
 Get = Callable[[Rows], Value]
 """Gives what stands at one place of the messages of some changes."""
@@ -53,7 +53,7 @@ class Wording(NamedTuple):
     rest: Get | None = None
 
 
-class BulkWriter(Protocol):
+class BulkWriter(ABC):
     """Says where the values of an envelope's messages come from.
 
     Attributes:
@@ -61,18 +61,17 @@ class BulkWriter(Protocol):
         opening: how these begin where they are carried on as they stand, as the field `tail`.
     """
 
-    @property
-    def family(self) -> str: ...  # noqa: D102
+    family: str
+    opening: str | None = None
 
-    @property
-    def opening(self) -> str | None: ...  # noqa: D102
-
+    @abstractmethod
     def classes(self, rows: Rows) -> Places | None:
         """A number for each row; rows of one number differ in nothing but values when written.
 
         None where all rows do. Rows below zero are written on their own.
         """
 
+    @abstractmethod
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of each of the messages of one change; None if such are written one by one.
 
@@ -166,27 +165,15 @@ class _Text:
             self.gets.append(rest[0])
             parts += text[-1:]
             cuts.append(len(parts))
-        self.text = np.frombuffer(bytes(parts), np.uint8)
-        self.cuts = np.array(cuts, np.int64)
+        self.text, self.cuts = bytes(parts), cuts
 
     def values(self, rows: Rows) -> list[Value]:
         return [get(rows) for get in self.gets]
 
-    def written(self, rows: Rows, values: list[Value]) -> tuple[Bytes, Places]:
-        starts = np.empty((len(values), len(rows)), np.int64)
-        lengths = np.empty((len(values), len(rows)), np.int64)
-        quoted = np.empty(len(values), np.bool_)
-        for i, value in enumerate(values):
-            starts[i], lengths[i] = value.texts
-            quoted[i] = value.quoted
-        out, offsets = kernels.fill(rows.arena.data, self.text, self.cuts, starts, lengths, quoted)
-        return out, offsets
-
 
 def _spans(text: bytes) -> list[tuple[Path, int, int]] | None:
     """Paths of the values of a message with the bytes that they take; None if it is not JSON."""
-    zero = np.array([0])
-    block = Block(text, zero, np.array([len(text)]), zero, zero, None, _no_message)
+    block = Scanned(text, np.array([0]), np.array([len(text)]))
     count = int(block.counts[0])
     if count < 0:
         return None
@@ -202,10 +189,6 @@ def _spans(text: bytes) -> list[tuple[Path, int, int]] | None:
         start, stop = int(block.starts[0, slot]), int(block.stops[0, slot])
         spans.append((path, start - quote, stop + quote))
     return spans
-
-
-def _no_message(_: int) -> Message:
-    raise NotImplementedError
 
 
 class _Plan:
@@ -256,13 +239,36 @@ class _Plan:
 def _written(texts: list[_Text | None], rows: Rows, values: list[list[Value]]) -> list[pa.Array]:  # type: ignore[type-arg]
     """Each of the messages or keys of some changes; null where there is none."""
     return [
-        pa.nulls(len(rows), pa.large_binary()) if t is None else as_array(*t.written(rows, v))
+        pa.nulls(len(rows), pa.large_binary()) if t is None else filled(rows, t.text, t.cuts, v)
         for t, v in zip(texts, values, strict=True)
     ]
 
 
 def _without(values: list[list[Value]], bad: Mask) -> list[list[Value]]:
     return [[Value(v.texts.take(~bad), v.quoted) for v in found] for found in values]
+
+
+def filled(
+    rows: Rows, text: bytes, cuts: list[int], values: list[Value], kind: Any = _LARGE
+) -> pa.Array:  # type: ignore[type-arg]
+    """A text of each row, made of what is the same for all and of values.
+
+    Args:
+        rows: the rows.
+        text: what is the same.
+        cuts: where in it the part before each value begins, and where the last part begins and
+            ends.
+        values: what stands between.
+        kind: the type of the array.
+    """
+    starts = np.empty((len(values), len(rows)), np.int64)
+    lengths = np.empty((len(values), len(rows)), np.int64)
+    for i, value in enumerate(values):
+        starts[i], lengths[i] = value.texts
+    quoted = np.array([value.quoted for value in values], np.bool_)
+    same, places = np.frombuffer(text, np.uint8), np.array(cuts, np.int64)
+    out, bounds = kernels.fill(rows.arena.data, same, places, starts, lengths, quoted)
+    return as_array(out, bounds, kind)
 
 
 def as_array(data: Bytes, offsets: Places, kind: Any = _LARGE) -> pa.Array:  # type: ignore[type-arg]

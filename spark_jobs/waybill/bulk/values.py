@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from waybill.bulk.arena import Texts
+from waybill.bulk.kinds import BAD
 from waybill.bulk.notations import Put, written
 from waybill.bulk.rows import Columns, Rows, Value
+from waybill.order import MAX_INDEX, MAX_OFFSET
 
 if TYPE_CHECKING:
     from waybill.bulk.templates import Get
@@ -66,6 +71,28 @@ def sequences(quoted: bool) -> Get:
         return Value(written(rows.arena, rows.sequence[0]), quoted)
 
     return get
+
+
+def made_ids(rows: Rows, first: int, quoted: bool) -> Value:
+    """Ids made from the positions, as `order.position_number` makes them of one.
+
+    They cannot be had at once where one of them does not fit 64 bits.
+
+    Args:
+        rows: changes that are alone in their messages.
+        first: the id of the first position.
+        quoted: whether ids are texts.
+    """
+    partitions, places = rows.block.partitions[rows.places], rows.offsets
+    last = (int(partitions.max()) * MAX_OFFSET + int(places.max())) * MAX_INDEX
+    if first + last > _LARGEST or min(partitions.min(), places.min()) < 0:
+        bad = np.full(len(rows), BAD, np.int64)
+        return Value(Texts(np.zeros_like(bad), bad), quoted)
+    numbers = (partitions * MAX_OFFSET + places) * MAX_INDEX + first
+    return Value(written(rows.arena, numbers), quoted)
+
+
+_LARGEST = 2**63 - 1
 
 
 def transactions(rows: Rows) -> Value:

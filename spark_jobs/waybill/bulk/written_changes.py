@@ -10,26 +10,17 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.notations import same
-from waybill.bulk.templates import as_array
+from waybill.bulk.rows import Value
+from waybill.bulk.templates import as_array, filled
 from waybill.layout import CHANGES, MESSAGE_PLACE
 from waybill.order import CHANGE, FULL_ROW
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places, Texts
-    from waybill.bulk.rows import Columns, Rows, Value
+    from waybill.bulk.rows import Columns, Rows
 
 _json = msgspec.json.Encoder().encode
 _BACKSLASH = ord("\\")
-_ONE_FOR_ALL = (
-    "operation",
-    "database",
-    "schema",
-    "table",
-    "schema_id",
-    "outcome",
-    "index",
-    "batch",
-)
 
 
 def storable(rows: Rows) -> Mask:
@@ -117,22 +108,11 @@ def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore
             cuts.append(len(text))
             values.append(part)
     cuts.append(len(text))
-    starts = np.empty((len(values), len(rows)), np.int64)
-    lengths = np.empty((len(values), len(rows)), np.int64)
-    for i, value in enumerate(values):
-        starts[i], lengths[i] = value.texts
-    quoted = np.array([value.quoted for value in values], np.bool_)
-    made = np.frombuffer(bytes(text), np.uint8)
-    out, offsets = kernels.fill(
-        rows.arena.data, made, np.array(cuts, np.int64), starts, lengths, quoted
-    )
-    return as_array(out, offsets, pa.string())
+    return filled(rows, bytes(text), cuts, values, pa.string())
 
 
 def _object(rows: Rows, names: tuple[str, ...], columns: list[Texts | None] | Columns) -> pa.Array:  # type: ignore[type-arg]
     """JSON objects of texts by name; columns that are not there are left out."""
-    from waybill.bulk.rows import Value
-
     parts: list[bytes | Value] = []
     mark = b"{"
     for name, texts in zip(names, columns, strict=True):
@@ -167,8 +147,6 @@ def _old_keys(rows: Rows, keys: list[Texts | None], names: tuple[str, ...]) -> p
 
 
 def _texts(rows: Rows, texts: Texts) -> pa.Array:  # type: ignore[type-arg]
-    from waybill.bulk.rows import Value
-
     return _filled(rows, [Value(texts, False)])
 
 

@@ -112,9 +112,7 @@ class ChangeBatches:
         bulk_reader: Callable[[Any], BulkReader] | None = None,
     ) -> None:
         self.decoder = decoder
-        self._worth = Worth(bulk_reader is not None)
-        self._bulk_reader = bulk_reader
-        self._bulk: BulkChangeBatches | None = None
+        self._worth = Worth(None if bulk_reader is None else lambda: self._by_bulk(bulk_reader))
         self.batch_id = batch_id
         self.joiner = joiner
         self.messages = 0
@@ -124,7 +122,7 @@ class ChangeBatches:
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `changes` for every message of `batches`, halves without partner last."""
         for batch in batches:
-            bulk = self._at_once(batch)
+            bulk = self._worth.of(batch.nbytes)
             if bulk is None:
                 yield self.rows(self.changes(messages_of(batch)))
             else:
@@ -134,15 +132,10 @@ class ChangeBatches:
             if rest:
                 yield self.rows(rest)
 
-    def _at_once(self, batch: pa.RecordBatch) -> BulkChangeBatches | None:
-        """What decodes a batch at once, where that pays."""
-        if not self._worth.of(batch.nbytes) or self._bulk_reader is None:
-            return None
-        if self._bulk is None:
-            from waybill.bulk.change_batches import BulkChangeBatches
+    def _by_bulk(self, reader: Callable[[Any], BulkReader]) -> BulkChangeBatches:
+        from waybill.bulk.change_batches import BulkChangeBatches
 
-            self._bulk = BulkChangeBatches(self, self._bulk_reader(self.decoder))
-        return self._bulk
+        return BulkChangeBatches(self, reader(self.decoder))
 
     def changes(self, messages: Iterator[Message]) -> Iterator[Change]:
         """Changes of messages, halves of updates joined where both are here."""
@@ -275,29 +268,22 @@ class MessageBatches:
         self.target = target
         self.batch_id = batch_id
         self.schemas = schemas
-        self._worth = Worth(bulk_writer is not None)
-        self._bulk_writer = bulk_writer
-        self._bulk: BulkMessageBatches | None = None
+        self._worth = Worth(None if bulk_writer is None else lambda: self._by_bulk(bulk_writer))
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`."""
         for batch in batches:
-            bulk = self._at_once(batch)
+            bulk = self._worth.of(batch.nbytes)
             if bulk is None:
                 rows, _ = self.tuples(batch)
                 yield self.batch_of(rows)
             else:
                 yield bulk.rows(batch)
 
-    def _at_once(self, batch: pa.RecordBatch) -> BulkMessageBatches | None:
-        """What encodes a batch at once, where that pays."""
-        if not self._worth.of(batch.nbytes) or self._bulk_writer is None:
-            return None
-        if self._bulk is None:
-            from waybill.bulk.message_batches import BulkMessageBatches
+    def _by_bulk(self, writer: Callable[[Any], BulkWriter]) -> BulkMessageBatches:
+        from waybill.bulk.message_batches import BulkMessageBatches
 
-            self._bulk = BulkMessageBatches(self, self._bulk_writer(self.encoder))
-        return self._bulk
+        return BulkMessageBatches(self, writer(self.encoder))
 
     @staticmethod
     def batch_of(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ that needs schemas which nobody named is still recognised: its decoder says so.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,8 +21,6 @@ from waybill.inprocess.shapes import CLEAR, Shapes, choices, names_in, shapes_of
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from waybill.envelopes.protocol import Decoder, Envelope
     from waybill.records import Message
     from waybill.tables import TableRules

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from waybill.nearest import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from waybill.bulk.converter import BulkConverter
     from waybill.envelopes.protocol import Envelope, Settings
 

@@ -5,12 +5,10 @@ The layouts are those of a source (`source.files.layout`): lines, kcat, parquet,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PARQUET, GZIP, ZSTD = b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 

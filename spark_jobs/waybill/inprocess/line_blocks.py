@@ -30,8 +30,8 @@ class LineBlocks:
 
     def __init__(self, job: ConvertJob, converter: Converter) -> None:
         self._job, self._converter = job, converter
-        self._bulk: BulkConverter | None = None
-        self._worth = Worth(job.by_bulk)
+        self._worth = Worth((lambda: job.bulk(converter)) if job.by_bulk else None)
+        self._begun = False
 
     def convert(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
         """What a block of lines becomes, as lines.
@@ -43,9 +43,10 @@ class LineBlocks:
         Returns:
             Lines, and the halves of updates that are left open: each stands between two of them.
         """
-        if self._worth.of(len(block)):
-            return self._at_once(block, first)
-        return self._one_by_one(block, first)
+        bulk = self._worth.of(len(block))
+        if bulk is None:
+            return self._one_by_one(block, first)
+        return self._at_once(bulk, block, first)
 
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
         converter = self._converter
@@ -61,17 +62,17 @@ class LineBlocks:
         texts.append(lines_of(out[start:], origins[start:], converter))
         return texts, open_halves
 
-    def _at_once(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
-        if self._bulk is None:
-            self._bulk = self._job.bulk(self._converter)
-            lead = _length(block, self._bulk.lead)
-            if 0 < lead < len(block):
-                texts, halves = self._by_bulk(self._bulk, block[:lead], first)
-                rest, more = self._by_bulk(
-                    self._bulk, block[lead + 1 :], first + block.count(b"\n", 0, lead) + 1
-                )
-                return [*texts[:-1], texts[-1] + rest[0], *rest[1:]], halves + more
-        return self._by_bulk(self._bulk, block, first)
+    def _at_once(
+        self, bulk: BulkConverter, block: bytes, first: int
+    ) -> tuple[list[bytes], list[Change]]:
+        lead = len(block) if self._begun else _length(block, bulk.lead)
+        self._begun = True
+        if not 0 < lead < len(block):
+            return self._by_bulk(bulk, block, first)
+        texts, halves = self._by_bulk(bulk, block[:lead], first)
+        after = first + block.count(b"\n", 0, lead) + 1
+        rest, more = self._by_bulk(bulk, block[lead + 1 :], after)
+        return [*texts[:-1], texts[-1] + rest[0], *rest[1:]], halves + more
 
     def _by_bulk(
         self, bulk: BulkConverter, block: bytes, first: int

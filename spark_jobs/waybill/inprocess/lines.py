@@ -11,15 +11,13 @@ import os
 import sys
 import weakref
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from types import TracebackType
+from typing import IO, cast
 
 from waybill.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""

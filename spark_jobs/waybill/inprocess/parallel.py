@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -19,8 +20,6 @@ from waybill.inprocess.quarantine import quarantine_line
 from waybill.rare_collections import RARELY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +15,6 @@ from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message, refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from waybill.envelopes.protocol import Decoder
 
 ONLY = ("changes", "refused", "skipped")

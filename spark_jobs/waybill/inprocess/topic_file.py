@@ -6,18 +6,16 @@ import gzip
 import io
 import sys
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from waybill.errors import ConfigurationError
 from waybill.inprocess.layouts import LAYOUTS, Layout, foreign, layout_of, packing_of
 from waybill.inprocess.lines import BOM, STANDARD
 from waybill.records import Message
 from waybill.sources.streams import BLANKS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Read = TypeVar("Read")
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import DEEPEST, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
+from waybill.bulk.kinds import (
+    DEEPEST,
+    ESCAPED,
+    FALSE,
+    INTEGER,
+    NULL,
+    NULL_SIZE,
+    NUMBER,
+    PLAIN,
+    TRUE,
+)
 from waybill.bulk.raw_memory import equal
 
 
@@ -245,7 +255,7 @@ def in_slot(starts, stops, kinds, places, slot, found, lengths):
         place = places[i]
         found[i] = starts[place, slot]
         if kinds[place, slot] == NULL:
-            lengths[i] = -1
+            lengths[i] = NULL_SIZE
         else:
             lengths[i] = stops[place, slot] - starts[place, slot]
 

@@ -8,6 +8,18 @@ from waybill.bulk.compiling import compiled
 from waybill.bulk.kinds import BAD
 from waybill.bulk.raw_memory import copy
 
+NO_CLOCK = -(2**62)
+"""Stands for the seconds of a text that is no wall clock."""
+
+
+@compiled
+def _power(places):
+    """Ten to the power of some places."""
+    scale = np.int64(1)
+    for _ in range(places):
+        scale *= 10
+    return scale
+
 
 @compiled
 def _days(year, month, day):
@@ -31,11 +43,11 @@ def _two(arena, p):
 
 @compiled
 def _seconds(arena, p, size, between):  # noqa: C901
-    """Seconds since 1970 of `2020-01-31 23:59:59` and a fraction; -2**62 where it is no such text.
+    """Seconds since 1970 of `2020-01-31 23:59:59` and a fraction; `NO_CLOCK` for another text.
 
     The fraction has 1 to 12 digits.
     """
-    none = np.int64(-(2**62))
+    none = np.int64(NO_CLOCK)
     if size < 19 or size == 20 or size > 32:
         return none
     if (
@@ -96,7 +108,7 @@ def wall_clocks(arena, starts, lengths, between, becomes, at):
         if size < 0:
             continue
         p = starts[i]
-        if _seconds(arena, p, size, between) == -(2**62):
+        if _seconds(arena, p, size, between) == NO_CLOCK:
             lengths[i] = BAD
             continue
         copy(arena, at, arena, p, size)
@@ -119,6 +131,7 @@ def wall_clock_units(arena, starts, lengths, between, places, exact, values):
         exact: how many digits a fraction must have; -1 for any up to `places`, 0 for none.
         values: takes the numbers.
     """
+    scale = _power(places)
     for i in range(starts.shape[0]):
         size = lengths[i]
         values[i] = 0
@@ -127,7 +140,7 @@ def wall_clock_units(arena, starts, lengths, between, places, exact, values):
         p = starts[i]
         seconds = _seconds(arena, p, size, between)
         told = size - 20 if size > 19 else 0
-        if seconds == -(2**62) or told > places or (exact >= 0 and told != exact):
+        if seconds == NO_CLOCK or told > places or (exact >= 0 and told != exact):
             lengths[i] = BAD
             continue
         rest = np.int64(0)
@@ -135,9 +148,6 @@ def wall_clock_units(arena, starts, lengths, between, places, exact, values):
             rest *= 10
             if k < told:
                 rest += np.int64(arena[p + 20 + k]) - 48
-        scale = np.int64(1)
-        for _ in range(places):
-            scale *= 10
         values[i] = seconds * scale + rest
 
 
@@ -155,9 +165,7 @@ def unit_wall_clocks(values, places, between, arena, at, starts, lengths):
         lengths: takes how long it is; nothing is written where it is below zero, and it becomes
             `BAD` outside of the years 1 to 9999.
     """
-    scale = np.int64(1)
-    for _ in range(places):
-        scale *= 10
+    scale = _power(places)
     for i in range(values.shape[0]):
         if lengths[i] < 0:
             continue

@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.arena import NULL
-from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.kinds import NULL_SIZE
 from waybill.bulk.notations import (
     BLANK,
     NOTHING,
@@ -28,7 +28,7 @@ from waybill.bulk.notations import (
     same,
     wall_clock,
 )
-from waybill.bulk.templates import Flagged, Get, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, offsets, own, times, transactions
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.canal.encoder import CanalEncoder
     from waybill.envelopes.canal.flat_message import CanalDecoder
-    from waybill.records import Change, Message, TableSchema
+    from waybill.records import Change, TableSchema
 
 _CONSTANT = frozenset(
     {"database", "isDdl", "mysqlType", "pkNames", "sql", "sqlType", "table", "type"}
@@ -54,22 +54,13 @@ _CONSTANT = frozenset(
 _CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
-class CanalReader:
+class CanalReader(BulkReader):
     """Says what the values of FlatMessages mean."""
-
-    reads_keys = False
 
     def __init__(self, decoder: CanalDecoder) -> None:
         self._zone = decoder.zone
         self._takes: Bounded[TableSchema, tuple[Take, ...]] = Bounded()
         self._types: Bounded[TableSchema, SqlTypes] = Bounded()
-
-    def learner(self) -> None:
-        """The decoder remembers nothing that changes what a message means."""
-
-    def harmless(self, message: Message) -> bool:
-        """See `learner`."""
-        return True
 
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a message with one row."""
@@ -156,7 +147,7 @@ def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
         alone |= (lengths < 0) & (texts.lengths >= 0)
     for field, _ in types.sets:
         texts = image[int(field[1:])]
-        found.append(np.zeros(len(rows), np.bool_) if texts is None else texts.lengths == NULL)
+        found.append(np.zeros(len(rows), np.bool_) if texts is None else texts.lengths == NULL_SIZE)
     return found, alone
 
 
@@ -184,11 +175,10 @@ def _put(column: Column, mysql: str, zone: ZoneInfo) -> Put:
     return Put(True, by_call(write))
 
 
-class CanalWriter:
+class CanalWriter(BulkWriter):
     """Says where the values of FlatMessages come from."""
 
     family = "canal"
-    opening = None
 
     def __init__(self, encoder: CanalEncoder) -> None:
         self._zone = encoder.zone

@@ -6,14 +6,13 @@ Row messages are read and written so; `decoder` and `blob` say what they mean.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import ref
 
 import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import Cell, Count, Reading, Sample
-from waybill.bulk.kinds import BAD, FALSE, INTEGER, NULL, NUMBER, TRUE
+from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
 from waybill.bulk.notations import (
     BLANK,
     NOTHING,
@@ -41,11 +40,10 @@ from waybill.bulk.notations import (
     wall_clock,
     wall_clock_to_units,
     whole,
-    written,
 )
 from waybill.bulk.rows import Rows, Value
-from waybill.bulk.templates import Get, Wording
-from waybill.bulk.values import carried, column, own, sequences, times
+from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.values import carried, column, made_ids, own, sequences, times
 from waybill.envelopes.datahub.blob import INSERTS
 from waybill.envelopes.datahub.columns import INT64, Number
 from waybill.envelopes.datahub.values import is_natural, type_for, value_reader
@@ -53,7 +51,7 @@ from waybill.envelopes.datahub.written import value_writer
 from waybill.envelopes.made_sequence import came_without
 from waybill.envelopes.notation.declared import check_for
 from waybill.envelopes.notation.instants import LAST_MS
-from waybill.order import AFTER, MAX_INDEX, MAX_OFFSET
+from waybill.order import AFTER
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
 from waybill.types import INTEGER_RANGE
 
@@ -67,7 +65,6 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 FAMILY = "streamx"
-LARGEST = 2**63 - 1
 ANY_DIGITS = 1 << 30
 
 _TIMES = ("systemTime", "checkpointTime")
@@ -110,21 +107,12 @@ class Takes(NamedTuple):
         return self.text
 
 
-class BlobReader:
+class BlobReader(BulkReader):
     """Says what the values of BLOB messages mean."""
-
-    reads_keys = False
 
     def __init__(self, decoder: BlobDecoder) -> None:
         self._zone = decoder.zone
         self._takes: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
-
-    def learner(self) -> None:
-        """The decoder remembers nothing that changes what a message means."""
-
-    def harmless(self, message: Message) -> bool:
-        """See `learner`."""
-        return True
 
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a message with a row."""
@@ -148,7 +136,7 @@ class BlobReader:
             source_time = Count(slots[_EVENT], 1000, 0, LAST_MS)
         sequence = None
         if change.sequence is not None:
-            sequence = (Count(slots[_SEQUENCE], 1, 0, LARGEST),)
+            sequence = (Count(slots[_SEQUENCE]),)
         extra: dict[str, int | bytes] = {}
         for name, raw in _CARRIED(change.extra or b'{"streamx":{}}')[FAMILY].items():
             extra[name] = slots["payload", "timestamp", name] if name in _TIMES else bytes(raw)
@@ -265,17 +253,15 @@ def _put(column: Column, dialect: str, zone: Zone) -> Put:
     return Put(False, or_else(fast[kind], slow) if kind in fast else slow)
 
 
-class BlobWriter:
+class BlobWriter(BulkWriter):
     """Says where the values of BLOB messages come from."""
 
     family = FAMILY
-    opening = None
 
     def __init__(self, encoder: BlobEncoder) -> None:
         self._two, self._zone = encoder.two, encoder.zone
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
         self._first = int(encoder.ids.of(_change(), []))
-        self._made: tuple[ref[Rows], Value] | None = None
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows by whether they changed their key, and by what is given up."""
@@ -375,20 +361,7 @@ class BlobWriter:
 
     def _made_sequence(self, rows: Rows) -> Value:
         """Ids made from the positions, as `order.position_number` makes them of one."""
-        known = self._made
-        if known is not None and known[0]() is rows:
-            return known[1]
-        partitions = rows.block.partitions[rows.places]
-        offsets = rows.offsets
-        last = (int(partitions.max()) * MAX_OFFSET + int(offsets.max())) * MAX_INDEX
-        lengths = np.zeros(len(rows), np.int64)
-        if self._first + last > LARGEST or min(partitions.min(), offsets.min()) < 0:
-            lengths[:] = BAD
-        else:
-            offsets = (partitions * MAX_OFFSET + offsets) * MAX_INDEX + self._first
-        value = Value(written(rows.arena, offsets, lengths), True)
-        self._made = ref(rows), value
-        return value
+        return made_ids(rows, self._first, True)
 
 
 def _inserts(rows: Rows) -> bool:

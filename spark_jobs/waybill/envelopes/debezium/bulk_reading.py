@@ -13,7 +13,7 @@ import numpy as np
 
 from waybill.bulk.arena import Texts
 from waybill.bulk.block import Block
-from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, WHOLE, Convert, same
 from waybill.bulk.rows import Extra, Rows, Value
@@ -53,7 +53,7 @@ _sent = msgspec.json.Decoder(_Sent).decode
 _names_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class DebeziumReader:
+class DebeziumReader(BulkReader):
     """Says what the values of messages without schema mean."""
 
     reads_keys = True

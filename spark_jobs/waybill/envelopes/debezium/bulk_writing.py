@@ -12,7 +12,7 @@ import numpy as np
 from waybill.bounded import Bounded
 from waybill.bulk.notations import joined_texts, same, written
 from waybill.bulk.rows import Rows, Value
-from waybill.bulk.templates import Wording
+from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import carried, column, times, transactions
 from waybill.envelopes.debezium.bulk_values import put_of
 from waybill.envelopes.debezium.control import EXTRA
@@ -34,7 +34,7 @@ _LONGEST = 2**63 // 1000
 """Microseconds whose nanoseconds may not fit 64 bits."""
 
 
-class DebeziumWriter:
+class DebeziumWriter(BulkWriter):
     """Says where the values of messages without schema come from."""
 
     family = _FAMILY

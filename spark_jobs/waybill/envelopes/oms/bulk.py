@@ -15,7 +15,7 @@ import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk.arena import Texts
-from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import BAD, NULL
 from waybill.bulk.notations import (
     ANY,
@@ -36,11 +36,10 @@ from waybill.bulk.notations import (
     plain_decimal,
     raw_by_call,
     wall_clock,
-    written,
 )
 from waybill.bulk.rows import Extra, Rows, Value
-from waybill.bulk.templates import Get, Wording
-from waybill.bulk.values import carried, column, sequences, times
+from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.values import carried, column, made_ids, sequences, times
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.oms.lobs import untouchable
@@ -48,7 +47,7 @@ from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
-from waybill.order import MAX_INDEX, MAX_OFFSET, position_number
+from waybill.order import position_number
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places
@@ -70,7 +69,6 @@ _MOST_DIGITS = 40
 _ANY_DIGITS = 1 << 30
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
 _SHOWN = {b"true": b"1", b"false": b"0"}
-_LAST_ID = 2**63 - 1
 
 
 class _Kind(msgspec.Struct, gc=False):
@@ -84,10 +82,8 @@ _operations = frozenset(ROWS.values())
 Cells = tuple[Cell | None, ...]
 
 
-class OmsReader:
+class OmsReader(BulkReader):
     """Says what the values of messages with a row mean."""
-
-    reads_keys = False
 
     def __init__(self, decoder: OmsDefaultDecoder) -> None:
         self._decoder = decoder
@@ -145,7 +141,7 @@ class OmsReader:
             *images,
             sequence=None
             if change.sequence is None
-            else (Count(slots["allMetaData", "storeDataSequence"], highest=_LAST_ID),),
+            else (Count(slots["allMetaData", "storeDataSequence"]),),
             source_time=None
             if change.source_time is None
             else Count(slots["allMetaData", "timestamp"], 1_000_000, FIRST_SECOND, LAST_SECOND),
@@ -298,11 +294,10 @@ def _as_digits(arena: Arena, texts: Texts) -> Texts:
     return arena.each(texts, _SHOWN.get)
 
 
-class OmsBulkWriter:
+class OmsBulkWriter(BulkWriter):
     """Says where the values of messages with a row come from."""
 
     family = "oms"
-    opening = None
 
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
@@ -411,23 +406,15 @@ def _made(writer: OmsWriter) -> Get:
     """Sequence ids made from the positions, as `order.position_number` makes them of one."""
 
     def get(rows: Rows) -> Value:
-        partitions = rows.block.partitions[rows.places]
-        offsets = rows.offsets
-        first = writer.ids.of(rows.change(0), [])
-        if not isinstance(first, int):
+        change = rows.change(0)
+        number = writer.ids.of(change, [])
+        if not isinstance(number, int):
             raise KeyError("the rows have no sequence")
-        first -= position_number(int(partitions[0]), int(offsets[0]), 0)
-        last = position_number(int(partitions.max()), int(offsets.max()), 0)
-        if first + last > _LAST_ID or min(partitions.min(), offsets.min()) < 0:
-            return Value(_bad(len(rows)), False)
-        numbers = (partitions * MAX_OFFSET + offsets) * MAX_INDEX + first
-        return Value(written(rows.arena, numbers), False)
+        place = change.message
+        first = number - position_number(place.partition, place.offset, 0)
+        return made_ids(rows, first, False)
 
     return get
-
-
-def _bad(rows: int) -> Texts:
-    return Texts(np.zeros(rows, np.int64), np.full(rows, BAD, np.int64))
 
 
 def _field(name: str) -> Get:
