@@ -30,22 +30,22 @@ def converted(monkeypatch, folder, source, target, lines, rules, switch, process
 
 
 @pytest.mark.parametrize(
-    ("source", "target"),
+    ("source", "target", "processes"),
     [
-        ("datahub-blob", "canal"),  # halves of updates, in two blocks too
-        ("oms-default", "datahub-blob"),
-        ("canal", "debezium-json"),  # tombstones
-        ("debezium-json", "oms-default"),
+        # Halves of updates, in two blocks too, and tombstones.
+        ("datahub-blob", "debezium-json", 2),
+        # A decoder that remembers.
+        ("debezium-json", "oms-default", 1),
     ],
 )
-def test_a_file_becomes_the_same(monkeypatch, tmp_path, source, target):
+def test_a_file_becomes_the_same(monkeypatch, tmp_path, source, target, processes):
     dice = random.Random(5)
-    lines, rules = stream(source, dice, SIZE)
+    lines, rules = stream(source, dice, SIZE // 4)
+    lines *= 4
     # Some lines are refused, one is blank, and one half of an update is doubled.
     lines[7:7] = [b"{", b"", lines[6]]
     assert sum(map(len, lines)) > 1 << 22
     told = (monkeypatch, tmp_path, source, target, lines, rules)
     expected = converted(*told, "off", 1)
     assert expected[2].written > SIZE // 2
-    for processes in (1, 2):
-        assert converted(*told, "on", processes) == expected
+    assert converted(*told, "on", processes) == expected
