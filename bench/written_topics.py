@@ -55,6 +55,8 @@ def settings(envelope: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any
     if envelope.endswith("-avro"):
         kept = {"schemas": str(folder / envelope / "schemas")}
         return kept, kept
+    if envelope == "dms-s3":
+        return {"table": "bench.orders"}, {}
     if envelope == "debezium-json":
         return {"decimals": "string"}, {}
     if envelope == "datahub-tuple":

@@ -106,7 +106,8 @@ def one_by_one(outcome: Outcome, lines: list[bytes]) -> dict[str, Any]:
 def at_once(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, Any]:
     size = max(len(lines) // blocks, 1)
     for first in range(0, len(lines), size):
-        block = lines_block(b"\n".join(lines[first : first + size]), "topic", first, BLANKS)
+        text = b"\n".join(lines[first : first + size])
+        block, _ = lines_block(text, "topic", first, BLANKS)
         converted = outcome.bulk.convert(
             block, lambda out, origins: without_broken(out, origins, outcome.converter)
         )

@@ -17,6 +17,8 @@ Places = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 SPARE = 1 << 16
+BEHIND = bytes(8)
+"""What stands behind texts at least: that many bytes are looked at together."""
 
 
 class Texts(NamedTuple):
@@ -58,8 +60,8 @@ class Arena:
 
     def room(self, size: int) -> int:
         """Where the next `size` bytes may be written."""
-        if self.size + size > len(self.data):
-            grown = np.empty((self.size + size) * 3 // 2, np.uint8)
+        if self.size + size + len(BEHIND) > len(self.data):
+            grown = np.empty((self.size + size) * 3 // 2 + SPARE, np.uint8)
             grown[: self.size] = self.data[: self.size]
             self.data = grown
         return self.size

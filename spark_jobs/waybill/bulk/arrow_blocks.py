@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from waybill.bulk.arena import Arena
 from waybill.bulk.block import Block, Scanned
 from waybill.envelopes.batch import messages_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from waybill.bulk.arena import Bytes, Places
     from waybill.records import Message
 
@@ -33,15 +36,21 @@ class _Messages:
             return self._all[number]
         return next(messages_of(self._batch.slice(number, 1)))
 
+    def several(self, numbers: list[int]) -> Iterable[Message]:
+        """Some of the messages, all at a time."""
+        if len(numbers) * 2 > self._batch.num_rows:
+            return [self._all[number] for number in numbers]
+        return messages_of(rows_of(self._batch, np.array(numbers, np.int64)))
 
-_FEW = 50
+
+_FEW = 400
 """So many messages are sooner made one by one than with all others."""
 
 
 def messages_block(batch: pa.RecordBatch) -> Block:
-    """The messages of an archive batch; those without a value or with headers are not scanned."""
+    """The messages of an archive batch; those with headers are not scanned."""
     rows = batch.num_rows
-    apart = batch.column("value").is_null().to_numpy(zero_copy_only=False)
+    apart = np.zeros(rows, np.bool_)
     names = batch.schema.names
     if "headers" in names and batch.column("headers").null_count < rows:
         headers = pa.compute.list_value_length(batch.column("headers")).fill_null(0)
@@ -54,11 +63,19 @@ def messages_block(batch: pa.RecordBatch) -> Block:
     offsets = batch.column("offset").to_numpy(zero_copy_only=False)
     messages = _Messages(batch)
     partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
+    data, begins, ends = _there(batch, "value")
+    arena: Bytes | Arena = data
     keys = None
     if "key" in names and batch.column("key").null_count < rows:
-        keys = Scanned(*_there(batch, "key"))
-    block = Block(*_there(batch, "value"), partitions, offsets, times, messages, keys)
-    block.counts[apart] = -1
+        others, firsts, lasts = _there(batch, "key")
+        arena, size = Arena(np.concatenate([data, others])), len(data)
+        firsts, lasts = (np.where(places < 0, -1, places + size) for places in (firsts, lasts))
+        keys = Scanned(arena, firsts, lasts, apart)
+    block = Block(arena, begins, ends, partitions, offsets, times, messages, keys, apart)
+    block.several = messages.several
+    if "topic" in names:
+        topics = batch.column("topic").unique().to_pylist()
+        block.topic = topics[0] if len(topics) == 1 else None
     return block
 
 

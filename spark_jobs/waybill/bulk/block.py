@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,20 +12,26 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Arena, Bytes, Places
+from waybill.bulk.arena import Arena, Bytes, Mask, Places
 from waybill.bulk.kinds import MOST_VALUES
 from waybill.records import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
+
+    from waybill.bulk.rows import Value
 
 Path = tuple[str | int, ...]
 """Where a value stands in a message: names of objects and places in arrays, from the outside."""
 
+Dress = Callable[[Arena, "Value"], "Value"]
+"""Makes what stands at one place of messages of the values that belong there."""
+
 WIDTH = 64
 """So many values of a message are looked for first."""
 
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
+"""Where values may stand at most."""
 _LINE_FEED = 10
 _decode = msgspec.json.Decoder().decode
 
@@ -37,7 +45,13 @@ class Messages:
         offsets: the offset of each in its partition.
         timestamps: its milliseconds since 1970 in the queue; None where no message has any.
         message: gives a message by its number.
+
+    Attributes:
+        several: gives some messages by their numbers.
+        topic: the topic of all of them, None where they may be of several.
     """
+
+    topic: str | None = None
 
     def __init__(
         self,
@@ -52,56 +66,156 @@ class Messages:
         self.offsets = offsets
         self.timestamps = timestamps
         self.message = message
+        self.several: Callable[[list[int]], Iterable[Message]] = lambda numbers: map(
+            message, numbers
+        )
+
+
+class Scanner(ABC):
+    """Finds the values of messages of one notation."""
+
+    @abstractmethod
+    def scan(self, texts: Scanned) -> None:
+        """Give some texts their `starts`, `stops`, `kinds`, `counts` and `forms`.
+
+        Those whose values are not found get the count -1. Two others with the same form most
+        probably differ in nothing but values.
+        """
+
+    @abstractmethod
+    def paths(self, value: bytes) -> list[Path]:
+        """Where the values of a text stand that was scanned, in their order.
+
+        Raises:
+            ValueError: they cannot be named.
+        """
+
+    def dresses(self, value: bytes) -> list[Dress | None]:
+        """What makes the values of a text of those of JSON, in their order.
+
+        None for one that nothing can be put in place of.
+
+        Raises:
+            ValueError: they cannot be named.
+        """
+        return [_as_it_is for _ in self.paths(value)]
+
+
+def _as_it_is(_arena: Arena, value: Value) -> Value:
+    return value
 
 
 class Scanned:
-    """JSON texts that stand one after the other, with the places of their values.
+    """Texts that stand one after the other, with the places of their values.
+
+    They are scanned when these are asked for first, as JSON unless `scan_by` said otherwise.
 
     Args:
-        data: their bytes.
+        data: their bytes, or where these are already.
         begins: where each begins in `data`; below zero where there is none.
         ends: where it ends.
+        apart: those that are not to be scanned.
+
+    Attributes:
+        counts: how many values each has; below zero where they were not found.
+        forms: a hash of everything but the values.
+        starts: where each value starts.
+        stops: where it stops.
+        kinds: its kind.
+        known: the number of its form, where the scanner knows forms; -1 where it has none of them.
     """
 
-    def __init__(self, data: bytes | Bytes, begins: Places, ends: Places) -> None:
-        self.arena = Arena(data)
-        self.begins, self.ends = begins, ends
+    known: Places | None = None
+    counts: npt.NDArray[np.int32]
+    forms: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int32]
+    stops: npt.NDArray[np.int32]
+    kinds: npt.NDArray[np.uint8]
+
+    def __init__(
+        self, data: bytes | Bytes | Arena, begins: Places, ends: Places, apart: Mask | None = None
+    ) -> None:
+        self.arena = data if isinstance(data, Arena) else Arena(data)
+        self.begins, self.ends, self.apart = begins, ends, apart
         self.size = len(begins)
-        self.counts: npt.NDArray[np.int32] = np.empty(self.size, np.int32)
-        self.forms: npt.NDArray[np.uint64] = np.empty(self.size, np.uint64)
-        if len(data) > _LARGEST:
-            begins = ends = np.full_like(begins, -1)  # places are of 32 bits: nothing is found
-        width = WIDTH
-        while True:
-            self.starts: npt.NDArray[np.int32] = np.empty((self.size, width), np.int32)
-            self.stops: npt.NDArray[np.int32] = np.empty((self.size, width), np.int32)
-            self.kinds: npt.NDArray[np.uint8] = np.empty((self.size, width), np.uint8)
-            kernels.scan(
-                self.arena.data,
-                *(begins, ends, width, self.starts, self.stops, self.kinds),
-                *(self.counts, self.forms),
-            )
-            if width >= MOST_VALUES or not self._cut_short():
-                break
-            width = MOST_VALUES
-        if not _is_text(data):
-            self._leave_out_broken()
+        self.scanner: Scanner = JSON
+        self._found = False
 
-    def _cut_short(self) -> bool:
-        """Whether most messages were not taken, maybe for having more values than looked for."""
-        return int((self.counts < 0).sum()) * 2 > self.size
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FOUND or self.__dict__.get("_found", True):
+            raise AttributeError(name)
+        self._found = True
+        self.scanner.scan(self)
+        if self.apart is not None:
+            self.counts[self.apart] = -1
+        return self.__dict__[name]
 
-    def _leave_out_broken(self) -> None:
-        """Take no message that is not UTF-8."""
-        for number in range(self.size):
-            try:
-                self.bytes_of(number).decode()
-            except UnicodeDecodeError:
-                self.counts[number] = -1
+    def scan_by(self, scanner: Scanner) -> None:
+        """Tell the notation, before anything was asked for."""
+        if self._found and scanner is not self.scanner:
+            raise ValueError("the texts are scanned already")
+        self.scanner = scanner
 
     def bytes_of(self, number: int) -> bytes:
         """The bytes of a text."""
         return self.arena.data[self.begins[number] : self.ends[number]].tobytes()
+
+    def room(self, width: int) -> None:
+        """Make room for the places of so many values of each text."""
+        self.counts = np.full(self.size, -1, np.int32)
+        self.forms = np.zeros(self.size, np.uint64)
+        self.starts = np.empty((self.size, width), np.int32)
+        self.stops = np.empty((self.size, width), np.int32)
+        self.kinds = np.empty((self.size, width), np.uint8)
+
+
+_FOUND = frozenset({"counts", "forms", "starts", "stops", "kinds"})
+
+
+class _Json(Scanner):
+    """Finds the values of JSON texts."""
+
+    def scan(self, texts: Scanned) -> None:
+        begins, ends = texts.begins, texts.ends
+        size = texts.arena.size
+        if size > LARGEST:
+            begins = ends = np.full_like(begins, -1)  # places are of 32 bits: nothing is found
+        width = WIDTH
+        while True:
+            texts.room(width)
+            kernels.scan(
+                texts.arena.data,
+                *(begins, ends, width, texts.starts, texts.stops, texts.kinds),
+                *(texts.counts, texts.forms),
+            )
+            if width >= MOST_VALUES or not _cut_short(texts):
+                break
+            width = MOST_VALUES
+        leave_out_broken(texts)
+
+    def paths(self, value: bytes) -> list[Path]:
+        return paths_of(value)
+
+
+JSON = _Json()
+
+
+def _cut_short(texts: Scanned) -> bool:
+    """Whether most messages were not taken, maybe for having more values than looked for."""
+    return int((texts.counts < 0).sum()) * 2 > texts.size
+
+
+def leave_out_broken(texts: Scanned) -> None:
+    """Take no message that is not UTF-8."""
+    first = int(texts.begins[texts.begins >= 0].min(initial=texts.arena.size))
+    last = int(texts.ends.max(initial=first))
+    if _is_text(texts.arena.data[first:last]):
+        return
+    for number in range(texts.size):
+        try:
+            texts.bytes_of(number).decode()
+        except UnicodeDecodeError:
+            texts.counts[number] = -1
 
 
 class Block(Scanned, Messages):
@@ -115,12 +229,13 @@ class Block(Scanned, Messages):
         offsets: its offset in its partition.
         timestamps: its milliseconds since 1970 in the queue; None where no message has any.
         message: gives a message by its number.
-        keys: the message keys, where there are any.
+        keys: the message keys, where there are any, in the same arena.
+        apart: messages that are not to be scanned.
     """
 
     def __init__(
         self,
-        data: bytes | Bytes,
+        data: bytes | Bytes | Arena,
         begins: Places,
         ends: Places,
         partitions: Places,
@@ -128,14 +243,17 @@ class Block(Scanned, Messages):
         timestamps: Places | None,
         message: Callable[[int], Message],
         keys: Scanned | None = None,
+        apart: Mask | None = None,
     ) -> None:
-        Scanned.__init__(self, data, begins, ends)
+        Scanned.__init__(self, data, begins, ends, apart)
         Messages.__init__(self, self.arena, partitions, offsets, timestamps, message)
         self.keys = keys
 
 
-def lines_block(data: bytes, topic: str, first: int, blanks: Collection[bytes]) -> Block:
-    """The messages of whole lines.
+def lines_block(
+    data: bytes, topic: str, first: int, blanks: Collection[bytes]
+) -> tuple[Block, int]:
+    """The messages of whole lines, and how many lines there are.
 
     Args:
         data: the lines, without the last line feed.
@@ -146,7 +264,8 @@ def lines_block(data: bytes, topic: str, first: int, blanks: Collection[bytes]) 
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_FEED)
     begins = np.concatenate([[0], ends + 1])
     ends = np.append(ends, len(data))
-    numbers = np.arange(first, first + len(begins))
+    lines = len(begins)
+    numbers = np.arange(first, first + lines)
     longest = max(map(len, blanks))
     short = np.flatnonzero(ends - begins <= longest)
     blank = [n for n in short.tolist() if data[begins[n] : ends[n]] in blanks]
@@ -157,7 +276,9 @@ def lines_block(data: bytes, topic: str, first: int, blanks: Collection[bytes]) 
         value = data[begins[number] : ends[number]]
         return Message(topic, 0, int(numbers[number]), None, None, value)
 
-    return Block(data, begins, ends, np.zeros_like(numbers), numbers, None, message)
+    block = Block(data, begins, ends, np.zeros_like(numbers), numbers, None, message)
+    block.topic = topic
+    return block, lines
 
 
 def _is_text(data: bytes | Bytes) -> bool:

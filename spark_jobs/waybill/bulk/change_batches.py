@@ -95,11 +95,10 @@ class BulkChangeBatches:
         work = self._work
         tuples: list[tuple[Any, ...]] = []
         numbers: list[int] = []
+        told = dict(zip(slow, block.several(slow), strict=True))
         for number in sorted([*slow, *alone]):
             change = alone.get(number)
-            changes = (
-                work.changes(iter([block.message(number)])) if change is None else iter([change])
-            )
+            changes = work.changes(iter([told[number]])) if change is None else iter([change])
             made = work.tuples(changes)
             tuples += made
             numbers += [number] * len(made)

@@ -175,9 +175,11 @@ class BulkConverter:
         messages: list[Message] = []
         self._alive = messages
         done = 0
-        for number in sorted([*slow.tolist(), *changes]):
+        told = slow.tolist()
+        alone = dict(zip(told, block.several(told), strict=True))
+        for number in sorted([*told, *changes]):
             change = changes.get(number)
-            messages.append(block.message(number) if change is None else change.message)
+            messages.append(alone[number] if change is None else change.message)
             numbers[id(messages[-1])] = number
             if change is not None:
                 converter.convert(messages[done:-1], out, origins)

@@ -7,26 +7,26 @@ from one message, which the envelope's decoder reads too; it is taken only if bo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
-from waybill.bulk.block import Block, Path, paths_of
-from waybill.bulk.kinds import ESCAPED
-from waybill.bulk.notations import TEXT, Convert, Take, numbers
+from waybill.bulk.block import JSON, Block, Scanned, Scanner
+from waybill.bulk.candidates import Candidates
+from waybill.bulk.notations import TEXT, numbers
+from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows, Value, bad_rows
 from waybill.bulk.skeleton import Place, Skeleton, values
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.bulk.arena import Mask, Places, Texts
     from waybill.envelopes.protocol import Decoder
-    from waybill.records import Change, Message, TableSchema
+    from waybill.records import Change, Message
+
+__all__ = ["BulkReader", "Cell", "Count", "Form", "Forms", "Reading", "Sample"]
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -40,139 +40,20 @@ MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 
 
-class Cell(NamedTuple):
-    """A value of a column.
-
-    Attributes:
-        slot: the number of the value in the message.
-        take: how it is read.
-    """
-
-    slot: int
-    take: Take
-
-
-class Count(NamedTuple):
-    """A number in a message, as digits or as a text of digits.
-
-    Attributes:
-        slot: the number of the value in the message.
-        factor: what it is multiplied with.
-        lowest: the smallest number that is taken.
-        highest: the largest.
-        convert: makes the digits of what stands there; None if it is digits.
-    """
-
-    slot: int
-    factor: int = 1
-    lowest: int = 0
-    highest: int = 2**63 - 1
-    convert: Convert | None = None
-
-
-@dataclass
-class Reading:
-    """What the values of a form mean; the others must be as they were in the first message.
-
-    Attributes:
-        schema: the table.
-        operation: what happened to the row.
-        before: the row before, column by column; None in it for a column that is not there.
-        after: the row after.
-        sequence: the parts of the sequence id.
-        source_time: the time, in microseconds after its factor.
-        transaction: the id of the transaction, a text.
-        family: whose fields are carried on, see `records.Change.extra`.
-        extra: those fields by name: values of the message, or JSON that is the same for all.
-        carry: gives what is carried on where that is no list of fields.
-        ready: whether the decoder would read such messages so now, where it remembers others.
-        check: tells which rows need a closer look after all.
-        free: values that decide nothing, with the kinds that they may have, as bits.
-        rank: see `records.Change`.
-        full_row: see `records.Change`.
-        half: see `records.Change`.
-    """
-
-    schema: TableSchema
-    operation: str
-    before: tuple[Cell | None, ...] | None = None
-    after: tuple[Cell | None, ...] | None = None
-    sequence: tuple[Count, ...] | None = None
-    source_time: Count | None = None
-    transaction: int | None = None
-    family: str = ""
-    extra: dict[str, int | bytes] = field(default_factory=dict)
-    carry: Callable[[Block, Places], Extra] | None = None
-    ready: Callable[[], bool] | None = None
-    check: Callable[[Rows], Mask] | None = None
-    free: dict[int, int] = field(default_factory=dict)
-    rank: int = 1
-    full_row: bool = False
-    half: str | None = None
-
-
-class Sample:
-    """The first message of a form.
-
-    Attributes:
-        message: the message.
-        value: its value.
-        slots: the number of each value by its path.
-        kinds: the kind of each value.
-    """
-
-    def __init__(self, block: Block, number: int, message: Message) -> None:
-        self.message = message
-        self.place = Place(block, number)
-        self.value = self.place.value
-        self.kinds = self.place.kinds
-        paths = paths_of(self.value)
-        self.slots: dict[Path, int] = {path: slot for slot, path in enumerate(paths)}
-        self.plain = len(self.slots) == len(self.kinds)
-        """Whether no name stands twice."""
-
-    def text(self, slot: int) -> bytes:
-        """The bytes of a value, without quotes."""
-        return self.place.text(slot)
-
-    def json(self, slot: int) -> bytes:
-        """A value as JSON."""
-        text = self.text(slot)
-        return b'"%b"' % text if self.kinds[slot] <= ESCAPED else text
-
-    def cells(
-        self, path: Path, takes: tuple[Take | None, ...], names: tuple[str, ...]
-    ) -> tuple[Cell | None, ...] | None:
-        """The columns of an image that is an object of their names.
-
-        Args:
-            path: where the object stands.
-            takes: how each column is read, None for one that cannot be.
-            names: their names.
-
-        Returns:
-            None if a column that is there cannot be read at once.
-        """
-        found: list[Cell | None] = []
-        for name, take in zip(names, takes, strict=True):
-            slot = self.slots.get((*path, name))
-            if slot is None:
-                found.append(None)
-            elif take is None or not take.kinds >> self.kinds[slot] & 1:
-                return None
-            else:
-                found.append(Cell(slot, take))
-        return tuple(found)
-
-
 class BulkReader(ABC):
     """Says what the values of messages of an envelope mean.
 
     Attributes:
         reads_keys: whether the form of a message's key decides what the message means.
+        keys_alone: whether messages without a value are read at once, by their keys.
+        scanner: finds the values of messages.
+        key_scanner: finds those of message keys.
     """
 
     reads_keys = False
+    keys_alone = False
+    scanner: Scanner = JSON
+    key_scanner: Scanner = JSON
 
     @abstractmethod
     def reading(self, sample: Sample, change: Change) -> Reading | None:
@@ -207,6 +88,8 @@ class Form(Skeleton):
             for cell in cells or ():
                 if cell is not None:
                     allowed[cell.slot] = cell.take.kinds
+        if isinstance(reading.transaction, Cell):
+            allowed[reading.transaction.slot] = reading.transaction.take.kinds
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
         super().__init__(sample.place, allowed, self._claimed())
@@ -223,13 +106,20 @@ class Form(Skeleton):
         claimed |= {count.slot for count in counts if count is not None}
         claimed |= {slot for slot in reading.extra.values() if isinstance(slot, int)}
         if reading.transaction is not None:
-            claimed.add(reading.transaction)
+            told = reading.transaction
+            claimed.add(told.slot if isinstance(told, Cell) else told)
         return claimed
 
-    def read(self, block: Block, places: Places) -> tuple[Rows, Places]:
-        """The changes of messages of this form, and those messages that need a closer look."""
+    def read(self, block: Block, texts: Scanned, places: Places) -> tuple[Rows, Places]:
+        """The changes of messages of this form, and those messages that need a closer look.
+
+        Args:
+            block: the messages.
+            texts: what has the form: the block itself, or its keys.
+            places: which messages.
+        """
         reading = self.reading
-        values = _Values(block, places)
+        values = _Values(texts, places)
         transaction = values.text(reading.transaction)
         extra = None if reading.carry is None else reading.carry(block, places)
         if reading.family:
@@ -255,8 +145,10 @@ class Form(Skeleton):
         bad = values.bad | bad_rows(rows)
         if extra is not None:
             for value in extra.fields.values():
-                if isinstance(value, Value) and not value.quoted:
-                    bad |= value.texts.lengths > _LONGEST
+                if isinstance(value, Value):
+                    bad |= ~value.texts.good
+                    if not value.quoted:
+                        bad |= value.texts.lengths > _LONGEST
         if transaction is not None:
             bad |= transaction.lengths < 1
         if reading.check is not None:
@@ -284,7 +176,7 @@ class _Values:
         bad: which messages have a number that needs a closer look.
     """
 
-    def __init__(self, block: Block, places: Places) -> None:
+    def __init__(self, block: Scanned, places: Places) -> None:
         self._block, self._places = block, places
         self._known: dict[Cell, Texts] = {}
         self.bad: Mask = np.zeros(len(places), np.bool_)
@@ -293,9 +185,11 @@ class _Values:
         """One value of each."""
         return values(self._block, self._places, slot)
 
-    def text(self, slot: int | None) -> Texts | None:
+    def text(self, told: int | Cell | None) -> Texts | None:
         """One value of each, None where there is none to be read."""
-        return None if slot is None else self.of(slot)
+        if isinstance(told, Cell):
+            return self._column(told)
+        return None if told is None else self.of(told)
 
     def count(self, told: Count) -> Places:
         """One number of each."""
@@ -320,6 +214,10 @@ class _Values:
         return texts
 
 
+_Look = tuple[bool, int]
+"""Whether a form is one of values, and its hash."""
+
+
 class Forms:
     """The forms of an envelope's messages.
 
@@ -335,15 +233,16 @@ class Forms:
         self.lead = LEAD if self._remembers else 0
         """So many messages are best read apart at first: blocks with new forms are not."""
         self._fewest = 1 if self._remembers else fewest
-        self._learnt = 0
-        self._known: Bounded[int, list[Form]] = Bounded()
-        self._tries: Bounded[int, int] = Bounded()
+        self._candidates = Candidates()
+        by_form = reader.scanner is JSON
+        self._scanner: Scanner = self._candidates if by_form else reader.scanner
+        self._known: Bounded[_Look, list[Form]] = Bounded()
+        self._tries: Bounded[_Look, int] = Bounded()
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
-        learnt = self._learnt
         read, slow = self._read(block)
-        if self._remembers and not (self._learnt == learnt and self._harmless(block, slow)):
+        if self._remembers and not self._harmless(block, slow):
             return [], np.arange(block.size)
         return read, slow
 
@@ -352,23 +251,66 @@ class Forms:
 
     def _read(self, block: Block) -> tuple[list[Rows], Places]:
         read: list[Rows] = []
-        slow = [np.flatnonzero(block.counts < 0)]
-        forms, order, ends = kernels.grouped(block.forms, block.counts)
-        start = 0
-        for form, end in zip(forms.tolist(), ends.tolist(), strict=True):
-            self._alike(block, form, order[start:end], read, slow)
-            start = end
+        block.scan_by(self._scanner)
+        if block.keys is not None:
+            block.keys.scan_by(self._reader.key_scanner)
+        slow: list[Places] = []
+        counts = block.counts
+        if block.known is not None:
+            counts = self._recognized(block, block.known, read, slow)
+        self._grouped(block, block, counts, read, slow)
+        apart = block.counts < 0
+        if self._reader.keys_alone and block.keys is not None:
+            gone = apart & (block.begins < 0)
+            if gone.any():
+                counts = np.where(gone, block.keys.counts, np.int32(-1))
+                self._grouped(block, block.keys, counts, read, slow)
+                apart &= counts < 0
+        slow.append(np.flatnonzero(apart))
         return read, np.sort(np.concatenate(slow))
 
+    def _recognized(self, block: Block, known: Places, read: list[Rows], slow: list[Places]) -> Any:
+        """Messages whose form was found when they were scanned; the `counts` of all others."""
+        counts = np.where(known >= 0, np.int32(-1), block.counts)
+        forms, order, ends = kernels.grouped(known.astype(np.uint64), known)
+        start = 0
+        for number, end in zip(forms.tolist(), ends.tolist(), strict=True):
+            places = order[start:end]
+            start = end
+            if len(places) < self._fewest:
+                slow.append(places)
+                continue
+            form = self._candidates.forms[number]
+            everyone = np.ones(len(places), np.bool_)
+            rest = self._through(form, block, block, places, read, slow, everyone)
+            counts[rest] = block.counts[rest]
+        return counts
+
+    def _grouped(
+        self, block: Block, texts: Scanned, counts: Any, read: list[Rows], slow: list[Places]
+    ) -> None:
+        """Messages whose `counts` are not below zero, by what they look like."""
+        forms, order, ends = kernels.grouped(texts.forms, counts)
+        start = 0
+        for form, end in zip(forms.tolist(), ends.tolist(), strict=True):
+            self._alike(block, texts, (texts is block, form), order[start:end], read, slow)
+            start = end
+
     def _alike(
-        self, block: Block, look: int, rest: Places, read: list[Rows], slow: list[Places]
+        self,
+        block: Block,
+        texts: Scanned,
+        look: _Look,
+        rest: Places,
+        read: list[Rows],
+        slow: list[Places],
     ) -> None:
         """Messages that differ in values only, and in what these mean."""
         if len(rest) < self._fewest:
             slow.append(rest)
             return
         for form in self._known.get(look, ()):
-            rest = self._through(form, block, rest, read, slow)
+            rest = self._through(form, block, texts, rest, read, slow)
             if not len(rest):
                 return
         while len(rest):
@@ -377,22 +319,33 @@ class Forms:
             if len(rest) < self._fewest or len(known) >= MOST_FORMS or tried:
                 slow.append(rest)
                 return
-            learnt = self._learn(block, int(rest[0]))
+            learnt = self._learn(block, texts, int(rest[0]))
             if learnt is None:
                 self._tries[look] = self._tries.get(look, 0) + 1
                 slow.append(rest[:1])
                 rest = rest[1:]
                 continue
             self._known[look] = [*known, learnt]
-            self._learnt += 1
-            rest = self._through(learnt, block, rest, read, slow)
+            if texts is block:
+                self._candidates.add(learnt, look[1])
+            rest = self._through(learnt, block, texts, rest, read, slow)
 
     def _through(
-        self, form: Form, block: Block, rest: Places, read: list[Rows], slow: list[Places]
+        self,
+        form: Form,
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        read: list[Rows],
+        slow: list[Places],
+        fits: Mask | None = None,
     ) -> Places:
-        fits = form.fits(block, rest)
-        if self._reader.reads_keys and block.keys is not None:
-            if form.key is None:
+        if fits is None:
+            fits = form.fits(texts, rest)
+        if self._reader.reads_keys and texts is block:
+            if block.keys is None:
+                fits &= form.key is None
+            elif form.key is None:
                 fits &= block.keys.begins[rest] < 0
             else:
                 fits &= block.keys.counts[rest] >= 0
@@ -401,19 +354,19 @@ class Forms:
         if ready is not None and fits.any() and not ready():
             slow.append(rest[fits])
         elif fits.any():
-            rows, left = form.read(block, rest[fits])
+            rows, left = form.read(block, texts, rest[fits])
             if len(rows):
                 read.append(rows)
             slow.append(left)
         return rest[~fits]
 
-    def _learn(self, block: Block, number: int) -> Form | None:
+    def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
         message = block.message(number)
         try:
-            sample = Sample(block, number, message)
+            sample = Sample(texts, number, message)
         except ValueError:
-            return None  # a number of more digits than can be looked at
+            return None  # e.g. a number of more digits than can be looked at
         if not sample.plain:
             return None
         try:
@@ -427,15 +380,15 @@ class Forms:
         if reading is None:
             return None
         form = Form(sample, reading)
-        if self._reader.reads_keys and message.key is not None:
+        if self._reader.reads_keys and message.key is not None and texts is block:
             if block.keys is None or block.keys.counts[number] < 0:
                 return None
             key = Place(block.keys, number)
             form.key = Skeleton(key, [1 << kind for kind in key.kinds], range(len(key.kinds)))
         place = np.array([number])
-        if not form.fits(block, place).all():
+        if not form.fits(texts, place).all():
             return None
-        rows, _ = form.read(block, place)
+        rows, _ = form.read(block, texts, place)
         return form if len(rows) and rows.change(0) == change else None
 
 

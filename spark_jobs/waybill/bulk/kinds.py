@@ -6,6 +6,15 @@ PLAIN, ESCAPED, INTEGER, NUMBER, NULL, TRUE, FALSE = range(1, 8)
 """Kinds of values: text without escapes, text with the shortest escapes, integer in plain digits,
 any other number, and the three words."""
 
+VOID, BOOLEAN, VARINT, FLOAT, DOUBLE, FIXED, ENUM, BYTES, STRING = range(8, 17)
+"""Kinds of values of Avro: null in a union, then the others; int and long are one kind."""
+OPTIONAL = 8
+"""What is added to the kind of an Avro value that is in a union of null and one type.
+
+The number of the union's branch belongs to such a value then, as it does to `VOID`, and no other
+number of a branch does.
+"""
+
 MOST_VALUES = 512
 """A message with more values is read on its own."""
 DEEPEST = 60

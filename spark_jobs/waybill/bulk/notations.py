@@ -275,3 +275,53 @@ def joined_texts(arena: Arena, one: Texts, other: Texts) -> Texts:
     at = arena.room(int(told))
     arena.size = kernels.join_texts(arena.data, *one, *other, starts, lengths, at)
     return Texts(starts, lengths)
+
+
+def number_in(opening: bytes, marks: bytes, which: int) -> Convert:
+    """Digits of one of the numbers of texts that are an opening and then numbers.
+
+    Args:
+        opening: what stands before the first mark.
+        marks: the byte before each number; 0 where there is none.
+        which: which of the numbers.
+    """
+    first, before = np.frombuffer(opening, np.uint8), np.frombuffer(marks, np.uint8)
+
+    def convert(arena: Arena, texts: Texts) -> Texts:
+        starts, lengths = texts.starts.copy(), texts.lengths.copy()
+        kernels.number_in_text(arena.data, starts, lengths, first, before, which)
+        return Texts(starts, lengths)
+
+    return convert
+
+
+def padded(arena: Arena, values: Places, width: int) -> Texts:
+    """Integers from 0 on with leading zeros; others need a closer look.
+
+    Args:
+        arena: takes the digits.
+        values: the integers.
+        width: how many digits are written, more than the largest integer has.
+    """
+    starts, lengths = np.zeros_like(values), np.empty_like(values)
+    at = arena.room(width * len(values))
+    arena.size = at + width * len(values)
+    kernels.padded_digits(values, width, arena.data, at, starts, lengths)
+    return Texts(starts, lengths)
+
+
+def wall_clocks_of(arena: Arena, values: Places, places: int, between: int) -> Texts:
+    """Counts of 10**-places seconds since 1970 as wall clocks, all digits written.
+
+    Args:
+        arena: takes the texts.
+        values: the counts.
+        places: digits of the second in a unit.
+        between: what stands between date and time of day.
+    """
+    starts, lengths = np.zeros_like(values), np.zeros_like(values)
+    room = (20 + places) * len(values)
+    at = arena.room(room)
+    arena.size = at + room
+    kernels.unit_wall_clocks(values, places, between, arena.data, at, starts, lengths)
+    return Texts(starts, lengths)

@@ -1,4 +1,4 @@
-"""Copying and comparing bytes inside compiled code, as C does it.
+"""Copying, comparing and reading bytes inside compiled code, as C does it.
 
 Loops over single bytes are what compiled code is slow at: each index is checked for its sign.
 """
@@ -32,19 +32,37 @@ def copy(_typing, target, at, source, start, size):
 
 
 @intrinsic
-def equal(_typing, one, at, other, start, size):
-    """Whether `size` bytes of `one` from `at` on are those of `other` from `start` on."""
+def word(_typing, data, at):
+    """The eight bytes from `at` on as one number, the first byte the lowest."""
 
     def generate(context, builder, signature, arguments):
-        one, at, other, start, size = arguments
-        kinds = signature.args
-        left = _pointer(context, builder, kinds[0], one, at)
-        right = _pointer(context, builder, kinds[2], other, start)
-        byte = ir.IntType(8).as_pointer()
-        number = ir.IntType(32)
-        kind = ir.FunctionType(number, [byte, byte, size.type])
-        compare = cgutils.get_or_insert_function(builder.module, kind, "memcmp")
-        told = builder.call(compare, [left, right, size])
-        return builder.icmp_signed("==", told, ir.Constant(number, 0))
+        data, at = arguments
+        place = _pointer(context, builder, signature.args[0], data, at)
+        number = ir.IntType(64)
+        return builder.load(builder.bitcast(place, number.as_pointer()), align=1)
 
-    return types.boolean(one, types.int64, other, types.int64, types.int64), generate
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def first_marked(_typing, marks):
+    """Which of eight bytes is the first with its highest bit set, where there is one."""
+
+    def generate(_context, builder, _signature, arguments):
+        zeros = builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.lshr(zeros, ir.Constant(zeros.type, 3))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def put_word(_typing, data, at, number):
+    """Write what `word` reads."""
+
+    def generate(context, builder, signature, arguments):
+        data, at, number = arguments
+        place = _pointer(context, builder, signature.args[0], data, at)
+        builder.store(number, builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.int64, types.uint64), generate

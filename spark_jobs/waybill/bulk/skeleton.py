@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Mask, Places, Texts
+from waybill.bulk.arena import BEHIND, Mask, Places, Texts
 from waybill.bulk.kinds import ESCAPED
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ class Place:
         return self.value[self._starts[slot] : self._stops[slot]]
 
     def spans(self) -> list[tuple[int, int]]:
-        """Where each value stands, with its quotes."""
+        """Where each value stands, with its quotes, or with its branch and length."""
         found = []
         for kind, start, stop in zip(self.kinds, self._starts, self._stops, strict=True):
-            quote = 1 if kind <= ESCAPED else 0
-            found.append((start - quote, stop + quote))
+            head = int(kernels.head_size(kind, stop - start))
+            found.append((start - head, stop + (1 if kind <= ESCAPED else 0)))
         return found
 
 
@@ -68,10 +69,22 @@ class Skeleton:
             held = place.text(slot)
             told[slot] = len(text), len(text) + len(held)
             text += held
-        self.text = np.frombuffer(bytes(text), np.uint8)
+        self.text = np.frombuffer(bytes(text) + BEHIND, np.uint8)
         self.cuts = np.array(cuts, np.int64)
         self.allowed = np.array(allowed, np.int64)
         self.told = told
+
+    def steps(self) -> list[tuple[bytes, int, bytes | None]]:
+        """For each value: what stands before it, the kinds it may have, and what it is if told."""
+        text = self.text.tobytes()
+        held = [None if first < 0 else text[first:end] for first, end in self.told.tolist()]
+        before = [text[first:end] for first, end in pairwise(self.cuts[:-1].tolist())]
+        return list(zip(before, self.allowed.tolist(), held, strict=True))
+
+    @property
+    def last(self) -> bytes:
+        """What stands behind the last value."""
+        return self.text[self.cuts[-2] : self.cuts[-1]].tobytes()
 
     def fits(self, block: Scanned, rows: Places) -> Mask:
         """Which of some messages have these bytes around their values."""
@@ -81,7 +94,7 @@ class Skeleton:
             return fits
         kernels.fitting(
             *(block.arena.data, block.begins, block.ends, block.starts, block.stops, block.kinds),
-            *(rows, self.text, self.cuts, self.allowed, self.told, fits),
+            *(block.counts, rows, self.text, self.cuts, self.allowed, self.told, fits),
         )
         return fits
 

@@ -15,16 +15,19 @@ import pyarrow as pa
 
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
-from waybill.bulk.block import Path, Scanned, paths_of
+from waybill.bulk.arena import BEHIND
+from waybill.bulk.block import JSON, Path, Scanned, Scanner
 from waybill.bulk.forms import FEWEST
-from waybill.bulk.kinds import BAD, ESCAPED
+from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows, Value
+from waybill.bulk.skeleton import Place
 from waybill.errors import Refusal, WaybillError
 
 if TYPE_CHECKING:
     from collections import Counter
 
     from waybill.bulk.arena import Bytes, Mask, Places
+    from waybill.bulk.block import Dress
     from waybill.envelopes.protocol import Encoded, Encoder
 
 Get = Callable[[Rows], Value]
@@ -59,10 +62,14 @@ class BulkWriter(ABC):
     Attributes:
         family: the family whose fields (`records.Change.extra`) it carries on.
         opening: how these begin where they are carried on as they stand, as the field `tail`.
+        scanner: finds the values of written messages.
+        key_scanner: finds those of their keys.
     """
 
     family: str
     opening: str | None = None
+    scanner: Scanner = JSON
+    key_scanner: Scanner = JSON
 
     @abstractmethod
     def classes(self, rows: Rows) -> Places | None:
@@ -134,12 +141,13 @@ class _Text:
         text: bytes,
         gets: dict[Path, Get],
         constant: Callable[[Path], bool],
+        scanner: Scanner,
         rest: tuple[Get, bytes] | None = None,
     ) -> None:
-        self.gets: list[Get] = []
+        self.gets: list[tuple[Get, Dress | None]] = []
         parts, cuts = bytearray(), [0]
         self.good = True
-        spans = _spans(text)
+        spans = _spans(text, scanner)
         if spans is None:
             self.good = not gets and rest is None
             spans = []
@@ -148,54 +156,64 @@ class _Text:
         if rest is not None:
             self.good = self.good and text[:-1].endswith(rest[1])
             end -= len(rest[1]) + 1
-        for path, start, stop in spans:
+        for path, start, stop, dress in spans:
             if start >= end:
                 break
             get = gets.get(path)
             if get is None:
                 self.good = self.good and constant(path)
                 continue
+            self.good = self.good and dress is not None
             parts += text[at:start]
             cuts.append(len(parts))
-            self.gets.append(get)
+            self.gets.append((get, dress))
             at = stop
         parts += text[at:end]
         cuts.append(len(parts))
         if rest is not None:
-            self.gets.append(rest[0])
+            self.gets.append((rest[0], None))
             parts += text[-1:]
             cuts.append(len(parts))
         self.text, self.cuts = bytes(parts), cuts
 
     def values(self, rows: Rows) -> list[Value]:
-        return [get(rows) for get in self.gets]
+        made = []
+        for get, dress in self.gets:
+            value = get(rows)
+            made.append(value if dress is None else dress(rows.arena, value))
+        return made
 
 
-def _spans(text: bytes) -> list[tuple[Path, int, int]] | None:
-    """Paths of the values of a message with the bytes that they take; None if it is not JSON."""
+def _spans(text: bytes, scanner: Scanner) -> list[tuple[Path, int, int, Dress | None]] | None:
+    """Paths of the values of a message, the bytes that they take, and what makes others of them.
+
+    None for a message whose values are not found.
+    """
     block = Scanned(text, np.array([0]), np.array([len(text)]))
+    block.scan_by(scanner)
     count = int(block.counts[0])
     if count < 0:
         return None
     try:
-        paths = paths_of(text)
+        paths, dresses = scanner.paths(text), scanner.dresses(text)
     except ValueError:
-        return None  # a number of more digits than can be looked at
+        return None  # e.g. a number of more digits than can be looked at
     if len(paths) != count:
         return None
-    spans = []
-    for slot, path in enumerate(paths):
-        quote = 1 if block.kinds[0, slot] <= ESCAPED else 0
-        start, stop = int(block.starts[0, slot]), int(block.stops[0, slot])
-        spans.append((path, start - quote, stop + quote))
-    return spans
+    spans = Place(block, 0).spans()
+    return [(p, *span, dress) for p, span, dress in zip(paths, spans, dresses, strict=True)]
 
 
 class _Plan:
     """How changes that are alike are written."""
 
     def __init__(
-        self, rows: Rows, written: list[Encoded], losses: list[str], wordings: list[Wording]
+        self,
+        rows: Rows,
+        written: list[Encoded],
+        losses: list[str],
+        wordings: list[Wording],
+        writer: BulkWriter,
     ) -> None:
         self.losses = losses
         self.values: list[_Text | None] = []
@@ -211,11 +229,11 @@ class _Plan:
                 if wording.rest is not None:
                     held = rows.arena.text(wording.rest(rows).texts, 0)
                     rest = wording.rest, held or b""
-                text = _Text(encoded.value, wording.values, wording.constant, rest)
+                text = _Text(encoded.value, wording.values, wording.constant, writer.scanner, rest)
                 self.good = self.good and text.good
             key = None
             if encoded.key is not None:
-                key = _Text(encoded.key, wording.keys, lambda _: False)
+                key = _Text(encoded.key, wording.keys, lambda _: False, writer.key_scanner)
             self.values.append(text)
             self.keys.append(key)
             self.good = self.good and (key is None or key.good)
@@ -266,7 +284,7 @@ def filled(
     for i, value in enumerate(values):
         starts[i], lengths[i] = value.texts
     quoted = np.array([value.quoted for value in values], np.bool_)
-    same, places = np.frombuffer(text, np.uint8), np.array(cuts, np.int64)
+    same, places = np.frombuffer(text + BEHIND, np.uint8), np.array(cuts, np.int64)
     out, bounds = kernels.fill(rows.arena.data, same, places, starts, lengths, quoted)
     return as_array(out, bounds, kind)
 
@@ -352,7 +370,7 @@ class Templates:
             encoded = self._encoder.encode(rows.change(0), losses)
         except Refusal:
             return None
-        plan = _Plan(rows, encoded, losses, wordings)
+        plan = _Plan(rows, encoded, losses, wordings, self._writer)
         return plan if plan.good else None
 
     def _check(self, plan: _Plan, made: Written) -> None:

@@ -57,6 +57,17 @@ def times(unit: int, quoted: bool = False) -> Get:
     return get
 
 
+def source_or_queue_times(rows: Rows) -> Value:
+    """Milliseconds of the source, else of the queue, else 0."""
+    if rows.source_time is not None:
+        counts = rows.source_time // 1000
+    elif rows.block.timestamps is not None:
+        counts = rows.block.timestamps[rows.places]
+    else:
+        counts = np.zeros(len(rows), np.int64)
+    return Value(written(rows.arena, counts), False)
+
+
 def offsets(rows: Rows) -> Value:
     """The offsets of the source's messages."""
     return Value(written(rows.arena, rows.offsets), False)

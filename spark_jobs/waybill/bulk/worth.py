@@ -8,7 +8,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 WORTH = 32 << 20
-"""Bytes that take as long one by one as it takes to load what is compiled."""
+"""So many bytes are converted one by one before what is compiled is loaded, where nobody knows how
+many are to come: about half of what loading it costs."""
+
+WORTH_AT_ONCE = 96 << 20
+"""So many bytes take as long one by one as with what is compiled, loading it included."""
 
 SWITCH = "WAYBILL_BULK"
 """Variable of the environment that turns it `off`, or `on` for inputs of any size."""
@@ -24,12 +28,17 @@ class Worth(Generic[Made]):
 
     Args:
         make: makes what converts many messages at once; None where the envelopes cannot.
+        size: how many bytes there are, None where nobody knows.
     """
 
-    def __init__(self, make: Callable[[], Made] | None) -> None:
+    def __init__(self, make: Callable[[], Made] | None, size: int | None = None) -> None:
         told = os.environ.get(SWITCH)
         self._make = None if told == "off" else make
-        self._seen = WORTH if told == "on" else 0
+        self._seen = 0
+        self._most = WORTH
+        if told == "on" or size is not None:
+            at_once = told == "on" or (size or 0) >= WORTH_AT_ONCE
+            self._most = 0 if at_once else sys.maxsize
         self._made: Made | None = None
 
     def of(self, size: int) -> Made | None:
@@ -37,6 +46,6 @@ class Worth(Generic[Made]):
         if self._make is None:
             return None
         self._seen += size
-        if self._made is None and (self._seen > WORTH or _KERNELS in sys.modules):
+        if self._made is None and (self._seen > self._most or _KERNELS in sys.modules):
             self._made = self._make()
         return self._made

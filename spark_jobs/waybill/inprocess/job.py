@@ -80,6 +80,15 @@ class ConvertJob:
         source, target = registry.get(self.source), registry.get(self.target)
         return source.bulk_reader is not None and target.bulk_writer is not None
 
+    @property
+    def lines_by_bulk(self) -> bool:
+        """Whether many lines can be converted at once.
+
+        Messages that are not JSON may hold line feeds, and are looked at one by one.
+        """
+        source, target = registry.get(self.source), registry.get(self.target)
+        return self.by_bulk and source.mark is None and target.mark is None
+
     def bulk(self, converter: Converter) -> BulkConverter:
         """A converter of many messages at once, where `by_bulk` holds.
 

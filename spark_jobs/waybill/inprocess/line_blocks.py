@@ -26,11 +26,12 @@ class LineBlocks:
     Args:
         job: what is converted into what.
         converter: converts one message after the other, and counts.
+        size: how many bytes there are, None where nobody knows.
     """
 
-    def __init__(self, job: ConvertJob, converter: Converter) -> None:
+    def __init__(self, job: ConvertJob, converter: Converter, size: int | None = None) -> None:
         self._job, self._converter = job, converter
-        self._worth = Worth((lambda: job.bulk(converter)) if job.by_bulk else None)
+        self._worth = Worth((lambda: job.bulk(converter)) if job.lines_by_bulk else None, size)
         self._begun = False
 
     def convert(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
@@ -70,8 +71,7 @@ class LineBlocks:
         if not 0 < lead < len(block):
             return self._by_bulk(bulk, block, first)
         texts, halves = self._by_bulk(bulk, block[:lead], first)
-        after = first + block.count(b"\n", 0, lead) + 1
-        rest, more = self._by_bulk(bulk, block[lead + 1 :], after)
+        rest, more = self._by_bulk(bulk, block[lead + 1 :], first + bulk.lead)
         return [*texts[:-1], texts[-1] + rest[0], *rest[1:]], halves + more
 
     def _by_bulk(
@@ -82,8 +82,8 @@ class LineBlocks:
         converter = self._converter
         if converter.open_halves is not None:
             converter.open_halves = []
-        found = lines_block(block, self._job.topic, first, BLANKS)
-        count_lines(block, block.count(b"\n") + 1, found.size, converter.account)
+        found, lines = lines_block(block, self._job.topic, first, BLANKS)
+        count_lines(block, lines, found.size, converter.account)
         converted = bulk.convert(
             found, lambda out, origins: without_broken(out, origins, converter)
         )

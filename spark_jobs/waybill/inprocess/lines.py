@@ -69,6 +69,13 @@ def open_lines(path: str) -> AbstractContextManager[IO[bytes]]:
         raise ConfigurationError(message) from error
 
 
+def size_of(stream: IO[bytes]) -> int | None:
+    """How many bytes a stream of `open_lines` still has; None where only reading it tells."""
+    if not isinstance(stream, io.BufferedReader) or not stream.seekable():
+        return None
+    return os.fstat(stream.fileno()).st_size - stream.tell()
+
+
 def told(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The blocks of a file.
 

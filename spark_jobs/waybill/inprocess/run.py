@@ -16,6 +16,7 @@ from waybill.inprocess.lines import (
     line_blocks,
     open_lines,
     open_output,
+    size_of,
     told,
 )
 from waybill.inprocess.quarantine import quarantine_line
@@ -94,12 +95,11 @@ def convert_file(
 
             source = stack.enter_context(open_lines(job.input))
             sink = stack.enter_context(open_output(job.output))
-            found = told(job.input, line_blocks(source))
-            convert_parallel(job, converter, found, sink, aside, processes, tell)
+            convert_parallel(job, converter, source, sink, aside, processes, tell)
         elif reads == writes == "lines":
             source = stack.enter_context(open_lines(job.input))
             sink = stack.enter_context(open_output(job.output))
-            _lines_to_lines(job, converter, told(job.input, line_blocks(source)), sink, tell)
+            _lines_to_lines(job, converter, source, sink, tell)
         else:
             blocks = _blocks(job, reads, converter.account, tell, stack)
             if writes == "lines":
@@ -141,16 +141,14 @@ def _blocks(
 def _lines_to_lines(
     job: ConvertJob,
     converter: Converter,
-    blocks: Iterator[bytes],
+    source: IO[bytes],
     sink: IO[bytes],
     tell: Progress,
 ) -> None:
-    lines = LineBlocks(job, converter)
-    first = 0
-    for block in blocks:
-        texts, _ = lines.convert(block, first)
+    lines = LineBlocks(job, converter, size_of(source))
+    for block in told(job.input, line_blocks(source)):
+        texts, _ = lines.convert(block, converter.account.messages)
         sink.writelines(texts)
-        first += block.count(b"\n") + 1
         tell(len(block) + 1)
     converter.finish()
     sink.flush()

@@ -1,9 +1,18 @@
 """What is compiled; positions are those of bytes in one array, the arena."""
 
 from waybill.bulk.kernels.filling import fill, holds, join_texts, lines, same_texts
-from waybill.bulk.kernels.numbers import digits, integers, plain_decimals, short_floats, words
+from waybill.bulk.kernels.known_scanning import scan_known
+from waybill.bulk.kernels.numbers import (
+    digits,
+    integers,
+    number_in_text,
+    padded_digits,
+    plain_decimals,
+    short_floats,
+    words,
+)
 from waybill.bulk.kernels.order_keys import order_keys, read_order_keys
-from waybill.bulk.kernels.scanning import fitting, grouped, in_order, in_slot, scan
+from waybill.bulk.kernels.scanning import fitting, grouped, head_size, in_order, in_slot, scan
 from waybill.bulk.kernels.times import (
     unit_wall_clocks,
     wall_clock_units,
@@ -17,17 +26,21 @@ __all__ = [
     "fill",
     "fitting",
     "grouped",
+    "head_size",
     "holds",
     "in_order",
     "in_slot",
     "integers",
     "join_texts",
     "lines",
+    "number_in_text",
     "order_keys",
+    "padded_digits",
     "plain_decimals",
     "read_order_keys",
     "same_texts",
     "scan",
+    "scan_known",
     "short_floats",
     "unit_wall_clocks",
     "wall_clock_units",

@@ -181,3 +181,76 @@ def words(arena, starts, lengths):
             )
         if not good:
             lengths[i] = BAD
+
+
+@compiled
+def number_in_text(arena, starts, lengths, opening, marks, which):  # noqa: C901
+    """Find one of the numbers of texts that are an opening and then numbers with marks before them.
+
+    Args:
+        arena: where the texts are.
+        starts: where each starts; takes where the digits of the number do, leading zeros left out.
+        lengths: how long it is; takes how many digits there are, `BAD` where a text is another one.
+        opening: the bytes before the first mark.
+        marks: the byte before each number; 0 where there is none.
+        which: which of the numbers.
+    """
+    for i in range(starts.shape[0]):
+        if lengths[i] < 0:
+            continue
+        p = starts[i]
+        end = p + lengths[i]
+        good = end - p >= opening.shape[0]
+        if good:
+            for k in range(opening.shape[0]):
+                if arena[p + k] != opening[k]:
+                    good = False
+                    break
+            p += opening.shape[0]
+        found = p
+        size = np.int64(0)
+        for k in range(marks.shape[0]):
+            if not good:
+                break
+            if marks[k] != 0:
+                good = p < end and arena[p] == marks[k]
+                p += 1
+            first = p
+            while good and p < end and 48 <= arena[p] <= 57:
+                p += 1
+            good = good and p > first
+            if k == which:
+                while first < p - 1 and arena[first] == 48:
+                    first += 1
+                found = first
+                size = p - first
+        if good and p == end:
+            starts[i] = found
+            lengths[i] = size
+        else:
+            lengths[i] = BAD
+
+
+@compiled
+def padded_digits(values, width, arena, at, starts, lengths):
+    """Write integers from 0 on with leading zeros into the arena.
+
+    Args:
+        values: the integers.
+        width: how many digits are written; more than the largest integer has.
+        arena: takes them, `width` bytes for each.
+        at: where in it.
+        starts: takes where each starts.
+        lengths: takes how long it is; `BAD` for an integer below 0.
+    """
+    for i in range(values.shape[0]):
+        value = values[i]
+        if value < 0:
+            lengths[i] = BAD
+            continue
+        for k in range(width):
+            arena[at + width - 1 - k] = 48 + value % 10
+            value //= 10
+        starts[i] = at
+        lengths[i] = width
+        at += width

@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
+from waybill.bulk.kernels.single_values import alike, value_at
 from waybill.bulk.kinds import (
+    BYTES,
     DEEPEST,
     ESCAPED,
-    FALSE,
-    INTEGER,
     NULL,
     NULL_SIZE,
-    NUMBER,
-    PLAIN,
-    TRUE,
+    OPTIONAL,
+    STRING,
+    VOID,
 )
-from waybill.bulk.raw_memory import equal
 
 
 @compiled
@@ -91,80 +90,11 @@ def scan(data, begins, ends, width, starts, stops, kinds, counts, forms):  # noq
                 if found >= width:
                     good = False
                     break
-                start = p
-                if c == 34:
-                    kind = PLAIN
-                    p += 1
-                    start = p
-                    while p < end and data[p] != 34:
-                        b = data[p]
-                        if b < 32:
-                            good = False
-                        if b == 92:
-                            kind = ESCAPED
-                            p += 1
-                            b = data[p] if p < end else 0
-                            # Escapes as \/ and \u0041 have a shorter form; texts are compared.
-                            if not (
-                                b == 34
-                                or b == 92
-                                or b == 98
-                                or b == 102
-                                or b == 110
-                                or b == 114
-                                or b == 116
-                            ):
-                                good = False
-                        p += 1
-                    if p >= end:
-                        good = False
-                    stop = p
-                    p += 1
-                elif c == 45 or 48 <= c <= 57:
-                    kind = INTEGER
-                    if c == 45:
-                        p += 1
-                    first = p
-                    while p < end and 48 <= data[p] <= 57:
-                        p += 1
-                    if p == first or (data[first] == 48 and p - first > 1):
-                        good = False
-                    elif c == 45 and data[first] == 48:
-                        kind = NUMBER
-                    if p < end and data[p] == 46:
-                        kind = NUMBER
-                        p += 1
-                        first = p
-                        while p < end and 48 <= data[p] <= 57:
-                            p += 1
-                        if p == first:
-                            good = False
-                    if p < end and (data[p] == 101 or data[p] == 69):
-                        good = False  # an exponent has no place in plain digits
-                    stop = p
-                else:
-                    size = 4
-                    if c == 110:
-                        kind = NULL
-                        word = (117, 108, 108, 0)
-                    elif c == 116:
-                        kind = TRUE
-                        word = (114, 117, 101, 0)
-                    elif c == 102:
-                        kind = FALSE
-                        word = (97, 108, 115, 101)
-                        size = 5
-                    else:
-                        good = False
-                        break
-                    if p + size > end:
-                        good = False
-                        break
-                    for k in range(size - 1):
-                        if data[p + 1 + k] != word[k]:
-                            good = False
-                    p += size
-                    stop = p
+                start = p + 1 if c == 34 else p
+                kind, stop, p = value_at(data, p, end)
+                if kind == 0:
+                    good = False
+                    break
                 starts[i, found] = start
                 stops[i, found] = stop
                 kinds[i, found] = kind
@@ -191,7 +121,31 @@ def scan(data, begins, ends, width, starts, stops, kinds, counts, forms):  # noq
 
 
 @compiled
-def fitting(data, begins, ends, starts, stops, kinds, rows, text, cuts, allowed, told, fits):
+def head_size(kind, size):
+    """How many bytes before a value belong to it: a quote, or the branch and length of Avro."""
+    if kind <= ESCAPED:
+        return 1
+    if kind < VOID:
+        return 0
+    if kind == VOID:
+        return 1
+    head = 0
+    if kind > STRING:
+        head = 1
+        kind -= OPTIONAL
+    if kind >= BYTES:
+        rest = size >> 6
+        head += 1
+        while rest > 0:
+            rest >>= 7
+            head += 1
+    return head
+
+
+@compiled
+def fitting(
+    data, begins, ends, starts, stops, kinds, counts, rows, text, cuts, allowed, told, fits
+):
     """Find the messages that have a form, byte for byte.
 
     Args:
@@ -201,8 +155,10 @@ def fitting(data, begins, ends, starts, stops, kinds, rows, text, cuts, allowed,
         starts: where each value starts.
         stops: where it stops.
         kinds: its kind.
+        counts: how many values each message has.
         rows: which messages to look at.
-        text: what stands between the values, and the values that are always the same.
+        text: what stands between the values, and the values that are always the same; seven bytes
+            behind both are looked at.
         cuts: where in `text` the part before each value begins, then, where the last part begins
             and ends.
         allowed: for each value the kinds it may have, as bits.
@@ -213,28 +169,31 @@ def fitting(data, begins, ends, starts, stops, kinds, rows, text, cuts, allowed,
     for r in range(rows.shape[0]):
         i = rows[r]
         p = begins[i]
-        good = True
+        good = counts[i] == values
+        if not good:
+            fits[r] = False
+            continue
         for s in range(values):
-            kind = kinds[i, s]
-            quote = 1 if kind <= ESCAPED else 0
+            kind = np.int64(kinds[i, s])
+            head = head_size(kind, np.int64(stops[i, s] - starts[i, s]))
             size = cuts[s + 1] - cuts[s]
-            if starts[i, s] - quote - p != size or not (allowed[s] >> kind) & 1:
+            if starts[i, s] - head - p != size or not (allowed[s] >> kind) & 1:
                 good = False
                 break
-            if not equal(data, p, text, cuts[s], size):
+            if not alike(data, p, text, cuts[s], size):
                 good = False
                 break
             if told[s, 0] >= 0:
                 size = told[s, 1] - told[s, 0]
-                if stops[i, s] - starts[i, s] != size or not equal(
+                if stops[i, s] - starts[i, s] != size or not alike(
                     data, starts[i, s], text, told[s, 0], size
                 ):
                     good = False
                     break
-            p = stops[i, s] + quote
+            p = stops[i, s] + (1 if kind <= ESCAPED else 0)
         if good:
             size = cuts[values + 1] - cuts[values]
-            good = ends[i] - p == size and equal(data, p, text, cuts[values], size)
+            good = ends[i] - p == size and alike(data, p, text, cuts[values], size)
         fits[r] = good
 
 
@@ -254,7 +213,7 @@ def in_slot(starts, stops, kinds, places, slot, found, lengths):
     for i in range(places.shape[0]):
         place = places[i]
         found[i] = starts[place, slot]
-        if kinds[place, slot] == NULL:
+        if kinds[place, slot] == NULL or kinds[place, slot] == VOID:
             lengths[i] = NULL_SIZE
         else:
             lengths[i] = stops[place, slot] - starts[place, slot]

@@ -11,9 +11,11 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.envelopes.avro.framing import KEY, VALUE, Part, prefix_of
+from waybill.envelopes.avro.schema import parse
 from waybill.errors import ConfigurationError, Refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.avro.schema import Node
     from waybill.envelopes.avro.settings import AvroWriteSettings
 
 
@@ -51,6 +53,19 @@ class Sink:
 
             self.store = open_store(settings.schemas)
         self._ids: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
+
+    @property
+    def in_headers(self) -> bool:
+        """Whether messages carry their schemas."""
+        return self.registry is None and self.store is None
+
+    def node_of(self, schema_id: int) -> Node | None:
+        """The schema that an id was given to here; None for one that cannot be read."""
+        try:
+            return parse(self._texts[schema_id])
+        except (KeyError, Refusal):
+            return None
 
     def key(self, name: str, text: str) -> Stamp:
         """The framing of keys of a schema."""
@@ -64,10 +79,13 @@ class Sink:
         subject = f"{self.topic}-{part.name}" if self.topic is not None else name
         if self.registry is not None:
             put = self.registry.try_out if self.trial else self.registry.register
-            return Stamp(prefix_of(put(subject, text)), ())
+            schema_id = put(subject, text)
+            self._texts[schema_id] = text
+            return Stamp(prefix_of(schema_id), ())
         schema_id = id_of_text(text)
         if self._ids.setdefault(schema_id, text) != text:
             raise Refusal("encoding", _TWICE)
+        self._texts[schema_id] = text
         if self.store is None:
             return Stamp(prefix_of(schema_id), ((part.text_header, text.encode()),))
         if self.trial:

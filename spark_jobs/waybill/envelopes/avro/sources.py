@@ -220,6 +220,14 @@ class Schemas:
             return self._find(text, lambda: Text(_decoded(text, part))), start
         return self._find(token, lambda: self._asked(token)), start
 
+    def of_id(self, schema_id: int) -> Known | None:
+        """The schema of an id that stands before data; None where it is not known or of no use."""
+        token = framing.prefix_of(schema_id)
+        try:
+            return self._find(token, lambda: self._asked(token))
+        except Refusal:
+            return None
+
     def _find(self, identity: bytes, ask: Callable[[], Text]) -> Known:
         found = self._known.get(identity)
         if found is None:

@@ -29,7 +29,7 @@ from waybill.bulk.notations import (
     wall_clock,
 )
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column, offsets, own, times, transactions
+from waybill.bulk.values import carried, column, offsets, own, source_or_queue_times, transactions
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
@@ -53,6 +53,8 @@ _CONSTANT = frozenset(
 )
 _CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
+Cells = tuple[Cell | None, ...]
+
 
 class CanalReader(BulkReader):
     """Says what the values of FlatMessages mean."""
@@ -67,19 +69,11 @@ class CanalReader(BulkReader):
         schema, slots = change.schema, sample.slots
         if any(path[0] in ("data", "old") and path[1:2] not in ((), (0,)) for path in slots):
             return None
-        takes = self._takes.get(schema)
-        if takes is None:
-            takes = self._takes[schema] = tuple(_take(c, self._zone) for c in schema.columns)
-        row = sample.cells(("data", 0), takes, schema.names)
-        old = sample.cells(("old", 0), takes, schema.names)
+        row = self._cells(sample, ("data", 0), schema)
+        old = self._cells(sample, ("old", 0), schema)
         if row is None or old is None or change.after is change.before is None:
             return None
-        before: tuple[Cell | None, ...] | None = None
-        after: tuple[Cell | None, ...] | None = row
-        if change.operation == "delete":
-            before, after = row, None
-        elif change.before is not None:
-            before = tuple(was or now for was, now in zip(old, row, strict=True))
+        before, after = self._images(sample, change, row, old)
         extra: dict[str, int | bytes] = {}
         for name, raw in _CARRIED(change.extra or b'{"canal":{}}')["canal"].items():
             extra[name] = slots[name,] if name in ("id", "ts") else bytes(raw)
@@ -96,6 +90,23 @@ class CanalReader(BulkReader):
             extra=extra,
             check=self._check(schema, change),
         )
+
+    def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
+        """The columns of one of the rows; None if one cannot be read at once."""
+        takes = self._takes.get(schema)
+        if takes is None:
+            takes = self._takes[schema] = tuple(_take(c, self._zone) for c in schema.columns)
+        return sample.cells(path, takes, schema.names)
+
+    def _images(
+        self, sample: Sample, change: Change, row: Cells, old: Cells
+    ) -> tuple[Cells | None, Cells | None]:
+        """The rows before and after the change, where `old` has what the update changed."""
+        if change.operation == "delete":
+            return row, None
+        if change.before is None:
+            return None, row
+        return tuple(was or now for was, now in zip(old, row, strict=True)), row
 
     def _check(self, schema: TableSchema, change: Change) -> Callable[[Rows], Mask] | None:
         """Rows whose `sqlType` would be another one than that of the first row.
@@ -188,10 +199,13 @@ class CanalWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by the columns that changed, and by what `sqlType` and the losses depend on."""
         image = rows.before if rows.operation == "delete" else rows.after
-        if image is None or None in image or rows.source_time is None:
+        if image is None or None in image:
             return np.full(len(rows), -1, np.int64)
         unusual, alone = unusual_rows(self._table(rows.schema).types, rows)
-        flags = [rows.source_time % 1000 != 0, *unusual]
+        fine = np.zeros(len(rows), np.bool_)
+        if rows.source_time is not None:
+            fine = rows.source_time % 1000 != 0
+        flags = [fine, *unusual]
         if rows.operation == "update" and rows.before is not None:
             if None in rows.before:
                 return np.full(len(rows), -1, np.int64)
@@ -218,7 +232,7 @@ class CanalWriter(BulkWriter):
             return None
         schema, puts = rows.schema, self._table(rows.schema).puts
         gone = rows.operation == "delete"
-        values: dict[Path, Get] = {("es",): _es, ("id",): _id, ("ts",): _ts}
+        values: dict[Path, Get] = {("es",): source_or_queue_times, ("id",): _id, ("ts",): _ts}
         if rows.transaction is not None and carried(rows, "canal"):
             values["gtid",] = transactions
         for i, name in enumerate(schema.names):
@@ -236,6 +250,5 @@ def _constant(path: Path) -> bool:
     return path[0] in _CONSTANT or path in (("old",), ("gtid",))
 
 
-_es = times(1000)
-_ts = own("canal", "ts", _es)
+_ts = own("canal", "ts", source_or_queue_times)
 _id = own("canal", "id", offsets)

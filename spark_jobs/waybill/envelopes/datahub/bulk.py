@@ -184,9 +184,9 @@ def _takes(column: Column, zone: Zone) -> Takes:
         return Take(wanted | NOTHING, slow if fast is None else or_else(fast, slow))
 
     if kind == "STRING":
-        return Takes(TAKE_TEXT if every else quick(TEXT, _checked(logical), texts))
+        return Takes(TAKE_TEXT if every else quick(TEXT, checked(logical), texts))
     if kind == "LONG":
-        fast = _checked_integer(logical)
+        fast = checked_integer(logical)
         number = TAKE_WHOLE if every else quick(WHOLE, fast, numbers)
         return Takes(quick(TEXT, fast, texts), number)
     if kind == "DATE":
@@ -194,22 +194,22 @@ def _takes(column: Column, zone: Zone) -> Takes:
         return Takes(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
     text = Take(TEXT | NOTHING, texts)
     if kind == "DOUBLE":
-        return Takes(text, quick(NUMERIC, _checked(logical), numbers))
+        return Takes(text, quick(NUMERIC, checked(logical), numbers))
     if kind == "BOOLEAN":
         return Takes(text, None, Take(WORD | NOTHING) if is_natural(kind, logical) else words)
     return Takes(text, None if kind == "BYTES" else Take(NUMERIC | NOTHING, numbers), words)
 
 
-def _checked_integer(logical: LogicalType) -> Convert | None:
+def checked_integer(logical: LogicalType) -> Convert | None:
     """Integers in plain digits that are values of a type; None where each has to be looked at."""
     if logical.kind == "decimal":
         return plain_decimal((logical.precision or 0) - (logical.scale or 0), 0)
     if logical.kind == "number":
         return plain_decimal(ANY_DIGITS, 0)
-    return _checked(logical) if logical.is_integer else None
+    return checked(logical) if logical.is_integer else None
 
 
-def _checked(logical: LogicalType) -> Convert | None:
+def checked(logical: LogicalType) -> Convert | None:
     """Values that are canonical texts of a type, or nearly; None where each has to be looked at."""
     if logical.is_integer:
         low, high = INTEGER_RANGE[logical.kind]
@@ -261,7 +261,7 @@ class BlobWriter(BulkWriter):
     def __init__(self, encoder: BlobEncoder) -> None:
         self._two, self._zone = encoder.two, encoder.zone
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
-        self._first = int(encoder.ids.of(_change(), []))
+        self._first = int(encoder.ids.of(first_change(), []))
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows by whether they changed their key, and by what is given up."""
@@ -274,7 +274,7 @@ class BlobWriter(BulkWriter):
         if rows.sequence is not None and len(rows.sequence) == 1:
             classes[rows.sequence[0] < 0] = -1
         elif rows.sequence is None:
-            classes[_came_without(rows)] += 4
+            classes[rows_came_without(rows)] += 4
         source = rows.extra.fields.get("dbType") if carried(rows, FAMILY) and rows.extra else None
         if isinstance(source, Value):
             # An empty name is none.
@@ -282,17 +282,7 @@ class BlobWriter(BulkWriter):
         return classes
 
     def _moved(self, rows: Rows) -> Mask | None:
-        """The updates whose first message has the key that the row had; None if none has."""
-        before, after, schema = rows.before, rows.after, rows.schema
-        if not self._two or before is None or after is None or not schema.key or _inserts(rows):
-            return None
-        moved = np.zeros(len(rows), np.bool_)
-        for place in schema.key_places:
-            was, now = before[place], after[place]
-            if was is None or now is None:
-                return None
-            moved |= ~same(rows.arena, was, now)
-        return moved
+        return moved_rows(rows) if self._two else None
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the message of a row, or of both messages of an update."""
@@ -310,11 +300,11 @@ class BlobWriter(BulkWriter):
             taken = dict(values)
             for after in images:
                 taken.update(self._image(rows, after))
-            return Wording(taken, constant, _key(rows, key))
+            return Wording(taken, constant, key_values(rows, key))
 
         if rows.operation == "delete" or rows.after is None:
             return [wording((False,), False)]
-        if _inserts(rows) or rows.before is None:
+        if are_inserts(rows) or rows.before is None:
             return [wording((True,), True)]
         if not self._two:
             return [wording((False, True), True)]
@@ -326,10 +316,10 @@ class BlobWriter(BulkWriter):
         """What stands beside the images: values, and what is the same for all rows."""
         values: dict[Path, Get] = {}
         same_for_all = set(_SAME)
-        if _inserts(rows) and rows.full_row:
+        if are_inserts(rows) and rows.full_row:
             same_for_all.add(_SEQUENCE)
         else:
-            values[_SEQUENCE] = _own_sequence if _has_own(rows) else self._made_sequence
+            values[_SEQUENCE] = _own_sequence if have_own_sequence(rows) else self._made_sequence
         if rows.source_time is None:
             same_for_all.add(_EVENT)
         else:
@@ -364,12 +354,26 @@ class BlobWriter(BulkWriter):
         return made_ids(rows, self._first, True)
 
 
-def _inserts(rows: Rows) -> bool:
+def moved_rows(rows: Rows) -> Mask | None:
+    """The updates whose first message has the key that the row had; None if none has."""
+    before, after, schema = rows.before, rows.after, rows.schema
+    if before is None or after is None or not schema.key or are_inserts(rows):
+        return None
+    moved = np.zeros(len(rows), np.bool_)
+    for place in schema.key_places:
+        was, now = before[place], after[place]
+        if was is None or now is None:
+            return None
+        moved |= ~same(rows.arena, was, now)
+    return moved
+
+
+def are_inserts(rows: Rows) -> bool:
     """Whether rows are written as INSERT."""
     return rows.operation in INSERTS and (rows.before is None or rows.operation == "read")
 
 
-def _came_without(rows: Rows) -> Mask:
+def rows_came_without(rows: Rows) -> Mask:
     """Which rows have no sequence id although their source has them; see `came_without`."""
     without = np.zeros(len(rows), np.bool_)
     first = None if rows.extra is None else rows.extra.parts[0]
@@ -380,21 +384,22 @@ def _came_without(rows: Rows) -> Mask:
     bytes_of = arena.data[np.minimum(starts[:, None] + places, len(arena.data) - 1)]
     bytes_of[places >= lengths[:, None]] = 0
     openings, inverse = np.unique(bytes_of, axis=0, return_inverse=True)
-    told = [came_without(_change(opening.tobytes())) for opening in openings]
+    told = [came_without(first_change(opening.tobytes())) for opening in openings]
     return np.array(told, np.bool_)[inverse.ravel()]
 
 
-def _change(extra: bytes | None = None) -> Change:
+def first_change(extra: bytes | None = None) -> Change:
     """A change at the very first place."""
     return Change("insert", NO_TABLE, Message("", 0, 0, None, None, None), extra=extra)
 
 
-def _has_own(rows: Rows) -> bool:
+def have_own_sequence(rows: Rows) -> bool:
     """Whether sequence ids are written as the source has them; see `SequenceIds`."""
     return rows.sequence is not None and len(rows.sequence) == 1 and rows.rank <= AFTER
 
 
-def _key(rows: Rows, after: bool) -> dict[Path, Get]:
+def key_values(rows: Rows, after: bool) -> dict[Path, Get]:
+    """The values of the message key, of the row after or before."""
     schema = rows.schema
     if not schema.key:
         return {}

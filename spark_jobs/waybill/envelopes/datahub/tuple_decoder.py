@@ -45,6 +45,7 @@ from waybill.records import Change, Message
 if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple_rows import Forms, Name, TableReader
     from waybill.envelopes.datahub.tuple_topics import Field as TopicField
+    from waybill.records import TableSchema
     from waybill.tables import TableRules
 
 SourceTable = Literal["qualified", "name"]
@@ -88,6 +89,7 @@ class TupleReadSettings(TupleSettings):
     )
 
 
+_FEW_FORMS = 1_000
 _TABLE = b'"%b":"' % TABLE.encode()
 _decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_data = msgspec.json.Decoder(list[Raw]).decode
@@ -106,12 +108,36 @@ class TupleDecoder:
     def __init__(self, settings: TupleReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self.topics = Topics(settings.schemas)
-        self._tables = TableReaders(rules, Zone(settings.timezone))
+        self.rules = rules
+        self.zone = Zone(settings.timezone)
+        self._tables = TableReaders(rules, self.zone)
         self._same = SameMessage()
         self._objects: Bounded[tuple[str, bytes], Fast] = Bounded()
         self._records: Bounded[tuple[str, str | None], Fast] = Bounded()
         self._table_at: Bounded[str, int] = Bounded()
         self._made: Bounded[tuple[Any, ...], Fast] = Bounded()
+
+    def fresh(self) -> TupleDecoder:
+        """A decoder of the same settings that has seen no record."""
+        return TupleDecoder(self.settings, self.rules)
+
+    def settled(self, name: Name) -> TableSchema | None:
+        """The schema that all rows of a table have that tell nothing new about it.
+
+        None where there is no such; see `TableReaders.settled`.
+        """
+        schema = self._tables.settled(name)
+        if schema is None or len(self._objects) > _FEW_FORMS:
+            return None
+        for fast in self._objects.values():
+            other = fast.reader.schema
+            if (other.database, other.schema, other.table) == name and other is not schema:
+                return None
+        return schema
+
+    def room(self) -> int:
+        """See `TableReaders.room`."""
+        return self._tables.room()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one record; half of an update is marked as `half`.
@@ -178,8 +204,8 @@ class TupleDecoder:
         metadata = _metadata(row)
         if not row:
             raise Refusal("shape", "a row without columns")
-        time_kind = _time_kind(fields)
-        place = self._place(metadata.table, message)
+        time_kind = time_kind_of(fields)
+        place = self.place(metadata.table, message)
         if fields is None:
             table = self._tables.of_row(place, row)
         else:
@@ -208,9 +234,9 @@ class TupleDecoder:
         fast = self._made.get(identity)
         if fast is None:
             if forms is not None:
-                fast = fast_object(table, forms, _time_kind(fields))
+                fast = fast_object(table, forms, time_kind_of(fields))
             else:
-                fast = fast_record(table, fields or (), _time_kind(fields))
+                fast = fast_record(table, fields or (), time_kind_of(fields))
             self._made[identity] = fast
         if forms is None:
             names = [field.name for field in fields or ()]
@@ -219,7 +245,7 @@ class TupleDecoder:
         elif name is not None:
             self._objects[topic, msgspec.json.encode(name)[1:-1]] = fast
 
-    def _place(self, name: str | None, message: Message) -> Name:
+    def place(self, name: str | None, message: Message) -> Name:
         """The table: as `_source_table_` says, else as the topic is called."""
         text = name or message.topic
         parts: list[str | None] = [text]
@@ -232,7 +258,7 @@ class TupleDecoder:
         return database or self.settings.database, parts[1] if len(parts) > 2 else None, table
 
 
-def _time_kind(fields: tuple[TopicField, ...] | None) -> str | None:
+def time_kind_of(fields: tuple[TopicField, ...] | None) -> str | None:
     """The DataHub type of the time of the change, None where no schema tells it."""
     return next((field.type for field in fields or () if field.name in TIMES), None)
 

@@ -47,6 +47,8 @@ Name = tuple[str | None, str | None, str]
 Row = dict[str, Raw]
 
 MAX_COLUMNS = 5_000
+_FEW_COLUMNS, _FEW_TABLES = 1_000, 5_000
+"""Far below the numbers from which on tables are forgotten."""
 _INFERRED = {NUMBER: "DECIMAL", STRING: "STRING", BOOLEAN: "BOOLEAN"}
 
 
@@ -286,6 +288,21 @@ class TableReaders:
         found = self._reader(name, tuple(columns.values()), rule)
         self._seen[name] = columns
         return found
+
+    def settled(self, name: Name) -> TableSchema | None:
+        """The schema that all rows of a table have that tell nothing new about it.
+
+        This is about topics without a schema. Columns of such rows are in it, and values of those
+        that nobody declared are null or of their types. None where the table is not known.
+        """
+        known = self._seen.get(name)
+        if known is None or len(known) > _FEW_COLUMNS:
+            return None
+        return self._reader(name, tuple(known.values()), self.rules.find(*name)).schema
+
+    def room(self) -> int:
+        """How many tables may surely be met before those that are known are forgotten."""
+        return _FEW_TABLES - len(self._seen)
 
     def _reader(self, name: Name, columns: tuple[ColumnKind, ...], rule: TableRule) -> TableReader:
         identity = (name, columns)

@@ -73,6 +73,11 @@ class Topics:
         if not self._fields:
             raise _wrong(place, "it names no topic")
 
+    @property
+    def alike(self) -> bool:
+        """Whether all topics have one schema, or all of them have none."""
+        return self._fields.keys() <= {ANY}
+
     def find(self, *names: str | None) -> tuple[Field, ...] | None:
         """The fields of the first name that is known; a topic may stand without its project."""
         for name in names:

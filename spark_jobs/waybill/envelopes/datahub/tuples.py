@@ -44,6 +44,8 @@ from waybill.errors import Refusal
 from waybill.types import STRING
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.datahub.tuple_topics import Field as TopicField
     from waybill.records import Change, TableSchema
 
@@ -96,7 +98,7 @@ class TupleEncoder:
         self.settings = settings
         self.topics = Topics(settings.schemas)
         self.ids = SequenceIds(settings)
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, WrittenTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The records of one change, two for an update; see `Encoder.encode`.
@@ -109,13 +111,7 @@ class TupleEncoder:
             losses.append(_LOST.get(change.operation, change.operation))
             return []
         schema = change.schema
-        table = self._tables.get(schema)
-        if table is None:
-            fields = self.topics.find(schema.qualified_name, schema.table)
-            if fields is None and self.settings.schemas and self.settings.shape == "record":
-                sentence = f"`schemas` has no topic for table {shown(schema.qualified_name)}"
-                raise Refusal("encoding", f"{sentence}, so the order of its columns is not known")
-            table = self._tables[schema] = _Table(schema, self.settings, fields)
+        table = self.table(schema)
         before, after = change.before, change.after
         if change.moved_from is not None and before is None:
             before = moved_image(change)
@@ -143,8 +139,23 @@ class TupleEncoder:
         new = table.record("U", number, time, _AFTER_FLAGS, after, attributes)
         return [Encoded(key if old_key is None else _json(old_key), old), Encoded(key, new)]
 
+    def table(self, schema: TableSchema) -> WrittenTable:
+        """What writes the records of a table.
 
-class _Table:
+        Raises:
+            Refusal: kind `encoding`, when its columns are not those of the topic.
+        """
+        table = self._tables.get(schema)
+        if table is None:
+            fields = self.topics.find(schema.qualified_name, schema.table)
+            if fields is None and self.settings.schemas and self.settings.shape == "record":
+                sentence = f"`schemas` has no topic for table {shown(schema.qualified_name)}"
+                raise Refusal("encoding", f"{sentence}, so the order of its columns is not known")
+            table = self._tables[schema] = WrittenTable(schema, self.settings, fields)
+        return table
+
+
+class WrittenTable:
     """What a table, and the schema of its topic if there is one, decide for writing its rows."""
 
     def __init__(
@@ -186,6 +197,7 @@ class _Table:
         self.told = fields is not None
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
+        self.names, self.kinds = names, kinds
         self._write = self._writer(names, kinds, Zone(settings.timezone))
 
     def _writer(self, names: list[str], kinds: dict[str, str], zone: Zone) -> Any:
@@ -332,7 +344,7 @@ def _attributes(change: Change) -> dict[str, str]:
     return _extra(given).datahub.attributes
 
 
-def _count(change: Change, table: _Table, full_row: bool, losses: list[str]) -> None:
+def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str]) -> None:
     """The losses that do not depend on how the row is written."""
     schema = change.schema
     images = [image for image in (change.before, change.after) if image is not None]
@@ -346,6 +358,18 @@ def _count(change: Change, table: _Table, full_row: bool, losses: list[str]) -> 
         losses.append("full_rows")
     if full_row and change.sequence is not None:
         losses.append("sequence_id")
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.datahub.bulk_tuple import TupleReader
+
+    return TupleReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.datahub.bulk_tuple import TupleWriter
+
+    return TupleWriter(encoder)
 
 
 ENVELOPE = Envelope(
@@ -375,6 +399,8 @@ ENVELOPE = Envelope(
     },
     decoder=TupleDecoder,
     encoder=TupleEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=TupleReadSettings,
     encode_settings=TupleWriteSettings,
     key_by="the values of the primary key as JSON; none where there is no key, because such"

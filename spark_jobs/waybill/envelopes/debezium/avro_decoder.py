@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _json = msgspec.json.Encoder().encode
 _KEYS = frozenset({"__debezium.newkey", "__debezium.oldkey"})
 _MANY = 2000
-_MILLIS = 2**63 // 1000
+MILLIS = 2**63 // 1000
 """The end of the times of sources; see `source.Millis`."""
 _Ids = tuple[bytes, bytes | None, bool]
 _Place = tuple[str | None, str | None, str | None, str | None]
@@ -137,6 +137,12 @@ class DebeziumAvroDecoder:
             self._learn(message, ids, changes)
         return changes
 
+    def events_of(self, message: Message) -> AvroEvents | None:
+        """What read a message that was read last; None where it took the long way."""
+        ids = None if message.value is None else _ids(message, message.value)
+        way = None if ids is None else self._ways.get(ids)
+        return None if way is None else way.events
+
     def _as_before(self, message: Message, value: bytes, ids: _Ids, way: _Way) -> Change | None:
         """The change of a row of a known table; None if it has to be looked at more closely."""
         (before, after, source, op, own, in_block, others), end = way.events.read(
@@ -158,7 +164,7 @@ class DebeziumAvroDecoder:
             self._ways[ids] = other
             return self._as_before(message, value, ids, other)
         millis, key = source.ts_ms, message.key
-        if millis is not None and not -_MILLIS < millis < _MILLIS:
+        if millis is not None and not -MILLIS < millis < MILLIS:
             return None
         if way.check_key is None:
             if not plan.fits_key(key):

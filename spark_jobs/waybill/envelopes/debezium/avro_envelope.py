@@ -6,6 +6,8 @@ Confluent's Avro converter writes them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from waybill.envelopes.avro.framing import mark
 from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
 from waybill.envelopes.debezium.avro_encoder import DebeziumAvroEncoder
@@ -16,11 +18,28 @@ from waybill.envelopes.debezium.avro_settings import (
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
 
+if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
+
 _PARTLY = {
     "key_change": EVENTS.partly["key_change"],
     "transactions": "every row carries its transaction's id; begin, commit and rollback are not "
     "written",
 }
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.debezium.bulk_avro_reading import DebeziumAvroReader
+
+    return DebeziumAvroReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.debezium.bulk_avro_writing import DebeziumAvroWriter
+
+    return DebeziumAvroWriter(encoder)
+
 
 ENVELOPE = Envelope(
     name="debezium-avro",
@@ -35,5 +54,7 @@ ENVELOPE = Envelope(
     encode_settings=DebeziumAvroWriteSettings,
     key_by="an Avro record of the key columns; none for a table without key",
     mark=mark,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
 )
 """The declaration of `debezium-avro`."""

@@ -58,6 +58,8 @@ class AvroEvents:
 
     Attributes:
         plan: the plan.
+        rows: for `before` and `after`, as far as the schema has them, the record and how each of
+            its fields becomes text.
         read: from data, position and end to an event and the position behind it. The event is
             a tuple: the row before, the row after, the `source` block with the attributes of
             `Source`, `op`, the id in the block `transaction`, whether there is such a block, and
@@ -70,6 +72,7 @@ class AvroEvents:
 
     def __init__(self, node: Node, plan: RowPlan) -> None:
         self.plan = plan
+        self.rows: dict[str, tuple[Node, list[Leaf | None]]] = {}
         names = [field.name for field in node.fields]
         if not {"after", "source", "op"} <= set(names):
             raise ValueError("no envelope of row events")
@@ -96,6 +99,7 @@ class AvroEvents:
                 maker.know(inner, _source_reader(inner))
             elif field.name in ("before", "after"):
                 row = _row(inner, plan, whole=field.name == "after")
+                self.rows[field.name] = inner, row[0]
                 if names[i : i + 2] == ["before", "after"] and _alike(node, i):
                     maker.scope["rows"] = pair_reader(field.node, node.fields[i + 1].node, *row)
                     lines.append(f"v{i}, v{i + 1}, p = rows(d, p, e)")

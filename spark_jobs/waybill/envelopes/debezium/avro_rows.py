@@ -34,7 +34,7 @@ _TRANSACTION = ("id", "total_order", "data_collection_order")
 EventWrite = Callable[[bytearray, Any, Any, Any], None]
 """Appends an event: the row before, the row after, and the struct of what is around them."""
 # Digits that no float holds must not be rounded on the way.
-_parse: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(float_hook=exact_float).decode
+parse_json: Callable[[bytes | Raw], Any] = msgspec.json.Decoder(float_hook=exact_float).decode
 
 
 def row_writer(node: Node) -> Write:
@@ -69,7 +69,7 @@ class _Maker(Maker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scope.update(Raw=Raw, parse=_parse, to_json=to_json, write_int=write_int)
+        self.scope.update(Raw=Raw, parse=parse_json, to_json=to_json, write_int=write_int)
         self.scope["longs"] = lru_cache(maxsize=_MANY)(varint)
         self.texts: dict[int | None, str] = {}
 

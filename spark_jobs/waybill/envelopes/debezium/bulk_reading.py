@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _TOLD = frozenset(field.name for field in msgspec.structs.fields(Source))
 """Fields of a source block that are read; the others are carried only."""
 _TIMES = ("ts_ms", "ts_us", "ts_ns")
-_LAST_MS = 2**63 // 1000 - 1
+LAST_MS = 2**63 // 1000 - 1
 _BY_FILE = frozenset({"mysql", "mariadb"})
 _BY_SEQUENCE = frozenset({"postgresql", "waybill"})
 _SOURCE = b'"source":{'
@@ -91,7 +91,7 @@ class DebeziumReader(BulkReader):
         if not self._alone(schema, change.operation):
             return None
         source = _sent(sample.value).source
-        found = _Places(sample, source)
+        found = Around(sample, source)
         sequence = found.sequence(change)
         if sequence is None and change.sequence is not None:
             return None
@@ -184,7 +184,7 @@ def _check(aside: list[int]) -> Callable[[Rows], Mask]:
     return check
 
 
-class _Places:
+class Around:
     """The values of a message besides its rows.
 
     Args:
@@ -205,6 +205,10 @@ class _Places:
         slot = self._slots.get(path)
         return slot if slot is not None and self._sample.kinds[slot] <= ESCAPED else None
 
+    def _count(self, slot: int, convert: Convert | None = None) -> Count:
+        """A number; `convert` makes its digits of a text as it stands in JSON."""
+        return Count(slot, convert=convert)
+
     def sequence(self, change: Change) -> tuple[Count, ...] | None:
         """The parts of the sequence id; None without one, or where they are not known to stand."""
         source, told = self._source, change.sequence
@@ -215,10 +219,10 @@ class _Places:
             names = ("file", "pos", "row")[: len(told)]
             found = [self._text("source", "file")]
             found += [self._integer("source", name) for name in names[1:]]
-            counts = [Count(slot) for slot in found if slot is not None]
-            if len(counts) < len(told):
+            counts = [self._count(slot) for slot in found if slot is not None]
+            if len(counts) < len(told) or found[0] is None:
                 return None
-            counts[0] = counts[0]._replace(convert=_part(source, "file", 0))
+            counts[0] = self._count(found[0], _part(source, "file", 0))
             return tuple(counts)
         slot = self._text("source", "sequence")
         if connector not in _BY_FILE | _BY_SEQUENCE or slot is None:
@@ -227,10 +231,8 @@ class _Places:
         if number is not None:
             # It is not looked at where the other one tells the position, as it has to below.
             self._aside.add(number)
-        return tuple(
-            Count(slot, convert=_part(source, "sequence", part), lowest=-1)
-            for part in range(len(told))
-        )
+        parts = (_part(source, "sequence", part) for part in range(len(told)))
+        return tuple(self._count(slot, part)._replace(lowest=-1) for part in parts)
 
     def time(self) -> Count | None:
         """The time of the change in the source."""
@@ -238,8 +240,10 @@ class _Places:
         if micros is not None:
             if millis is not None:
                 self._aside.add(millis)
-            return Count(micros)
-        return None if millis is None else Count(millis, 1000, 0, _LAST_MS)
+            return self._count(micros)
+        if millis is None:
+            return None
+        return self._count(millis)._replace(factor=1000, highest=LAST_MS)
 
     def transaction(self, change: Change) -> int | None:
         """The id of the transaction."""
@@ -256,17 +260,17 @@ class _Places:
         """Integers that are not used; the decoder looks at them all the same."""
         return sorted(self._aside)
 
-    def free(self) -> dict[int, int]:
+    def free(self, kinds: int = ANY) -> dict[int, int]:
         """The values that decide nothing, with the kinds that they may have."""
         free: dict[int, int] = {}
         for path, slot in self._slots.items():
             if path[0] == "source":
                 if path[1] not in _TOLD:
-                    free[slot] = ANY
+                    free[slot] = kinds
                 elif slot in self._aside:
-                    free[slot] = WHOLE
+                    free[slot] = WHOLE if kinds == ANY else kinds
             elif path[0] in _TIMES or (path[0] == "transaction" and path[1:2] not in _DECIDING):
-                free[slot] = ANY
+                free[slot] = kinds
         return free
 
 

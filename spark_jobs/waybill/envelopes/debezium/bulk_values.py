@@ -133,14 +133,14 @@ def _convert(reading: Reading, kinds: int) -> Convert | None:
     if convert is times.micros_text:
         return or_else(units_to_wall_clock(6), exact)
     if convert is times.millis_text:
-        return or_else(_millis_to_wall_clock, exact)
+        return or_else(millis_to_wall_clock, exact)
     return exact
 
 
 _all_millis = units_to_wall_clock(3)
 
 
-def _millis_to_wall_clock(arena: Arena, texts: Texts) -> Texts:
+def millis_to_wall_clock(arena: Arena, texts: Texts) -> Texts:
     """Wall clocks of milliseconds, without a fraction where that is zero."""
     values, _, _ = numbers(arena, texts)
     made = _all_millis(arena, texts)

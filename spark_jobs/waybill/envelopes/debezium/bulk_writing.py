@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Path
     from waybill.bulk.notations import Put
     from waybill.bulk.templates import Get
+    from waybill.envelopes.debezium.column_writers import Writing
     from waybill.envelopes.debezium.encoder import DebeziumEncoder
     from waybill.records import TableSchema
 
-_FAMILY = "debezium"
+FAMILY = "debezium"
 _BLOCKS = frozenset({"source", "transaction", "op"})
-_IMAGES = (("before",), ("after",))
+IMAGES = (("before",), ("after",))
 _LONGEST = 2**63 // 1000
 """Microseconds whose nanoseconds may not fit 64 bits."""
 
@@ -37,7 +38,7 @@ _LONGEST = 2**63 // 1000
 class DebeziumWriter(BulkWriter):
     """Says where the values of messages without schema come from."""
 
-    family = _FAMILY
+    family = FAMILY
     opening = EXTRA.decode()
 
     def __init__(self, encoder: DebeziumEncoder) -> None:
@@ -53,7 +54,7 @@ class DebeziumWriter(BulkWriter):
                 was, now = before[place], after[place]
                 if was is not None and now is not None:
                     alone |= ~same(rows.arena, was, now)
-        if not carried(rows, _FAMILY):
+        if not carried(rows, FAMILY):
             if rows.source_time is not None:
                 alone |= (rows.source_time == 0) | (np.abs(rows.source_time) >= _LONGEST)
             if rows.transaction is not None:
@@ -62,7 +63,7 @@ class DebeziumWriter(BulkWriter):
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the message of a row; of a delete those of the tombstone too."""
-        if self._settings.schemas or rows.moved_from is not None or rows.operation not in ROWS:
+        if self._is_left(rows):
             return None
         puts = self._puts_of(rows)
         if puts is None:
@@ -79,11 +80,24 @@ class DebeziumWriter(BulkWriter):
                 values["after", name] = column(True, place, put)
             if place in key:
                 keys[name,] = column(not gone, place, put)
-        if carried(rows, _FAMILY):
-            wording = Wording(values, _IMAGES.__contains__, keys, _tail)
+        if carried(rows, FAMILY):
+            wording = self._carried(rows, values, keys)
         else:
             wording = Wording(values | _blocks(rows), _constant, keys)
         return [wording, wording] if gone and key and self._settings.tombstones else [wording]
+
+    def _is_left(self, rows: Rows) -> bool:
+        """Whether rows are written one by one, whatever their columns are."""
+        settings = self._settings
+        return settings.schemas or rows.moved_from is not None or rows.operation not in ROWS
+
+    def _carried(self, _rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]) -> Wording:
+        """The message of rows whose source told what stands around them."""
+        return Wording(values, IMAGES.__contains__, keys, tail_of)
+
+    def _put(self, writing: Writing) -> Put | None:
+        """How a column is written; None for one that is written one by one."""
+        return put_of(writing)
 
     def _puts_of(self, rows: Rows) -> list[Put] | None:
         """How the columns of rows are written, None where the rows are written one by one."""
@@ -101,7 +115,7 @@ class DebeziumWriter(BulkWriter):
             plan = TablePlan(schema, self._settings)
             structures = [_is_structure(schema, place) for place in range(len(schema.names))]
             puts = self._puts[schema] = tuple(
-                None if structure else put_of(writing)
+                None if structure else self._put(writing)
                 for writing, structure in zip(plan.writings, structures, strict=True)
             )
         return puts
@@ -114,7 +128,7 @@ def _is_structure(schema: TableSchema, place: int) -> bool:
 
 
 def _constant(path: Path) -> bool:
-    return path[0] in _BLOCKS or path in _IMAGES or path == ("ts_ms",)
+    return path[0] in _BLOCKS or path in IMAGES or path == ("ts_ms",)
 
 
 def _blocks(rows: Rows) -> dict[Path, Get]:
@@ -134,7 +148,7 @@ def _blocks(rows: Rows) -> dict[Path, Get]:
     return values
 
 
-def _tail(rows: Rows) -> Value:
+def tail_of(rows: Rows) -> Value:
     """What a source of the family told besides its rows."""
     tail = None if rows.extra is None else rows.extra.fields.get("tail")
     if not isinstance(tail, Value):

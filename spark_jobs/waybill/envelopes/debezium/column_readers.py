@@ -70,6 +70,8 @@ class Reading(NamedTuple):
         quick: `plain` where a number in plain digits is its own text; `str` where `convert` gives
             what `str` does for every value that `wire` lets through, else empty.
         wide: a wire type that lets more through than `wire`, for `convert` to say what is wrong.
+        digits: how many digits a number in plain digits may have before the point and behind it to
+            be its own text; None where that is not known.
     """
 
     type: LogicalType
@@ -80,6 +82,7 @@ class Reading(NamedTuple):
     raw: bool = False
     quick: str = ""
     wide: Any = None
+    digits: tuple[int, int] | None = None
 
 
 class Readings:
@@ -342,7 +345,13 @@ def _checked(reading: Reading, declared: LogicalType) -> Reading:
     if check is None and declared.kind != reading.type.kind:
         message = f"a JSON value of kind {reading.type} stands in a column declared {declared}"
         raise ValueError(message)
-    return reading._replace(type=declared, convert=_both(reading, check), quick="")
+    digits = None
+    scale, precision = declared.scale or 0, declared.precision or 0
+    plain = not reading.raw and (reading.convert is None or reading.quick == "plain")
+    if plain and declared.kind == "decimal":
+        digits = (precision - scale, scale) if 0 < scale < precision else None
+    convert = _both(reading, check)
+    return reading._replace(type=declared, convert=convert, quick="", digits=digits)
 
 
 def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:

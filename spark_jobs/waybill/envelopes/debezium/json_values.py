@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -26,8 +27,12 @@ from waybill.types import INTEGER_RANGE
 Convert = Callable[[str], Any]
 
 
+@cache
 def integer_writer(kind: str, ranged: bool) -> Convert:
-    """Writes the integers of a type; `ranged` where the notation has no room for others."""
+    """Writes the integers of a type; `ranged` where the notation has no room for others.
+
+    It is the same function for the same type.
+    """
     low, high = INTEGER_RANGE[kind]
 
     def write(text: str) -> int:

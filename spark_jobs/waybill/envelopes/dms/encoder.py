@@ -38,7 +38,7 @@ class DmsEncoder:
 
     def __init__(self, settings: DmsWriteSettings) -> None:
         self.settings = settings
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: dict[TableSchema, WrittenTable] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The record of a change; see `Encoder.encode`.
@@ -52,10 +52,18 @@ class DmsEncoder:
             return self._event(change, losses)
         if (schema.table or "").startswith(OWN):
             raise Refusal("encoding", f"tables named {OWN}… are those of DMS itself")
+        return [self.table(schema).record(change, kind, losses)]
+
+    def table(self, schema: TableSchema) -> WrittenTable:
+        """What writes the records of a table.
+
+        Raises:
+            Refusal: kind `encoding`, when a column has a name that stands for something else.
+        """
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self.settings)
-        return [table.record(change, kind, losses)]
+            table = self._tables[schema] = WrittenTable(schema, self.settings)
+        return table
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
         operation, extra = change.operation, change.extra
@@ -74,7 +82,7 @@ class DmsEncoder:
         return [Encoded(None, _json({"control": control, "metadata": metadata}))]
 
 
-class _Table:
+class WrittenTable:
     """What a schema decides about its records."""
 
     def __init__(self, schema: TableSchema, settings: DmsWriteSettings) -> None:

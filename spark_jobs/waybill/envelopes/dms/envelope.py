@@ -25,8 +25,9 @@ from waybill.envelopes.dms.notation import (
     order_of,
     style_of,
 )
+from waybill.envelopes.dms.tables import DmsReaders
 from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.json_rows import Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
@@ -36,6 +37,9 @@ from waybill.records import NO_TABLE, Change, intern_schema, skipped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
+    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -101,10 +105,34 @@ class DmsDecoder(FastByTable["_Table"]):
 
     def __init__(self, settings: DmsReadSettings, rules: TableRules) -> None:
         self.settings = settings
-        self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
+        self.rules = rules
+        self._readers = DmsReaders(rules, style_of(KAFKA, settings), sparse=True)
         super().__init__()
         told = {name: getattr(settings, name) for name in DmsSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
+
+    def fresh(self) -> DmsDecoder:
+        """A decoder of the same settings that has seen no record."""
+        return DmsDecoder(self.settings, self.rules)
+
+    def settled(self, name: Name) -> TableSchema | None:
+        """The schema that all rows of a table have that tell nothing new about it.
+
+        None where there is no such; see `DmsReaders.settled`.
+        """
+        schema = self._readers.settled(name)
+        if schema is None:
+            return None
+        prefix = self.settings.before_prefix
+        if prefix and any(column.startswith(prefix) for column in schema.names):
+            return None
+        # Records that hold more than is known there do not change how the others are read.
+        known = self._tables.get(_hint_of(name[0], name[2]))
+        return schema if known is None or known.reader.schema is schema else None
+
+    def room(self) -> int:
+        """See `DmsReaders.room`."""
+        return self._readers.room()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
         """Schema and table, as they stand in a record."""
@@ -210,11 +238,15 @@ class DmsDecoder(FastByTable["_Table"]):
     def _learn(self, told: Any, reader: RowReader) -> None:
         """Take the fast way for the next records of this table."""
         schema = None if told.schema_name is UNSET else told.schema_name
-        hint = _json(schema or "")[1:-1], _json(told.table_name)[1:-1]
+        hint = _hint_of(schema, told.table_name)
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
         self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
+
+
+def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
+    return _json(schema_name or "")[1:-1], _json(table)[1:-1]
 
 
 class _Table:
@@ -344,6 +376,18 @@ def _change(
     )
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.dms.bulk_reading import DmsReader
+
+    return DmsReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.dms.bulk_writing import DmsWriter
+
+    return DmsWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="dms",
     title="AWS DMS, records for Kafka and Kinesis (JSON)",
@@ -375,6 +419,8 @@ ENVELOPE = Envelope(
     },
     decoder=DmsDecoder,
     encoder=DmsEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=DmsReadSettings,
     encode_settings=DmsWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

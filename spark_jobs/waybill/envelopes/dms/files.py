@@ -24,7 +24,8 @@ from waybill.envelopes.dms.notation import (
     style_of,
     time_text,
 )
-from waybill.envelopes.notation.json_rows import Readers, RowWriter
+from waybill.envelopes.dms.tables import DmsReaders
+from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Encoded, Envelope
@@ -32,6 +33,8 @@ from waybill.errors import Refusal
 from waybill.records import Change, skipped
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
@@ -71,9 +74,26 @@ class DmsFilesDecoder:
 
     def __init__(self, settings: DmsFilesReadSettings, rules: TableRules) -> None:
         self.settings = settings
-        self._readers = Readers(rules, style_of(FILES, settings), sparse=True)
+        self.rules = rules
+        self._readers = DmsReaders(rules, style_of(FILES, settings), sparse=True)
         self._names: Bounded[tuple[str, bytes | None], Name] = Bounded()
         self._files: Bounded[Name, FileTable] = Bounded()
+
+    def fresh(self) -> DmsFilesDecoder:
+        """A decoder of the same settings that has seen no row."""
+        return DmsFilesDecoder(self.settings, self.rules)
+
+    def settled(self, name: Name) -> TableSchema | None:
+        """The schema that all rows of a table have that tell nothing new about it.
+
+        None where there is no such; see `DmsReaders.settled`.
+        """
+        schema, file = self._readers.settled(name), self._files.get(name)
+        return schema if file is None or file.reader.schema is schema else None
+
+    def room(self) -> int:
+        """See `DmsReaders.room`."""
+        return self._readers.room()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one row.
@@ -84,7 +104,7 @@ class DmsFilesDecoder:
         value = message.value
         if value is None:
             return [skipped(message, "no value")]
-        file = self._files.get(self._table(message))
+        file = self._files.get(self.table(message))
         if file is not None:
             try:
                 change = file.read(message, value)
@@ -119,7 +139,7 @@ class DmsFilesDecoder:
         place = micros_of(time, "the time"), sequence_of(order, told.sequence_column)
         if not row:
             raise Refusal("shape", "a row without columns")
-        name = self._table(message)
+        name = self.table(message)
         reader = self._readers.find(name, (row,), None)
         image = reader.image(row)
         file = self._files.get(name)
@@ -127,7 +147,7 @@ class DmsFilesDecoder:
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
         return file_change(message, reader.schema, operation, image, place)
 
-    def _table(self, message: Message) -> Name:
+    def table(self, message: Message) -> Name:
         """The table: as the settings, the message key or the topic say."""
         found = self._names.get((message.topic, message.key))
         if found is None:
@@ -137,10 +157,7 @@ class DmsFilesDecoder:
     def _named(self, message: Message) -> Name:
         parts = (self.settings.table or message.topic).split(".")
         if not self.settings.table:
-            try:
-                key = _decode_key(message.key or b"null")
-            except JSON_ERRORS:
-                key = None
+            key = table_key(message)
             if key is not None:
                 return key.schema_name or None, None, key.table_name
             parts = parts[-2:]
@@ -150,14 +167,23 @@ class DmsFilesDecoder:
         return database or None, schema, parts[-1]
 
 
-class _Key(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+class TableKey(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """The message key of a row that was written here."""
 
     schema_name: str
     table_name: str
 
 
-_decode_key = msgspec.json.Decoder(_Key | None).decode
+_decode_key = msgspec.json.Decoder(TableKey | None).decode
+
+
+def table_key(message: Message) -> TableKey | None:
+    """The table that the key of a message names; None if it names none."""
+    try:
+        found: TableKey | None = _decode_key(message.key or b"null")
+    except JSON_ERRORS:
+        return None
+    return found
 
 
 def _text(raw: Raw | None, what: str) -> str | None:
@@ -207,9 +233,7 @@ class DmsFilesEncoder:
         if operation not in OPERATIONS:
             losses.append(LOST.get(operation, operation))
             return []
-        if schema not in self._tables:
-            self._tables[schema] = self._writer(schema)
-        rows, key = self._tables[schema]
+        rows, key = self.table(schema)
         image = change.before if operation == "delete" else change.after
         if image is None:
             raise Refusal("encoding", f"a {operation} without a row image")
@@ -228,6 +252,17 @@ class DmsFilesEncoder:
         if before is not None:
             written.append(Encoded(key, _row("D", head, rows.wire(before))))
         return [*written, Encoded(key, _row(kind, head, rows.wire(image)))]
+
+    def table(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
+        """What writes the rows of a table, and their message key.
+
+        Raises:
+            Refusal: kind `encoding`, when one of its columns has a name that DMS takes.
+        """
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = self._writer(schema)
+        return table
 
     def _writer(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
         told = self.settings
@@ -288,6 +323,18 @@ def _row(kind: str, head: dict[str, str], row: Any) -> bytes:
     return first if columns == b"{}" else b"%b,%b" % (first[:-1], columns[1:])
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.dms.bulk_reading import DmsFilesReader
+
+    return DmsFilesReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.dms.bulk_writing import DmsFilesWriter
+
+    return DmsFilesWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="dms-s3",
     title="AWS DMS, rows of files on S3 (JSON lines)",
@@ -309,6 +356,8 @@ ENVELOPE = Envelope(
     },
     decoder=DmsFilesDecoder,
     encoder=DmsFilesEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=DmsFilesReadSettings,
     encode_settings=DmsFilesWriteSettings,
     key_by="the table as a JSON object of schema-name and table-name, because a row names none",

@@ -215,8 +215,8 @@ def time_text(micros: int) -> str:
         raise Refusal("encoding", "a source time outside of the years 1 to 9999") from None
 
 
-def _read_wall(text: str) -> str:
-    # DMS puts a Z behind every time, one without zone too.
+def read_wall(text: str) -> str:
+    """The canonical text of a wall clock: DMS puts a Z behind every time, one without zone too."""
     if text[-1:] == "Z" and is_wall_clock(text[:-1]):
         return text[:-1]
     return iso_from_blank(text)
@@ -226,8 +226,10 @@ def _write_wall(text: str) -> str:
     return f"{text}Z" if is_wall_clock(text) else text
 
 
-KAFKA = Style(timestamp=(_read_wall, faithful(_write_wall, _read_wall)), quoted=True)
-FILES = Style(timestamp=(_read_wall, faithful(blank_from_iso, _read_wall)), quoted=True)
+WRITE_WALL = faithful(_write_wall, read_wall)
+"""Writes a wall clock in records for Kafka."""
+KAFKA = Style(timestamp=(read_wall, WRITE_WALL), quoted=True)
+FILES = Style(timestamp=(read_wall, faithful(blank_from_iso, read_wall)), quoted=True)
 
 
 def style_of(style: Style, settings: DmsSettings) -> Style:

@@ -7,6 +7,7 @@ know leave the value as its Avro type has it (Avro specification, section Logica
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -66,7 +67,7 @@ def column_reading(
     if wanted is not None and wanted != type_ and wanted.kind != "unknown":
         check = check_for(wanted)
         if check is not None:
-            return ColumnReading(column, wanted, hint, Leaf(_both(convert or str, check)))
+            return ColumnReading(column, wanted, hint, Leaf(_both(inner, convert, check)))
         type_ = wanted
     return ColumnReading(column, type_, hint, leaf)
 
@@ -87,16 +88,22 @@ def _declared(
     """The reading of a column that is declared to be something else than the schema says."""
     type_, convert = found
     if node.kind in ("bytes", "fixed") and wanted.kind == "decimal" and type_ == BYTES:
-        return ColumnReading(name, wanted, hint, Leaf(_decimal(wanted.scale or 0)))
+        return ColumnReading(name, wanted, hint, Leaf(decimal_reader(wanted.scale or 0)))
     check = check_for(wanted)
     if check is None and (node.kind != "string" or wanted.kind == "bytes"):
         sentence = f"column {name!r} is {type_} in its Avro schema and is declared {wanted}"
         raise Refusal("schema", f"{sentence}: declare a type that has such values")
-    read: Callable[[Any], str] = convert or str
-    return ColumnReading(name, wanted, hint, Leaf(read if check is None else _both(read, check)))
+    read = convert or str if check is None else _both(node, convert, check)
+    return ColumnReading(name, wanted, hint, Leaf(read))
 
 
-def _both(read: Callable[[Any], str], check: Callable[[str], str]) -> Callable[[Any], str]:
+def _both(
+    node: Node, convert: Callable[[Any], str] | None, check: Callable[[str], str]
+) -> Callable[[Any], str]:
+    """What reads a value and then checks its text; a text that is read twice stays as it is."""
+    if convert is check or (convert is None and node.kind == "string"):
+        return check
+    read = convert or str
     return lambda value: check(read(value))
 
 
@@ -107,10 +114,10 @@ def _plain(node: Node) -> tuple[LogicalType, Leaf]:
         sizes = _decimal_sizes(node)
         if sizes is not None:
             told = refined("decimal", hint)
-            return told or LogicalType("decimal", *sizes), Leaf(_decimal(sizes[1]))
+            return told or LogicalType("decimal", *sizes), Leaf(decimal_reader(sizes[1]))
         return refined("bytes", hint) or BYTES, Leaf(base64_text)
     if kind in ("int", "long"):
-        count = _COUNTS.get((kind, str(node.attributes.get("logicalType"))))
+        count = COUNTS.get((kind, str(node.attributes.get("logicalType"))))
         if count is not None:
             return count[0], Leaf(count[1])
         type_ = LogicalType("int32" if kind == "int" else "int64")
@@ -136,7 +143,10 @@ def _decimal_sizes(node: Node) -> tuple[int, int] | None:
     return (precision, scale) if 0 <= scale <= precision <= _MAX_PRECISION and precision else None
 
 
-def _decimal(scale: int) -> Callable[[bytes], str]:
+@lru_cache
+def decimal_reader(scale: int) -> Callable[[bytes], str]:
+    """What reads the unscaled digits of decimals of a scale; the same one for the same scale."""
+
     def read(data: bytes) -> str:
         if not data:
             raise ValueError("a decimal of no bytes")
@@ -176,7 +186,7 @@ def _counted(digits: int) -> Callable[[int], str]:
 
 
 Count = tuple[LogicalType, Callable[[int], str]]
-_COUNTS: dict[tuple[str, str], Count] = {
+COUNTS: dict[tuple[str, str], Count] = {
     ("int", "date"): (LogicalType("date"), times.date_text),
     ("int", "time-millis"): (LogicalType("time"), times.millis_time_text),
     ("long", "time-micros"): (LogicalType("time"), times.micros_time_text),

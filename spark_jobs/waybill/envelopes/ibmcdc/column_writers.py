@@ -152,17 +152,19 @@ def _write_base64(out: bytearray, text: str) -> None:
     writing.write_bytes(out, base64_bytes(text))
 
 
-def _write_number(out: bytearray, text: str) -> None:
+def write_number(out: bytearray, text: str) -> None:
+    """A number in plain digits."""
     if number_or_special(text) != text:
         raise ValueError(f"{text[:60]!r} is not a number in plain digits")
     writing.write_text(out, text)
 
 
-_timestamp = faithful(blank_from_iso, iso_from_blank)
+timestamp_text = faithful(blank_from_iso, iso_from_blank)
 
 
-def _write_timestamp(out: bytearray, text: str) -> None:
-    writing.write_text(out, _timestamp(text))
+def write_timestamp(out: bytearray, text: str) -> None:
+    """A wall clock with a blank."""
+    writing.write_text(out, timestamp_text(text))
 
 
 _KINDS: dict[str, tuple[str, Write, Any]] = {
@@ -170,6 +172,6 @@ _KINDS: dict[str, tuple[str, Write, Any]] = {
     "float32": ("float", _write_float32, 0.0),
     "float64": ("double", _write_float64, 0.0),
     **dict.fromkeys(("bytes", "bit", "geometry"), ("bytes", _write_base64, "")),
-    **dict.fromkeys(("number", "decimal"), ("string", _write_number, "")),
-    "timestamp": ("string", _write_timestamp, ""),
+    **dict.fromkeys(("number", "decimal"), ("string", write_number, "")),
+    "timestamp": ("string", write_timestamp, ""),
 }

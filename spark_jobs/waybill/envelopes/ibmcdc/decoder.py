@@ -64,7 +64,7 @@ class IbmCdcDecoder:
             # Nearly every message is framed by two ids that came before.
             table = self._framed.get((value[:5], key if key is None else key[:5]))
         if table is None:
-            table, start = self._table_of(message, value, key)
+            table, start = self.table_of(message, value, key)
         try:
             (after, before, audit), end = table.read(value, start, len(value))
         except (*READ_ERRORS, Refusal) as error:
@@ -76,7 +76,7 @@ class IbmCdcDecoder:
             return [_audited(message, table, after, before, audit)]
         return [Change("upsert", table.schema, message, 0, None, after)]
 
-    def _table_of(self, message: Message, value: bytes, key: bytes | None) -> tuple[ReadTable, int]:
+    def table_of(self, message: Message, value: bytes, key: bytes | None) -> tuple[ReadTable, int]:
         """What reads a value, and where its data begins."""
         known, start = self.schemas.open(VALUE, value, message)
         key_id = None if key is None else self._key_identity(key, message)
@@ -100,9 +100,10 @@ class IbmCdcDecoder:
             headers is None or all(name != KEY.id_header for name, _ in headers)
         ):
             return None
-        return self._key(key, message)[0]
+        return self.key_of(key, message)[0]
 
-    def _key(self, key: bytes, message: Message) -> tuple[bytes, ReadKey, int]:
+    def key_of(self, key: bytes, message: Message) -> tuple[bytes, ReadKey, int]:
+        """What tells keys of one schema from others, what reads them, where the data begins."""
         known, start = self.schemas.open(KEY, key, message)
         found = self._keys.get(known.identity)
         if found is None:
@@ -116,7 +117,7 @@ class IbmCdcDecoder:
         key = message.key
         if key is None:
             return skipped(message, "neither key nor value")
-        _, table, start = self._key(key, message)
+        _, table, start = self.key_of(key, message)
         try:
             row, end = table.read(key, start, len(key))
         except (*READ_ERRORS, Refusal) as error:
@@ -156,7 +157,7 @@ def _audited(
         0,
         before,
         after,
-        source_time=_micros(time) if isinstance(time, str) else None,
+        source_time=micros_of(time) if isinstance(time, str) else None,
         transaction=str(transaction) if transaction not in (None, "") else None,
         extra=msgspec.json.encode({"ibmcdc": rest}) if rest else None,
     )
@@ -168,7 +169,7 @@ def _any(image: Any) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _micros(text: str) -> int | None:
+def micros_of(text: str) -> int | None:
     """Microseconds since 1970 of a time in an audit column, None where it is not told as a time.
 
     It is taken as UTC, digits below a microsecond are cut off.

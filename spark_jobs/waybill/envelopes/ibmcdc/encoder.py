@@ -56,7 +56,7 @@ class _Record:
         return bytes(out)
 
 
-class _Table:
+class WriteTable:
     """What a table decides about writing its rows."""
 
     def __init__(self, schema: TableSchema) -> None:
@@ -96,7 +96,7 @@ class IbmCdcEncoder:
     def __init__(self, settings: IbmCdcWriteSettings) -> None:
         self.audit = settings.form == "audit"
         self.sink = Sink(settings)
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: dict[TableSchema, WriteTable] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; see `Encoder.encode`.
@@ -110,7 +110,7 @@ class IbmCdcEncoder:
             return []
         table = self._tables.get(change.schema)
         if table is None:
-            table = self._tables[change.schema] = _Table(change.schema)
+            table = self._tables[change.schema] = WriteTable(change.schema)
         image, which = (
             (change.before, "before")
             if change.operation == "delete"
@@ -136,7 +136,7 @@ class IbmCdcEncoder:
 
     # Rows alone
 
-    def _rows(self, table: _Table, change: Change, losses: list[str]) -> list[Encoded]:
+    def _rows(self, table: WriteTable, change: Change, losses: list[str]) -> list[Encoded]:
         if change.source_time is not None:
             losses.append("source_time")
         if change.transaction is not None:
@@ -165,7 +165,7 @@ class IbmCdcEncoder:
         row = self._record(table, "value", columns, ()), values
         return [*messages, self._message(table, table.key or columns, values, row)]
 
-    def _old_key(self, table: _Table, change: Change) -> Values | None:
+    def _old_key(self, table: WriteTable, change: Change) -> Values | None:
         """The row that a change of the key leaves behind, as far as its key."""
         if change.operation != "update":
             return None
@@ -181,7 +181,7 @@ class IbmCdcEncoder:
 
     def _message(
         self,
-        table: _Table,
+        table: WriteTable,
         key_columns: tuple[int, ...],
         values: Values,
         row: tuple[_Record, Values] | None,
@@ -200,7 +200,7 @@ class IbmCdcEncoder:
         return Encoded(written, _written(table, record, fields), headers or None)
 
     def _record(
-        self, table: _Table, part: str, columns: tuple[int, ...], before: tuple[int, ...]
+        self, table: WriteTable, part: str, columns: tuple[int, ...], before: tuple[int, ...]
     ) -> _Record:
         """The writer of records of these columns, made when they first occur."""
         shape = (part, columns, before)
@@ -212,7 +212,7 @@ class IbmCdcEncoder:
         return record
 
     def _made(
-        self, table: _Table, part: str, columns: tuple[int, ...], before: tuple[int, ...]
+        self, table: WriteTable, part: str, columns: tuple[int, ...], before: tuple[int, ...]
     ) -> _Record:
         fields = table.fields_of(columns)
         steps = [(i, table.writings[i].write) for i in columns]
@@ -231,7 +231,7 @@ class IbmCdcEncoder:
 
     # Both rows and audit columns
 
-    def _audited(self, table: _Table, change: Change, losses: list[str]) -> list[Encoded]:
+    def _audited(self, table: WriteTable, change: Change, losses: list[str]) -> list[Encoded]:
         self._check_names(table)
         size = len(table.fields)
         after: Values = (None,) * size
@@ -248,7 +248,7 @@ class IbmCdcEncoder:
         record = self._record(table, "value", columns, olds), (*after, *before, *audit)
         return [self._message(table, table.key or _present(row), row, record)]
 
-    def _before(self, table: _Table, change: Change) -> Values:
+    def _before(self, table: WriteTable, change: Change) -> Values:
         """The row before an update or delete, or as much of it as its old key tells."""
         size = len(table.fields)
         if change.operation in ("update", "delete"):
@@ -275,7 +275,7 @@ class IbmCdcEncoder:
             # look for the old value of a column that has no new one.
             losses.append("before_image")
 
-    def _check_names(self, table: _Table) -> None:
+    def _check_names(self, table: WriteTable) -> None:
         for name in table.fields:
             if name.startswith(("A_", "B_")):
                 sentence = f"column {name!r} looks like an audit column: write `form: rows`"
@@ -306,14 +306,14 @@ def _present(values: Values) -> tuple[int, ...]:
     return tuple([i for i, value in enumerate(values) if value is not UNSET])
 
 
-def _written(table: _Table, record: _Record, values: Values) -> bytes:
+def _written(table: WriteTable, record: _Record, values: Values) -> bytes:
     try:
         return record.write(values)
     except (*WRITE_ERRORS, Refusal) as error:
         raise _explained(table, record, values, error) from None
 
 
-def _explained(table: _Table, record: _Record, values: Values, error: Exception) -> Refusal:
+def _explained(table: WriteTable, record: _Record, values: Values, error: Exception) -> Refusal:
     """The refusal for a row that cannot be written; names the column."""
     size = len(table.fields)
     for i, write in record.steps:

@@ -6,13 +6,32 @@ published stream of an IMS source with its schemas. Reading is in `decoder`, wri
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from waybill.envelopes.avro.framing import mark
 from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
 from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
 from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSettings
 from waybill.envelopes.protocol import Envelope
 
+if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
+
 _AUDIT = "carried with `form: audit` only"
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.ibmcdc.bulk_reading import IbmCdcReader
+
+    return IbmCdcReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.ibmcdc.bulk_writing import IbmCdcWriter
+
+    return IbmCdcWriter(encoder)
+
 
 ENVELOPE = Envelope(
     name="ibmcdc-avro",
@@ -39,5 +58,7 @@ ENVELOPE = Envelope(
     encode_settings=IbmCdcWriteSettings,
     key_by="an Avro record of the key columns; of all columns for a table without key",
     mark=mark,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
 )
 """The declaration of `ibmcdc-avro`."""

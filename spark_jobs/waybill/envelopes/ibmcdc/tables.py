@@ -37,6 +37,9 @@ class ReadTable:
     Attributes:
         schema: the table.
         read: from a value to the row, the row before and the audit columns.
+        places: places of the columns in the record.
+        olds: places of the columns before, None for one that is not told.
+        audits: places of the audit columns.
         audit: names of the audit columns without prefix; empty for topics without.
         has_before: whether a record holds the row before as well.
     """
@@ -55,6 +58,10 @@ class ReadTable:
         readings = {i: _reading(value, i, rule) for i in columns}
         olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
         self.schema = _schema(place, list(readings.values()), key, rule)
+        self.places = tuple(columns)
+        by_name = {reading.name: i for i, reading in olds.items()}
+        self.olds = tuple(by_name.get(name) for name in self.schema.names)
+        self.audits = tuple(audit)
         self.audit = tuple(audit.values())
         self.has_before = bool(before)
         leaves: list[Leaf | None] = [None] * len(value.fields)
@@ -64,8 +71,7 @@ class ReadTable:
         image = f"Image({new})"
         old = "None"
         if before:
-            by_name = {reading.name: i for i, reading in olds.items()}
-            values = [f"v{by_name[n]}" if n in by_name else "UNSET" for n in self.schema.names]
+            values = ["UNSET" if i is None else f"v{i}" for i in self.olds]
             old = f"Image({', '.join(values)})"
         told = "".join(f"v{i}, " for i in audit)
         self.leaves = leaves

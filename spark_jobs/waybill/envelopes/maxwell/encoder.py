@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from waybill.envelopes.notation.json_columns import Style
     from waybill.records import Change, TableSchema
 
-_TYPES = {
+TYPES = {
     "insert": b"insert",
     "upsert": b"insert",
     "read": b"bootstrap-insert",
     "update": b"update",
     "delete": b"delete",
 }
+"""Operations with a row, and their types."""
 _OURS = b'{"maxwell":{'
 _LARGEST_XID = 2**63 - 1
 _NO_PLACE: dict[str, Any] = {}
@@ -58,7 +59,7 @@ class MaxwellEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in Maxwell.
         """
-        kind = _TYPES.get(change.operation)
+        kind = TYPES.get(change.operation)
         if kind is None:
             return self._event(change, losses)
         schema = change.schema

@@ -41,13 +41,35 @@ from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
 
 if TYPE_CHECKING:
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
+    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message
     from waybill.tables import TableRules
+    from waybill.types import LogicalType
 
 _json = msgspec.json.Encoder().encode
 _decode_row = msgspec.json.Decoder(RowMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_type = msgspec.json.Decoder(str).decode
+_MANY_TABLES = 5_000
+
+
+class _Readers(Readers):
+    """The tables that a decoder has met, and what it knows of them."""
+
+    def known(self, name: Name) -> dict[str, LogicalType]:
+        """The columns of a table by name; empty for an unknown one."""
+        return self._columns.get(name, {})
+
+    def learn(self, name: Name, columns: dict[str, LogicalType]) -> None:
+        """Take over the columns of a table."""
+        self._columns[name] = columns
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many tables that some may soon be forgotten."""
+        return max(len(self._columns), len(self._readers)) >= _MANY_TABLES
 
 
 class MaxwellDecoder(FastByTable["MaxwellTable"]):
@@ -59,15 +81,75 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
     """
 
     def __init__(self, settings: MaxwellReadSettings, rules: TableRules) -> None:
-        self.settings = settings
+        self.settings, self.rules = settings, rules
         self.positions = Positions()
         self.style = style_of(settings)
         # Rows of a bootstrap come from queries and not from the binlog.
         self.binlog_style = self.style
         if settings.doubled_quotes:
             self.binlog_style = self.style._replace(enum=one_quote)
-        self._readers = Readers(rules, self.style)
+        self._readers = _Readers(rules, self.style)
+        self._twin: MaxwellDecoder | None = None
         super().__init__()
+
+    def fresh(self) -> MaxwellDecoder:
+        """A decoder that was told the same and has read nothing."""
+        return MaxwellDecoder(self.settings, self.rules)
+
+    def settled(self, message: Message) -> list[Change] | None:
+        """The changes of a message that tells nothing new, none if it is refused; else None.
+
+        Nothing is remembered of the message.
+        """
+        value = message.value
+        if value is None:
+            return self.decode(message)
+        table = self._probable(value)
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+            except (*JSON_ERRORS, Refusal):
+                changes = None
+            if changes is not None:
+                return changes
+        return self._as_before(message, value, table is None)
+
+    def _as_before(self, message: Message, value: bytes, closely: bool) -> list[Change] | None:
+        """The changes of a message that is read closely, if all that it tells is known.
+
+        Args:
+            message: the message.
+            value: its value.
+            closely: whether all messages are read closely that begin with the names of its table.
+        """
+        twin = self._twin
+        if twin is None:
+            twin = self._twin = self.fresh()
+        name: Name | None = None
+        known: dict[str, LogicalType] = {}
+        try:
+            told = _decode_row(value)
+        except JSON_ERRORS:
+            pass  # an event, or refused before anything is remembered
+        else:
+            own = self.settings.own_database
+            if not own or told.database != own:
+                name = (told.database or None, None, told.table)
+                known = self._readers.known(name)
+                columns = given(told.primary_key_columns)
+                if not (closely and known and columns is None) or _key_of(message) is None:
+                    return None
+                if self._readers.many or twin._readers.many:
+                    self._twin = None
+                    return None
+                twin._readers.learn(name, dict(known))
+        try:
+            changes = twin._slow(message, value)
+        except Refusal:
+            changes = []
+        if name is not None and [*twin._readers.known(name).items()] != [*known.items()]:
+            return None
+        return changes
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
         """Database and table, as they stand in a message."""
@@ -123,10 +205,11 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
         data = row_of(told.data, "data")
         old: Row = {}
         if told.old is not UNSET:
-            if operation == "update" and told.old != Raw(b"null"):
-                old = row_of(told.old, "old")
-            else:
+            if operation != "update":
                 others["old"] = told.old
+            elif told.old != Raw(b"null"):
+                # A null tells as little as an empty row; carried on, `old` would stand twice.
+                old = row_of(told.old, "old")
         name = (told.database or None, None, told.table)
         columns = given(told.primary_key_columns)
         key = _key_of(message) if columns is None else tuple(columns)
@@ -187,6 +270,18 @@ def _key_of(message: Message) -> tuple[str, ...] | None:
     return tuple(name[3:] for name in names if name.startswith("pk."))
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.maxwell.bulk import MaxwellReader
+
+    return MaxwellReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.maxwell.bulk import MaxwellWriter
+
+    return MaxwellWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="maxwell",
     title="Maxwell (zendesk/maxwell, JSON)",
@@ -223,6 +318,8 @@ ENVELOPE = Envelope(
     },
     decoder=MaxwellDecoder,
     encoder=MaxwellEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=MaxwellReadSettings,
     encode_settings=MaxwellWriteSettings,
     key_by="Maxwell's own: database, table and the key's values after the change as `pk.name` in "

@@ -26,8 +26,10 @@ ROWS = {
 }
 """Types that carry a row, and their operations."""
 
-Seconds = Annotated[int, Meta(ge=-62_135_596_800, le=253_402_300_799)]
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 """Seconds since 1970 that a timestamp can hold."""
+
+Seconds = Annotated[int, Meta(ge=FIRST_SECOND, le=LAST_SECOND)]
 
 XID = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 

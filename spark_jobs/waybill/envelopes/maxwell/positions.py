@@ -60,7 +60,7 @@ class Positions:
         if len(position) > _LONGEST:
             raise _no_position(position)
         parts: tuple[int, ...] | None = None
-        if file.startswith(MADE) and _DOTTED.fullmatch(file, len(MADE)):
+        if is_made(file):
             parts = tuple(int(part) for part in file.split(".")[1:])
         elif (number := _FILE_NUMBER.fullmatch(file)) is not None:
             parts = (int(number[1]),)
@@ -70,6 +70,11 @@ class Positions:
             self._files.clear()
         self._files[file] = parts
         return parts
+
+
+def is_made(file: str) -> bool:
+    """Whether the name of a file is that of positions made from sequence ids of other sources."""
+    return file.startswith(MADE) and _DOTTED.fullmatch(file, len(MADE)) is not None
 
 
 def _no_position(position: str) -> Refusal:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from waybill.envelopes.ogg.notation import OggWriteSettings
     from waybill.records import Change, TableSchema
 
-_TYPES = {"insert": b"I", "upsert": b"I", "read": b"I", "update": b"U", "delete": b"D"}
+TYPES = {"insert": b"I", "upsert": b"I", "read": b"I", "update": b"U", "delete": b"D"}
+"""Operations with a row, and their `op_type`."""
 _LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
 _OURS = b'{"ogg":{'
 _json = msgspec.json.Encoder().encode
@@ -38,7 +39,7 @@ class OggEncoder:
             Refusal: kind `encoding`, when a value has no notation in GoldenGate.
         """
         operation, schema = change.operation, change.schema
-        kind = _TYPES.get(operation)
+        kind = TYPES.get(operation)
         if operation == "truncate":
             name = _json(text_of(schema.database, schema.schema, schema.table))
             value = b'{"table":%b,"op_type":"T"%b,"before":null,"after":null}'

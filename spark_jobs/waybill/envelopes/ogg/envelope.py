@@ -33,6 +33,8 @@ from waybill.records import Change, intern_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -87,9 +89,41 @@ class OggDecoder(FastByTable["_Table"]):
     """
 
     def __init__(self, settings: OggReadSettings, rules: TableRules) -> None:
+        self.settings, self.rules = settings, rules
         self.clock = Clock(zone_named(settings.timezone))
         self._readers = Readers(rules, STYLE, sparse=True)
         super().__init__()
+
+    def fresh(self) -> OggDecoder:
+        """A decoder that was told the same and has read nothing."""
+        return OggDecoder(self.settings, self.rules)
+
+    def settled(self, message: Message) -> list[Change] | None:
+        """The changes of a message that tells nothing new, none if it is refused; else None.
+
+        Nothing is remembered of the message.
+        """
+        value = message.value
+        if value is None:
+            return self.decode(message)
+        table = self._probable(value)
+        if table is not None:
+            try:
+                changes = table.read(message, value)
+            except (*JSON_ERRORS, Refusal):
+                changes = None
+            if changes is not None:
+                return changes
+        try:
+            told = _decode(value)
+        except JSON_ERRORS:
+            return []
+        if told.op_type in ROWS:
+            return None
+        try:
+            return [self._single(message, value)]
+        except Refusal:
+            return []
 
     def _hint(self, value: bytes) -> bytes:
         at = value.find(b'"table":"') + 9
@@ -227,6 +261,18 @@ def _change(
     )
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.ogg.bulk import OggReader
+
+    return OggReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.ogg.bulk import OggWriter
+
+    return OggWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="ogg",
     title="Oracle GoldenGate for Big Data (JSON operations)",
@@ -255,6 +301,8 @@ ENVELOPE = Envelope(
     },
     decoder=OggDecoder,
     encoder=OggEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=OggReadSettings,
     encode_settings=OggWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

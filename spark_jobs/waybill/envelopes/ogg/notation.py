@@ -35,6 +35,7 @@ _ZONED = re.compile(
 _POSITION = re.compile(r"(0{8}-1)?([0-9]{1,4000})")
 _FILE = 10**10
 """A position is ten digits of the trail file's number and ten of the offset in it."""
+POSITION_DIGITS = 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
@@ -129,7 +130,7 @@ def pos_of(sequence: tuple[int, ...] | None) -> str | None:
     """A position that is read as this sequence; None where there is none."""
     if sequence is None or len(sequence) != 1 or sequence[0] < 0:
         return None
-    return f"{sequence[0]:020d}"
+    return f"{sequence[0]:0{POSITION_DIGITS}d}"
 
 
 # Times

@@ -15,8 +15,8 @@ import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk.arena import Texts
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.kinds import BAD, NULL
+from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.kinds import BAD
 from waybill.bulk.notations import (
     ANY,
     BLANK,
@@ -37,10 +37,11 @@ from waybill.bulk.notations import (
     raw_by_call,
     wall_clock,
 )
-from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, made_ids, sequences, times
 from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.oms.bulk_rows import field_of, nothing_carried, without_untouched
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
@@ -52,9 +53,11 @@ from waybill.order import position_number
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places
     from waybill.bulk.block import Block, Path
-    from waybill.bulk.rows import Columns
+    from waybill.bulk.rows import Columns, Extra
+    from waybill.envelopes.oms.bulk_rows import Cells
     from waybill.envelopes.oms.default import OmsDefaultDecoder
     from waybill.envelopes.oms.encoder import OmsDefaultEncoder, OmsWriter
+    from waybill.envelopes.oms.sequence import SequenceIds
     from waybill.records import Change, Message, TableSchema
     from waybill.types import LogicalType
 
@@ -78,8 +81,6 @@ class _Kind(msgspec.Struct, gc=False):
 _kind = msgspec.json.Decoder(_Kind).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 _operations = frozenset(ROWS.values())
-
-Cells = tuple[Cell | None, ...]
 
 
 class OmsReader(BulkReader):
@@ -180,28 +181,11 @@ class OmsReader(BulkReader):
             return before, None
         if not self._decoder.lobs:
             return before, after
-        was, now = list(before), list(after)
-        for i in untouchable(schema):
-            old, new = was[i], now[i]
-            if old is None or new is None:
-                continue
-            # Null in both rows means that the column was not touched: one of them is not null here.
-            if sample.kinds[new.slot] != NULL:
-                now[i] = _of_kinds(new, ~NOTHING)
-            elif sample.kinds[old.slot] != NULL:
-                was[i], now[i] = _of_kinds(old, ~NOTHING), _of_kinds(new, NOTHING)
-            else:
-                was[i] = now[i] = None
-        return tuple(was), tuple(now)
+        return without_untouched(sample, untouchable(schema), before, after)
 
 
 def _nothing(_: Block, __: Places) -> Extra:
-    """What is carried on where the source told nothing that could be."""
-    return Extra("oms", (b'{"oms":{}}',), {})
-
-
-def _of_kinds(cell: Cell, wanted: int) -> Cell:
-    return Cell(cell.slot, cell.take._replace(kinds=cell.take.kinds & wanted))
+    return nothing_carried("oms")
 
 
 def _take(kind: LogicalType, earlier: bool) -> Take | None:
@@ -318,7 +302,7 @@ class OmsBulkWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by what the losses depend on; on their own those whose key holds a null."""
         table = self._table(rows.schema)
-        image = _complete(rows)
+        image = filled_up(rows)
         if table is None or image is None or rows.moved_from is not None:
             return np.full(len(rows), -1, np.int64)
         writer = table.writer
@@ -341,7 +325,7 @@ class OmsBulkWriter(BulkWriter):
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the one message of a row."""
-        table, image = self._table(rows.schema), _complete(rows)
+        table, image = self._table(rows.schema), filled_up(rows)
         if table is None or image is None or None in table.shown:
             return None
         told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
@@ -350,31 +334,31 @@ class OmsBulkWriter(BulkWriter):
         values: dict[Path, Get] = {}
         now = "prevStruct" if rows.operation == "delete" else "postStruct"
         for i, name in enumerate(rows.schema.names):
-            values[now, name] = _completed(i, table.puts[i])
+            values[now, name] = completed(i, table.puts[i])
             if rows.operation == "update":
                 values["prevStruct", name] = column(False, i, table.puts[i])
         keys: dict[Path, Get] = {
-            (i,): _completed(place, PUT_TEXT) for i, place in enumerate(table.key)
+            (i,): completed(place, PUT_TEXT) for i, place in enumerate(table.key)
         }
         shown = [
-            _completed(place, put)
+            completed(place, put)
             for place, put in zip(table.key, table.shown, strict=True)
             if put is not None
         ]
         if shown:
-            values["allMetaData", "record_primary_value"] = _joined(shown)
+            values["allMetaData", "record_primary_value"] = joined(shown)
         if rows.source_time is not None:
             values["allMetaData", "timestamp"] = times(1_000_000, quoted=True)
         values["allMetaData", "storeDataSequence"] = (
-            sequences(False) if _has_number(rows) else _made(table.writer)
+            sequences(False) if _has_number(rows) else made_ids_of(table.writer.ids)
         )
         for name in _MADE_OF_OTHERS:
             if isinstance(told.get(name), Value):
-                values["allMetaData", name] = _field(name)
+                values["allMetaData", name] = field_of(name)
         return [Wording(values, _constant, keys)]
 
 
-def _complete(rows: Rows) -> Columns | None:
+def filled_up(rows: Rows) -> Columns | None:
     """The row that is written, columns that it lacks taken from the row before."""
     if rows.operation == "delete":
         return rows.before
@@ -385,11 +369,11 @@ def _complete(rows: Rows) -> Columns | None:
     )
 
 
-def _completed(place: int, put: Put) -> Get:
+def completed(place: int, put: Put) -> Get:
     """The values of a column of the row that is written."""
 
     def get(rows: Rows) -> Value:
-        texts = (_complete(rows) or ())[place]
+        texts = (filled_up(rows) or ())[place]
         if texts is None:
             raise KeyError(f"column {place} is not in the rows")
         return Value(put.write(rows.arena, texts), put.quoted)
@@ -402,34 +386,22 @@ def _has_number(rows: Rows) -> bool:
     return rows.sequence is not None and len(rows.sequence) == 1 and not rows.full_row
 
 
-def _made(writer: OmsWriter) -> Get:
+def made_ids_of(ids: SequenceIds, quoted: bool = False) -> Get:
     """Sequence ids made from the positions, as `order.position_number` makes them of one."""
 
     def get(rows: Rows) -> Value:
         change = rows.change(0)
-        number = writer.ids.of(change, [])
+        number = ids.of(change, [])
         if not isinstance(number, int):
             raise KeyError("the rows have no sequence")
         place = change.message
         first = number - position_number(place.partition, place.offset, 0)
-        return made_ids(rows, first, False)
+        return made_ids(rows, first, quoted)
 
     return get
 
 
-def _field(name: str) -> Get:
-    """A field of `allMetaData` that the source told."""
-
-    def get(rows: Rows) -> Value:
-        found = None if rows.extra is None else rows.extra.fields.get(name)
-        if not isinstance(found, Value):
-            raise KeyError(f"the rows have no {name}")
-        return found
-
-    return get
-
-
-def _joined(shown: list[Get]) -> Get:
+def joined(shown: list[Get]) -> Get:
     """The texts of a key, with a separator between those of several columns."""
 
     def get(rows: Rows) -> Value:

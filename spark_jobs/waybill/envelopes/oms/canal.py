@@ -38,6 +38,8 @@ from waybill.records import Change, refused, skipped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules
 
@@ -59,7 +61,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
     """
 
     def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
-        self._typed = TypedTables(settings, rules, style_of(settings.version))
+        self.typed = TypedTables(settings, rules, style_of(settings.version))
         super().__init__()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
@@ -111,7 +113,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             if not now:
                 raise Refusal("shape", "a row without columns")
             name = flat.database or None, None, flat.table or ""
-            found = self._typed.find(name, types, (now, was), tuple(key))
+            found = self.typed.find(name, types, (now, was), tuple(key))
             table = self._learn(flat, found)
             image = found.reader.image(now)
             before = None if old == _NULL else found.reader.image(was)
@@ -188,6 +190,8 @@ class _Table:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
             Refusal: a value is bad.
         """
+        if self.found.loose:
+            return None
         flat = self.decode(value)
         if flat.database != self.database or flat.isDdl is True:
             return None
@@ -243,6 +247,18 @@ class _Table:
         )
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.oms.bulk_canal import OmsCanalReader
+
+    return OmsCanalReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.oms.bulk_canal import OmsCanalWriter
+
+    return OmsCanalWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="oms-canal",
     title="OceanBase OMS, Canal (JSON)",
@@ -274,6 +290,8 @@ ENVELOPE = Envelope(
     },
     decoder=OmsCanalDecoder,
     encoder=OmsCanalEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=OmsReadSettings,
     encode_settings=OmsWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

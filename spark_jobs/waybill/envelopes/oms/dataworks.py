@@ -46,6 +46,8 @@ from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules
 
@@ -75,7 +77,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
 
     def __init__(self, settings: ZonedReadSettings, rules: TableRules) -> None:
         style = dataworks_style(settings.version, zone_named(settings.timezone))
-        self._typed = TypedTables(settings, rules, style)
+        self.typed = TypedTables(settings, rules, style)
         super().__init__()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
@@ -114,7 +116,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         types = {column.name: column.type for column in schema.column or ()}
         name = database_in(source), source.schema or None, source.table
         rows = (after or {}, before or {})
-        found = self._typed.find(name, types, rows, tuple(schema.pk or ()))
+        found = self.typed.find(name, types, rows, tuple(schema.pk or ()))
         table = self._learn(told, source, found)
         reader = found.reader
         old, new = (None if row is None else reader.image(row) for row in (before, after))
@@ -194,6 +196,8 @@ class _Table:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
             Refusal: a value is bad.
         """
+        if self.found.loose:
+            return None
         told = self.decode(value)
         extend = NULL if told.extend is UNSET else told.extend
         if (bytes(told.schema), bytes(extend)) not in self.forms or not self.same(told, value):
@@ -261,6 +265,18 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
     )
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.oms.bulk_dataworks import OmsDataworksReader
+
+    return OmsDataworksReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.oms.bulk_dataworks import OmsDataworksWriter
+
+    return OmsDataworksWriter(encoder)
+
+
 ENVELOPE = Envelope(
     name="oms-dataworks",
     title="OceanBase OMS, DataWorks 2.0 (JSON)",
@@ -285,6 +301,8 @@ ENVELOPE = Envelope(
     },
     decoder=OmsDataworksDecoder,
     encoder=OmsDataworksEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=ZonedReadSettings,
     encode_settings=OmsDataworksWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from waybill.bounded import Bounded
 from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
@@ -92,6 +93,8 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.earlier = settings.version == "earlier"
         self.lobs = settings.lobs == "unchanged"
         self._shapes: dict[Shape, OmsTable] = {}
+        # What was compiled for a shape; it is the same in every decoder that was told the same.
+        self._made: Bounded[Shape, OmsTable] = Bounded()
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
         self._hints: dict[tuple[bytes, bytes], OmsTable] = {}
         # By the table's name alone; None where several databases have one of that name.
@@ -100,7 +103,9 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
 
     def fresh(self) -> OmsDefaultDecoder:
         """A decoder that was told the same and has read nothing."""
-        return type(self)(self.settings, self.rules)
+        made = type(self)(self.settings, self.rules)
+        made._made = self._made
+        return made
 
     def columns_of(self, database: str | None, table: str) -> tuple[tuple[str, LogicalType], ...]:
         """Columns and types of a table (its `db` and `table_name`) as it was seen last."""
@@ -239,7 +244,10 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
                 self._columns.clear()
                 self._hints.clear()
                 self._names.clear()
-            table = self._shapes[shape] = OmsTable(shape, self.earlier, self.lobs)
+            table = self._made.get(shape)
+            if table is None:
+                table = self._made[shape] = OmsTable(shape, self.earlier, self.lobs)
+            self._shapes[shape] = table
         self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         if table.fast:
             hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]

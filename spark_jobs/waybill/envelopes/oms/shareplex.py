@@ -38,15 +38,18 @@ from waybill.records import Change
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.notation.json_rows import Name
-    from waybill.records import Message
+    from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
+    from waybill.types import LogicalType
 
 OPERATIONS = {"ins": "insert", "upd": "update", "del": "delete"}
 """`meta.op` and the operation that it says."""
 
 _TEXT = str | None | UnsetType
-_META: dict[str, Any] = {
+META: dict[str, Any] = {
     "posttime": _TEXT,
     "size": int | None | UnsetType,
     "time": _TEXT,
@@ -60,13 +63,14 @@ _META: dict[str, Any] = {
 _CARRIED = ("posttime", "size", "idx", "seq", "rowid")
 _ORDER = ("posttime", "op", "size", "time", "idx", "seq", "table", "rowid", "trans", "scn")
 _SCN = re.compile(r"[0-9]{1,1000}")
-_IDX = re.compile(r"([0-9]{1,18})(?:/[0-9]{1,18})?")
+IDX = re.compile(r"([0-9]{1,18})(?:/[0-9]{1,18})?")
+"""`meta.idx`: the place in the transaction, and how many it has."""
 _NULL = Raw(b"null")
 _ORIGIN: Any = Literal[tuple(OPERATIONS)]
 
 _Meta: type[Any] = msgspec.defstruct(
     "Meta",
-    [("op", str), ("table", str), *[(name, kind, UNSET) for name, kind in _META.items()]],
+    [("op", str), ("table", str), *[(name, kind, UNSET) for name, kind in META.items()]],
     gc=False,
 )
 _Carried = msgspec.defstruct("Carried", [(n, Any, UNSET) for n in (*_CARRIED, "table")], gc=False)
@@ -99,6 +103,14 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
+class _Readers(Readers):
+    """The tables that a decoder has met."""
+
+    def columns_of(self, name: Name) -> tuple[tuple[str, LogicalType], ...]:
+        """Columns and types of a table as it was seen last."""
+        return tuple(self._columns.get(name, {}).items())
+
+
 class OmsShareplexDecoder(FastByTable["_Table"]):
     """Reads messages of the SharePlex format.
 
@@ -108,11 +120,48 @@ class OmsShareplexDecoder(FastByTable["_Table"]):
     """
 
     def __init__(self, settings: OmsShareplexReadSettings, rules: TableRules) -> None:
+        self.settings = settings
+        self.rules = rules
         self.tenants = settings.tenants
         self.lobs = settings.lobs == "unchanged"
-        self.times = Micros(utc_from_wall(zone_named(settings.timezone)), "meta.time")
-        self._readers = Readers(rules, style_of(settings.version), sparse=True)
+        self.zone = zone_named(settings.timezone)
+        self.times = Micros(utc_from_wall(self.zone), "meta.time")
+        self.style = style_of(settings.version)
+        self._readers = _Readers(rules, self.style, sparse=True)
         super().__init__()
+
+    def fresh(self) -> OmsShareplexDecoder:
+        """A decoder that was told the same and has read nothing."""
+        return type(self)(self.settings, self.rules)
+
+    def settled(self, name: str) -> TableSchema | None:
+        """The table that messages with no other columns are read by, whichever way they are read.
+
+        Args:
+            name: the table's name as it stands in messages.
+        """
+        table = self._tables.get(_json(name)[1:-1])
+        if table is None or table.name != name:
+            return None
+        schema = table.reader.schema
+        columns = tuple((column.name, column.type) for column in schema.columns)
+        return schema if self._readers.columns_of(self._name(name)) == columns else None
+
+    def is_settled(self, message: Message) -> bool:
+        """Whether nothing of a message will be remembered: its table is known, or it is refused."""
+        value = message.value
+        if value is None:
+            return True
+        try:
+            table = self._probable(value)
+            if table is not None and table.read(message, value) is not None:
+                return True
+        except (*JSON_ERRORS, Refusal):
+            pass
+        try:
+            return _decode_meta(_decode(value).meta).op not in OPERATIONS
+        except JSON_ERRORS:
+            return True
 
     def _hint(self, value: bytes) -> bytes:
         """A quote inside a string is escaped, so this is a name, if maybe that of a column."""
@@ -180,7 +229,7 @@ class _Table:
         exact = {"op": _ORIGIN, "table": Literal[self.name]}
         meta = msgspec.defstruct(
             "Meta",
-            [(n, exact[n]) if n in exact else (n, _META[n], UNSET) for n in _ORDER],
+            [(n, exact[n]) if n in exact else (n, META[n], UNSET) for n in _ORDER],
             forbid_unknown_fields=True,
             kw_only=True,
             gc=False,
@@ -262,7 +311,7 @@ def _sequence(meta: Any) -> tuple[int, ...] | None:
     idx = meta.idx
     match = None
     if idx is not UNSET and idx is not None:
-        match = _IDX.fullmatch(idx)
+        match = IDX.fullmatch(idx)
         if match is None:
             raise Refusal("shape", f"meta.idx is {idx[:40]!r} and not a place such as 1/10")
     scn = meta.scn
@@ -272,6 +321,18 @@ def _sequence(meta: Any) -> tuple[int, ...] | None:
     if _SCN.fullmatch(text) is None:
         raise Refusal("shape", f"meta.scn is {text[:40]!r} and not digits")
     return optional(int(text)) if match is None else (int(text), int(match[1]))
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.oms.bulk_shareplex import OmsShareplexReader
+
+    return OmsShareplexReader(decoder)
+
+
+def _bulk_writer(encoder: Any) -> BulkWriter:
+    from waybill.envelopes.oms.bulk_shareplex import OmsShareplexWriter
+
+    return OmsShareplexWriter(encoder)
 
 
 ENVELOPE = Envelope(
@@ -296,6 +357,8 @@ ENVELOPE = Envelope(
     },
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
+    bulk_reader=_bulk_reader,
+    bulk_writer=_bulk_writer,
     decode_settings=OmsShareplexReadSettings,
     encode_settings=OmsSequencedWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "

@@ -86,7 +86,7 @@ class OmsShareplexEncoder:
 
     def __init__(self, settings: OmsSequencedWriteSettings) -> None:
         self.settings = settings
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, ShareplexTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -98,13 +98,21 @@ class OmsShareplexEncoder:
         if op is None:
             losses.append(_LOST.get(change.operation, change.operation))
             return []
-        table = self._tables.get(change.schema)
+        return [self.table(change.schema).message(change, op, losses)]
+
+    def table(self, schema: TableSchema) -> ShareplexTable:
+        """What writes the messages of a table.
+
+        Raises:
+            Refusal: kind `encoding`, when its name has no notation in SharePlex.
+        """
+        table = self._tables.get(schema)
         if table is None:
-            table = self._tables[change.schema] = _Table(change.schema, self.settings)
-        return [table.message(change, op, losses)]
+            table = self._tables[schema] = ShareplexTable(schema, self.settings)
+        return table
 
 
-class _Table:
+class ShareplexTable:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, settings: OmsSequencedWriteSettings) -> None:
@@ -136,7 +144,7 @@ class _Table:
             data = rows.wire(image)
         else:
             key, data = rows.wires(old, image)
-        shown = rows.key_of(data)
+        shown_key = rows.key_of(data)
         if old is not None:
             self.keep_changed(data, image, old)
             if self.covered(image, old):
@@ -144,11 +152,16 @@ class _Table:
         message_key = rows.message_key(image)
         if rows.types_lost(image):
             losses.append("types")
-        meta = self._meta(change, op, shown, losses)
+        meta = self._meta(change, op, shown_key, losses)
         self.into(_Message(data, meta, key), self.buffer)
         return Encoded(message_key, bytes(self.buffer))
 
-    def _meta(self, change: Change, op: str, shown: Any, losses: list[str]) -> _Meta:
+    def named(self, told: Any) -> str:
+        """The table's name in messages: the one that was told if that says a tenant too."""
+        whole = told.__class__ is str and told.endswith(f".{self.name}")
+        return told if whole else self.name
+
+    def _meta(self, change: Change, op: str, key: Any, losses: list[str]) -> _Meta:
         carried = _NOTHING
         time: Any = UNSET
         if change.extra is not None and change.extra.startswith(_OURS):
@@ -167,9 +180,7 @@ class _Table:
             losses.append("key_columns")
         if self.schema.schema is not None:
             losses.append("schema_name")
-        name = self.name
-        if carried.table.__class__ is str and carried.table.endswith(f".{name}"):
-            name = carried.table
+        name = self.named(carried.table)
         return _Meta(
             posttime,
             op,
@@ -178,13 +189,13 @@ class _Table:
             carried.idx,
             carried.seq,
             name,
-            f"{name}-{SEPARATOR.join(map(_shown, shown))}" if shown else carried.rowid,
+            f"{name}-{SEPARATOR.join(map(shown, key))}" if key else carried.rowid,
             UNSET if change.transaction is None else change.transaction,
             _scn(change, carried, self.ids, losses),
         )
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """A value of a key as it stands in its JSON."""
     if value.__class__ is Raw:
         return str(value, "ascii")

@@ -32,11 +32,14 @@ class TypedTable(NamedTuple):
         schema: the table.
         reader: reads its rows.
         forget: leaves LOB columns out of both images of an update that did not touch them.
+        loose: whether its rows told columns or types that the messages do not name: then another
+            row may be one of another table, although its message says the same about types.
     """
 
     schema: TableSchema
     reader: RowReader
     forget: Callable[[Any, Any], None]
+    loose: bool
 
 
 class TypedTables:
@@ -56,7 +59,7 @@ class TypedTables:
         self.lobs = settings.lobs == "unchanged"
         self.rules = rules
         self.style = style
-        self._tables: Bounded[tuple[TableSchema, frozenset[str]], TypedTable] = Bounded()
+        self._tables: Bounded[tuple[TableSchema, frozenset[str], bool], TypedTable] = Bounded()
 
     def find(
         self,
@@ -95,12 +98,14 @@ class TypedTables:
             sentence = f"the key names {missing[0]!r}, which the row does not have; "
             raise Refusal("key", f"{sentence}declare the key of {table} under tables")
         schema = intern_schema(*name, tuple(columns), key, DIALECT)
-        identity = schema, frozenset(inferred)
+        identity = schema, frozenset(inferred), names.keys() > types.keys()
         found = self._tables.get(identity)
         if found is None:
             lobs = untouchable(schema) if self.lobs else ()
             reader = RowReader(schema, self.style, identity[1])
-            found = self._tables[identity] = TypedTable(schema, reader, forget(lobs))
+            found = self._tables[identity] = TypedTable(
+                schema, reader, forget(lobs), bool(inferred) or identity[2]
+            )
         return found
 
 

@@ -1,0 +1,1 @@
+"""Finding the values of many Avro messages at once, and making the values of others."""

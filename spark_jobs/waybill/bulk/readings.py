@@ -1,0 +1,144 @@
+"""What the values of messages mean, as the reader of an envelope says it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.bulk.kinds import ESCAPED
+from waybill.bulk.skeleton import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.block import Block, Path, Scanned
+    from waybill.bulk.notations import Convert, Take
+    from waybill.bulk.rows import Extra, Rows
+    from waybill.records import Message, TableSchema
+
+
+class Cell(NamedTuple):
+    """A value of a column.
+
+    Attributes:
+        slot: the number of the value in the message.
+        take: how it is read.
+    """
+
+    slot: int
+    take: Take
+
+
+class Count(NamedTuple):
+    """A number in a message, as digits or as a text of digits.
+
+    Attributes:
+        slot: the number of the value in the message.
+        factor: what it is multiplied with.
+        lowest: the smallest number that is taken.
+        highest: the largest.
+        convert: makes the digits of what stands there; None if it is digits.
+    """
+
+    slot: int
+    factor: int = 1
+    lowest: int = 0
+    highest: int = 2**63 - 1
+    convert: Convert | None = None
+
+
+@dataclass
+class Reading:
+    """What the values of a form mean; the others must be as they were in the first message.
+
+    Attributes:
+        schema: the table.
+        operation: what happened to the row.
+        before: the row before, column by column; None in it for a column that is not there.
+        after: the row after.
+        sequence: the parts of the sequence id.
+        source_time: the time, in microseconds after its factor.
+        transaction: the id of the transaction: a text, or a cell that is read as one.
+        family: whose fields are carried on, see `records.Change.extra`.
+        extra: those fields by name: values of the message, or JSON that is the same for all.
+        carry: gives what is carried on where that is no list of fields.
+        ready: whether the decoder would read such messages so now, where it remembers others; what
+            it says after one message holds until that decoder reads another one.
+        check: tells which rows need a closer look after all.
+        free: values that decide nothing, with the kinds that they may have, as bits.
+        rank: see `records.Change`.
+        full_row: see `records.Change`.
+        half: see `records.Change`.
+    """
+
+    schema: TableSchema
+    operation: str
+    before: tuple[Cell | None, ...] | None = None
+    after: tuple[Cell | None, ...] | None = None
+    sequence: tuple[Count, ...] | None = None
+    source_time: Count | None = None
+    transaction: int | Cell | None = None
+    family: str = ""
+    extra: dict[str, int | bytes] = field(default_factory=dict)
+    carry: Callable[[Block, Places], Extra] | None = None
+    ready: Callable[[], bool] | None = None
+    check: Callable[[Rows], Mask] | None = None
+    free: dict[int, int] = field(default_factory=dict)
+    rank: int = 1
+    full_row: bool = False
+    half: str | None = None
+
+
+class Sample:
+    """The first message of a form.
+
+    Attributes:
+        message: the message.
+        value: its value, or its key where it has no value.
+        slots: the number of each value by its path.
+        kinds: the kind of each value.
+    """
+
+    def __init__(self, texts: Scanned, number: int, message: Message) -> None:
+        self.message = message
+        self.place = Place(texts, number)
+        self.value = self.place.value
+        self.kinds = self.place.kinds
+        paths = texts.scanner.paths(self.value)
+        self.slots: dict[Path, int] = {path: slot for slot, path in enumerate(paths)}
+        self.plain = len(self.slots) == len(self.kinds)
+        """Whether no name stands twice."""
+
+    def text(self, slot: int) -> bytes:
+        """The bytes of a value, without quotes."""
+        return self.place.text(slot)
+
+    def json(self, slot: int) -> bytes:
+        """A value as JSON."""
+        text = self.text(slot)
+        return b'"%b"' % text if self.kinds[slot] <= ESCAPED else text
+
+    def cells(
+        self, path: Path, takes: tuple[Take | None, ...], names: tuple[str, ...]
+    ) -> tuple[Cell | None, ...] | None:
+        """The columns of an image that is an object of their names.
+
+        Args:
+            path: where the object stands.
+            takes: how each column is read, None for one that cannot be.
+            names: their names.
+
+        Returns:
+            None if a column that is there cannot be read at once.
+        """
+        found: list[Cell | None] = []
+        for name, take in zip(names, takes, strict=True):
+            slot = self.slots.get((*path, name))
+            if slot is None:
+                found.append(None)
+            elif take is None or not take.kinds >> self.kinds[slot] & 1:
+                return None
+            else:
+                found.append(Cell(slot, take))
+        return tuple(found)

@@ -1,0 +1,390 @@
+"""Where the values of TUPLE records stand, for reading and writing many at once.
+
+Both notations are read and written so; `tuple_decoder` and `tuples` say what the records mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from waybill.bounded import Bounded
+from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
+from waybill.bulk.notations import (
+    ANY,
+    NOTHING,
+    NUMERIC,
+    PUT_TEXT,
+    TEXT,
+    WORD,
+    Convert,
+    Put,
+    Take,
+    by_call,
+    instant_to_units,
+    or_else,
+    plain_decimal,
+    short_float,
+    true_or_false,
+    units_to_instant,
+    units_to_wall_clock,
+    wall_clock_to_units,
+    whole,
+)
+from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.topics import of_other_topics
+from waybill.bulk.values import column, made_ids, sequences, times
+from waybill.envelopes.datahub.bulk import (
+    ANY_DIGITS,
+    are_inserts,
+    checked,
+    checked_integer,
+    first_change,
+    have_own_sequence,
+    key_values,
+    moved_rows,
+    rows_came_without,
+)
+from waybill.envelopes.datahub.columns import INT64
+from waybill.envelopes.datahub.tuple_columns import INTEGERS, LOGICAL, reader, writer
+from waybill.envelopes.datahub.tuple_decoder import time_kind_of
+from waybill.envelopes.datahub.tuple_rows import MEMBERS
+from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES
+from waybill.envelopes.notation.bulk_known_tables import Tables
+from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.instants import LAST_MS, Zone
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.errors import Refusal
+from waybill.records import ROW_OPERATIONS
+from waybill.types import INTEGER_RANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.block import Block, Path
+    from waybill.envelopes.datahub.tuple_decoder import TupleDecoder
+    from waybill.envelopes.datahub.tuple_topics import Field
+    from waybill.envelopes.datahub.tuples import TupleEncoder
+    from waybill.envelopes.datahub.tuples import WrittenTable as Table
+    from waybill.envelopes.notation.bulk_known_tables import Slots
+    from waybill.records import Change, Column, Message, TableSchema
+    from waybill.types import LogicalType
+
+FAMILY = "datahub"
+_LAST = LAST_MS * 1000 + 999
+_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_decode_name = msgspec.json.Decoder(str | None).decode
+
+
+# Reading
+
+
+class TupleReader(BulkReader):
+    """Says what the values of records mean."""
+
+    def __init__(self, decoder: TupleDecoder) -> None:
+        self._decoder = decoder
+        self._told = decoder.settings.schemas is not None
+        self._takes: Bounded[Column, Take] = Bounded()
+        self._tables = Tables(decoder, decoder.rules, self._take)
+
+    def learner(self) -> TupleDecoder | None:
+        """A decoder that has seen no record, where earlier ones tell the columns of a table."""
+        return None if self._told else self._decoder.fresh()
+
+    def harmless(self, message: Message) -> bool:
+        """Whether records that were read at once are read as they would be without this one."""
+        try:
+            row = _raws(message.value or b"")
+            if OPERATION not in row:
+                return True  # it is refused, as its columns have no names
+            place = self._decoder.place(_decode_name(row.get(TABLE, b"null")), message)
+        except (Refusal, *JSON_ERRORS):
+            return True
+        columns = [(name, raw) for name, raw in row.items() if name not in MEMBERS]
+        return self._tables.harmless(place, columns)
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record."""
+        fields = self._decoder.topics.find(sample.message.topic)
+        slots = _slots(sample, fields)
+        if change.operation not in ROW_OPERATIONS or slots is None:
+            return None
+        if self._told is (fields is None):
+            return None
+        named = slots.get(TABLE)
+        image = change.before if change.after is None else change.after
+        columns = {
+            name: slot
+            for name, slot in slots.items()
+            if name not in MEMBERS and getattr(image, _member(change.schema, name)) is not UNSET
+        }
+        cells = self._tables.cells(sample, change.schema, columns)
+        if cells is None:
+            return None
+        unnamed = named is None or sample.kinds[named] > ESCAPED or not sample.text(named)
+        by_topic = unnamed or not self._decoder.topics.alike
+        kind = time_kind_of(fields)
+        time = next((slots[name] for name in TIMES if name in slots), None)
+        source_time = None
+        if change.source_time is not None and time is not None:
+            micros = kind == "TIMESTAMP"
+            factor, last = (1, _LAST) if micros else (1000, LAST_MS)
+            source_time = Count(time, factor, 0, last)
+        free = {}
+        if fields is not None and OPERATION not in {path[0] for path in sample.slots}:
+            outside = ("Data", "Attributes")
+            free = {slot: ANY for path, slot in sample.slots.items() if path[0] not in outside}
+        reading = Reading(
+            change.schema,
+            change.operation,
+            sequence=None if change.sequence is None else (Count(slots[SEQUENCE]),),
+            source_time=source_time,
+            carry=None if change.extra is None else _carry(change.extra),
+            check=_other_topic(sample.message.topic) if by_topic else None,
+            free=free,
+            rank=change.rank,
+            full_row=change.full_row,
+            half=change.half,
+        )
+        images = (cells, None) if change.after is None else (None, cells)
+        if self._told:
+            reading.before, reading.after = (
+                None if found is None else tuple(found.get(n) for n in change.schema.names)
+                for found in images
+            )
+        else:
+            self._tables.aimed(reading, sample, images, columns)
+        return reading
+
+    def _take(self, column: Column, declared: bool, kind: int) -> Take | None:
+        """How a column is read; of one that nobody declared JSON tells the type."""
+        take = self._takes.get(column)
+        if take is None:
+            take = self._takes[column] = _take_of(column, self._decoder.zone)
+        if self._told or declared:
+            return take
+        return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
+
+
+def _other_topic(topic: str) -> Callable[[Rows], Mask]:
+    return lambda rows: of_other_topics(rows, topic)
+
+
+_SAME_KIND = {NULL: 0, INTEGER: NUMERIC, NUMBER: NUMERIC, TRUE: WORD, FALSE: WORD}
+_SAME_KIND |= dict.fromkeys(range(1, ESCAPED + 1), TEXT)
+
+
+def _member(schema: TableSchema, name: str) -> str:
+    return f"f{schema.index[name]}" if name in schema.index else "__class__"
+
+
+def _slots(sample: Sample, fields: tuple[Field, ...] | None) -> Slots | None:
+    """The places of columns and metadata columns; None where a record is of no known form."""
+    if any(path[0] == OPERATION for path in sample.slots):
+        found = {str(path[0]): slot for path, slot in sample.slots.items() if len(path) == 1}
+        return found if len(found) == len(sample.slots) else None
+    if fields is None:
+        return None
+    data = {path[1]: slot for path, slot in sample.slots.items() if path[0] == "Data"}
+    if len(data) != len(fields) or set(data) != set(range(len(fields))):
+        return None
+    return {field.name: data[place] for place, field in enumerate(fields)}
+
+
+def _carry(extra: bytes) -> Callable[[Block, Places], Extra]:
+    """What is carried on, which is the same for all."""
+    fields = {name: bytes(raw) for name, raw in _carried(extra)[FAMILY].items()}
+    held = Extra(FAMILY, (extra,), dict(fields))
+    return lambda _block, _places: held
+
+
+def _take_of(column: Column, zone: Zone) -> Take:
+    """How the values of a column are read: of all but STRING numbers and words mean their texts."""
+    kind, logical = column.source_type, column.type
+    if kind is None:
+        return Take(NOTHING)
+    read = reader(kind, logical, zone)
+    kinds = TEXT | NOTHING if kind == "STRING" else ANY
+    if read is None:
+        return Take(kinds)
+    fast, slow = _quick(kind, logical, zone), by_call(read)
+    return Take(kinds, slow if fast is None else or_else(fast, slow))
+
+
+def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
+    """What reads most values of a column by compiled code; None where each has to be looked at."""
+    natural = LOGICAL[kind].kind == logical.kind
+    if kind == "STRING":
+        return checked(logical)
+    if kind == "TIMESTAMP":
+        if natural:
+            return units_to_instant(6)
+        return (
+            units_to_wall_clock(6) if logical.kind == "timestamp" and zone.name == "UTC" else None
+        )
+    if kind == "BOOLEAN":
+        return true_or_false if natural else None
+    if kind in INTEGERS:
+        if check_for(logical) is None:
+            return plain_decimal(ANY_DIGITS, 0)
+        return checked_integer(logical)
+    if natural and kind == "FLOAT":
+        return None
+    numeric = logical.is_integer or logical.kind in ("decimal", "number", "float64")
+    return checked(logical) if numeric else None
+
+
+# Writing
+
+
+def _put_of(column: Column, kind: str, zone: Zone) -> Put:
+    """How the values of a column are written, which are texts all."""
+    write = writer(column, kind, zone)
+    if write is None:
+        return PUT_TEXT
+    fast: Convert | None = None
+    if kind == "TIMESTAMP":
+        if column.type.kind == "timestamptz":
+            fast = instant_to_units(6)
+        elif column.type.kind == "timestamp" and zone.name == "UTC":
+            fast = wall_clock_to_units(6)
+    elif kind in INTEGERS:
+        low, high = INTEGER_RANGE[INTEGERS[kind]]
+        fast = whole(max(low, INT64[0]), min(high, INT64[1]))
+    elif kind == "DECIMAL":
+        fast = plain_decimal(ANY_DIGITS, ANY_DIGITS)
+    elif kind == "DOUBLE":
+        fast = short_float
+    elif kind == "BOOLEAN":
+        fast = true_or_false
+    slow = by_call(write)
+    return Put(True, slow if fast is None else or_else(fast, slow))
+
+
+class TupleWriter(BulkWriter):
+    """Says where the values of records come from."""
+
+    family = FAMILY
+
+    def __init__(self, encoder: TupleEncoder) -> None:
+        self._encoder = encoder
+        self._zone = Zone(encoder.settings.timezone)
+        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._first = int(encoder.ids.of(first_change(), []))
+        self._flagged = Flagged()
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by whether they changed their key, and by what is given up."""
+        try:
+            table = self._encoder.table(rows.schema)
+        except Refusal:
+            return np.full(len(rows), -1, np.int64)
+        flags = [np.zeros(len(rows), np.bool_)]
+        if rows.source_time is not None:
+            beyond = (rows.source_time < 0) | (rows.source_time > _LAST)
+            flags += [beyond, ~beyond & (rows.source_time % 1000 != 0)]
+        moved = moved_rows(rows)
+        if moved is not None:
+            flags.append(moved)
+        if not table.lossy and not table.told:
+            flags.append(_null_rows(rows))
+        if rows.sequence is None:
+            flags.append(rows_came_without(rows))
+        classes = self._flagged.numbers(flags)
+        if rows.sequence is not None and len(rows.sequence) == 1:
+            classes[rows.sequence[0] < 0] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the record of a row, or of both records of an update."""
+        if rows.moved_from is not None or rows.operation not in ROW_OPERATIONS:
+            return None
+        table = self._encoder.table(rows.schema)
+        if rows.operation == "delete" or rows.after is None:
+            return [self._wording(rows, table, False, False)]
+        if are_inserts(rows) or rows.before is None:
+            return [self._wording(rows, table, True, True)]
+        moved = moved_rows(rows)
+        old_key = moved is not None and bool(moved[0])
+        return [
+            self._wording(rows, table, False, not old_key),
+            self._wording(rows, table, True, True),
+        ]
+
+    def _wording(self, rows: Rows, table: Table, after: bool, key: bool) -> Wording:
+        """The values of one record.
+
+        Args:
+            rows: the changes.
+            table: what writes one record.
+            after: whether it holds the row after.
+            key: whether its key is that of the row after.
+        """
+        values: dict[Path, Get] = {}
+        same_for_all: set[Path] = set()
+        micros = table.micros
+        for place, name in enumerate(table.names):
+            path: Path = ("Data", place) if table.in_order else (name,)
+            get = None
+            if name == SEQUENCE:
+                if not (are_inserts(rows) and rows.full_row):
+                    get = _own_sequence if have_own_sequence(rows) else self._made_sequence
+            elif name in TIMES:
+                if rows.source_time is not None and 0 <= int(rows.source_time[0]) <= _LAST:
+                    get = _micros if micros else _millis
+            elif name not in MEMBERS:
+                get = self._column(rows, table, name, after)
+            if get is None:
+                same_for_all.add(path)
+            else:
+                values[path] = get
+
+        def constant(path: Path) -> bool:
+            return path in same_for_all or (table.in_order and path[0] == "Attributes")
+
+        return Wording(values, constant, key_values(rows, key))
+
+    def _column(self, rows: Rows, table: Table, name: str, after: bool) -> Get | None:
+        """Where the values of a column come from; None where there are none."""
+        schema = rows.schema
+        place = schema.index.get(name)
+        if place is None:
+            return None
+        puts = self._puts.get(schema)
+        if puts is None:
+            puts = self._puts[schema] = tuple(
+                _put_of(column, table.kinds[column.name], self._zone) for column in schema.columns
+            )
+        image = rows.after if after else rows.before
+        if image is not None and image[place] is not None:
+            return column(after, place, puts[place])
+        if after and table.in_order and rows.before and rows.before[place] is not None:
+            # Records that hold all columns take from the row before what was not sent.
+            return column(False, place, puts[place])
+        return None
+
+    def _made_sequence(self, rows: Rows) -> Value:
+        """Ids made from the positions, as `order.position_number` makes them of one."""
+        return made_ids(rows, self._first, True)
+
+
+def _null_rows(rows: Rows) -> Mask:
+    found = np.zeros(len(rows), np.bool_)
+    for image in (rows.before, rows.after):
+        for texts in image or ():
+            if texts is not None:
+                found |= texts.lengths == NULL_SIZE
+    return found
+
+
+_own_sequence: Any = sequences(True)
+_millis: Any = times(1000, quoted=True)
+_micros: Any = times(1, quoted=True)

@@ -1,0 +1,354 @@
+"""Where the values of DMS's records and of rows of its files stand, for reading many at once.
+
+`envelope` and `files` say what they mean. Which columns a table has, and of which type those are
+that nobody declared, is told by all of its messages so far: a form is taken as long as it tells
+nothing that the decoder does not know, and gives rows of all columns that this knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import Raw
+
+from waybill.bulk.block import Block
+from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.kinds import ESCAPED, INTEGER
+from waybill.bulk.notations import ANY, NOTHING, numbers, same
+from waybill.bulk.rows import Extra, Value
+from waybill.bulk.skeleton import values
+from waybill.bulk.topics import of_other_topics
+from waybill.envelopes.dms.bulk_values import (
+    column_take,
+    keys_alone,
+    position_counts,
+    time_count,
+    with_order,
+)
+from waybill.envelopes.dms.files import table_key
+from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
+from waybill.envelopes.dms.positions import without_zeros
+from waybill.envelopes.notation.bulk_known_tables import Tables
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.records import ROW_OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.notations import Take
+    from waybill.bulk.rows import Rows
+    from waybill.envelopes.dms.envelope import DmsDecoder
+    from waybill.envelopes.dms.files import DmsFilesDecoder
+    from waybill.envelopes.notation.bulk_known_tables import Cells, Slots
+    from waybill.envelopes.notation.json_columns import Style
+    from waybill.records import Change, Column, Message
+
+
+_METADATA = "metadata"
+_POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-record-id"
+_COMMIT, _TIME = "commit-timestamp", "timestamp"
+_MOST_DIGITS = 18
+_NULL = Raw(b"null")
+_encode = msgspec.json.Encoder().encode
+_names = msgspec.json.Decoder(dict[str, str]).decode
+_raws = msgspec.json.Decoder(dict[str, Raw]).decode
+_carried = msgspec.json.Decoder(dict[str, dict[str, Raw]]).decode
+
+
+def _take(style: Style) -> Callable[[Column, bool, int], Take | None]:
+    inferred = style.of_inferred()
+
+    def take(column: Column, declared: bool, kind: int) -> Take | None:
+        return column_take(column.type, style if declared else inferred, kind)
+
+    return take
+
+
+def _alone(rows: Rows) -> Mask:
+    """Deletes of which just the key is left."""
+    return keys_alone(rows.schema, rows.before or (), len(rows))
+
+
+def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | None:
+    if not checks:
+        return None
+
+    def check(rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        for one in checks:
+            found |= one(rows)
+        return found
+
+    return check
+
+
+class DmsReader(BulkReader):
+    """Says what the values of records mean."""
+
+    def __init__(self, decoder: DmsDecoder) -> None:
+        self._decoder = decoder
+        self._tables = Tables(decoder, decoder.rules, _take(style_of(KAFKA, decoder.settings)))
+
+    def learner(self) -> DmsDecoder:
+        """A decoder that has seen no record."""
+        return self._decoder.fresh()
+
+    def harmless(self, message: Message) -> bool:
+        """Whether records that were read at once are read as they would be without this one."""
+        try:
+            top = _raws(message.value or b"")
+            told = _raws(top[_METADATA])
+            names = [
+                msgspec.json.decode(told.get(name, b"null"), type=str | None) or None
+                for name in ("schema-name", "table-name")
+            ]
+            columns = [*_raws(top.get("data", b"{}")).items()]
+            old = top.get(self._decoder.settings.before_field, _NULL)
+            columns += [] if old == _NULL else _raws(old).items()
+        except (KeyError, *JSON_ERRORS):
+            return True  # it is refused, or is a row of a file, of which others remember nothing
+        prefix = self._decoder.settings.before_prefix
+        if prefix:
+            columns = [(name.removeprefix(prefix), raw) for name, raw in columns]
+        if names[1] is None:
+            return True
+        return self._tables.harmless((names[0], None, names[1]), columns)
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record with a row."""
+        slots, schema = sample.slots, change.schema
+        if change.operation not in ROW_OPERATIONS or (_METADATA, "operation") not in slots:
+            return None
+        data, old = self._columns(slots)
+        if change.operation in ("read", "insert") and old:
+            return None
+        now = self._tables.cells(sample, schema, data)
+        was = self._tables.cells(sample, schema, old)
+        if now is None or was is None:
+            return None
+        checks: list[Callable[[Rows], Mask]] = []
+        free: dict[int, int] = {}
+        before: Cells | None = was or None
+        after: Cells | None = now
+        if change.operation == "delete":
+            before, after = now | was, None
+            free.update({cell.slot: ANY for name, cell in now.items() if name in was})
+            if not was:
+                before = _gone(sample, change, now, free, checks)
+        extra, texts = self._extra(sample, change)
+        sequence, check = _sequence(sample, change, texts)
+        if check is None:
+            return None
+        checks.append(check)
+        time = texts.get(_COMMIT, texts.get(_TIME))
+        reading = Reading(
+            schema,
+            change.operation,
+            sequence=sequence,
+            source_time=None if time is None else time_count(time),
+            transaction=None if change.transaction is None else texts.get(_ID),
+            family="dms" if extra else "",
+            extra=extra,
+            carry=None if extra else _nothing,
+            check=_any_of(checks),
+            free=free,
+            full_row=change.full_row,
+        )
+        if change.transaction is not None and reading.transaction is None:
+            return None
+        self._tables.aimed(reading, sample, (before, after), old | data)
+        return reading
+
+    def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots]:
+        """The places of the columns of the row, and of the row before."""
+        settings = self._decoder.settings
+        data: Slots = {}
+        old: Slots = {}
+        prefixed: Slots = {}
+        for path, slot in slots.items():
+            if len(path) != 2:
+                continue
+            image, name = path
+            if image == settings.before_field:
+                old[name] = slot
+            elif image != "data":
+                continue
+            elif settings.before_prefix and name.startswith(settings.before_prefix):
+                prefixed[name[len(settings.before_prefix) :]] = slot
+            else:
+                data[name] = slot
+        return data, old | prefixed
+
+    def _extra(self, sample: Sample, change: Change) -> tuple[dict[str, int | bytes], Slots]:
+        """What is carried on, and the places of what tells anything besides.
+
+        A text that is empty tells nothing; a number that is not in plain digits is another one.
+        """
+        extra: dict[str, int | bytes] = {}
+        told: Slots = {}
+        for name, raw in _carried(change.extra or b'{"dms":{}}')["dms"].items():
+            slot = sample.slots.get((_METADATA, name))
+            plain = slot is not None and (
+                sample.kinds[slot] == INTEGER
+                or (sample.kinds[slot] <= ESCAPED and sample.text(slot) != b"")
+            )
+            if slot is None or not plain:
+                extra[name] = bytes(raw)
+            else:
+                extra[name] = told[name] = slot
+        return extra, told
+
+
+def _gone(
+    sample: Sample,
+    change: Change,
+    cells: Cells,
+    free: dict[int, int],
+    checks: list[Callable[[Rows], Mask]],
+) -> Cells:
+    """The row before a delete that is told by `data` alone.
+
+    Where nothing but the key is told, the nulls beside it are no values.
+    """
+    image, schema = change.before, change.schema
+    places = schema.key_places if schema.key else ()
+    absent = {
+        name
+        for name in cells
+        if getattr(image, f"f{schema.index[name]}") is msgspec.UNSET
+        and schema.index[name] not in places
+    }
+    if absent:
+        free.update({cells[name].slot: NOTHING for name in absent})
+        return {name: cell for name, cell in cells.items() if name not in absent}
+    if schema.key:
+        checks.append(_alone)
+    return cells
+
+
+def _sequence(
+    sample: Sample, change: Change, told: Slots
+) -> tuple[tuple[Count, ...] | None, Callable[[Rows], Mask] | None]:
+    """How the sequence is read, and the rows that need a closer look; None where none can."""
+    slot = told.get(_POSITION)
+    placed = told.get(_ID), told.get(_RECORD)
+    by_id = False
+    sequence = None
+    if change.sequence is not None:
+        if slot is None:
+            return None, None
+        sequence = position_counts(sample, slot, placed, len(change.sequence))
+        if sequence is None:
+            return None, None
+        by_id = any(count.slot != slot for count in sequence)
+
+    def check(rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        numbered: dict[str, Places] = {}
+        fields = rows.extra.fields if rows.extra is not None else {}
+        for name, place in told.items():
+            field = fields[name]
+            if sample.kinds[place] != INTEGER or not isinstance(field, Value):
+                continue
+            found |= field.texts.lengths > _MOST_DIGITS
+            if name in (_ID, _RECORD):
+                numbered[name] = numbers(rows.arena, field.texts)[0]
+        if by_id and rows.sequence is not None:
+            found |= numbered[_ID] >> 32 != rows.sequence[0]
+        position = fields.get(_POSITION)
+        if rows.sequence is None and isinstance(position, Value):
+            ids = numbered.get(_ID), numbered.get(_RECORD)
+            found |= with_order(rows, position.texts, ids)
+        return found
+
+    return sequence, check
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    """What is carried on where the source told nothing that could be."""
+    return Extra("dms", (b'{"dms":{}}',), {})
+
+
+class DmsFilesReader(BulkReader):
+    """Says what the values of rows of files mean."""
+
+    def __init__(self, decoder: DmsFilesDecoder) -> None:
+        settings = decoder.settings
+        self._decoder, self._settings = decoder, settings
+        self._tables = Tables(decoder, decoder.rules, _take(style_of(FILES, settings)))
+        self._added = ("Op", settings.timestamp_column, settings.sequence_column)
+        named = [name for name in self._added if name]
+        self._clear = len(set(named)) == len(named)
+        self.reads_keys = not settings.table
+
+    def learner(self) -> DmsFilesDecoder:
+        """A decoder that has seen no row."""
+        return self._decoder.fresh()
+
+    def harmless(self, message: Message) -> bool:
+        """Whether rows that were read at once are read as they would be without this one."""
+        try:
+            columns = _raws(message.value or b"")
+        except JSON_ERRORS:
+            return True
+        for name in self._added:
+            columns.pop(name, None)
+        return self._tables.harmless(self._decoder.table(message), columns.items())
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a row."""
+        if change.operation not in ROW_OPERATIONS or not self._clear:
+            return None
+        slots = {str(path[0]): slot for path, slot in sample.slots.items() if len(path) == 1}
+        _, timed, ordered = self._added
+        if "" in slots or len(slots) != len(sample.slots):
+            return None
+        time, order = (slots.get(name) if name else None for name in (timed, ordered))
+        columns = {name: slot for name, slot in slots.items() if name not in self._added}
+        cells = self._tables.cells(sample, change.schema, columns)
+        if cells is None:
+            return None
+        checks = [] if self._settings.table else [_other_table(sample)]
+        free: dict[int, int] = {}
+        before: Cells | None = None
+        after: Cells | None = cells
+        if change.operation == "delete":
+            before, after = _gone(sample, change, cells, free, checks), None
+        sequence = None
+        if change.sequence is not None and order is not None:
+            sequence = (Count(order, convert=without_zeros),)
+        reading = Reading(
+            change.schema,
+            change.operation,
+            sequence=sequence,
+            source_time=None if change.source_time is None or time is None else time_count(time),
+            check=_any_of(checks),
+            free=free,
+            full_row=change.full_row,
+        )
+        self._tables.aimed(reading, sample, (before, after), columns)
+        return reading
+
+
+def _other_table(sample: Sample) -> Callable[[Rows], Mask]:
+    """Rows of another table than that of a message, as far as keys of the same names tell."""
+    message = sample.message
+    if table_key(message) is None:
+        # Nor does any other key with these names.
+        return lambda rows: of_other_topics(rows, message.topic)
+    names = [_encode(name)[1:-1] for name in _names(message.key or b"").values()]
+
+    def check(rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        keys = rows.block.keys if isinstance(rows.block, Block) else None
+        if keys is None:
+            return ~found
+        for slot, name in enumerate(names):
+            told = values(keys, rows.places, slot)
+            found |= ~same(keys.arena, told, keys.arena.constant(name, len(rows)))
+        return found
+
+    return check

@@ -1,0 +1,185 @@
+"""How columns, times and positions of DMS are read and written at once.
+
+What is not done here by compiled code is left, value by value, to the exact functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bulk import kernels
+from waybill.bulk.arena import Texts
+from waybill.bulk.forms import Count
+from waybill.bulk.kinds import INTEGER, NULL_SIZE, PLAIN
+from waybill.bulk.notations import (
+    BLANK,
+    NOTHING,
+    TEXT,
+    Put,
+    T,
+    Take,
+    Z,
+    by_call,
+    instant_to_units,
+    or_else,
+    wall_clock,
+)
+from waybill.envelopes.dms.notation import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
+from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
+from waybill.envelopes.notation.bulk_json_columns import put_of, take_of
+from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.forms import Sample
+    from waybill.bulk.notations import Convert
+    from waybill.bulk.rows import Columns, Rows
+    from waybill.envelopes.notation.json_columns import Style
+    from waybill.records import TableSchema
+    from waybill.types import LogicalType
+
+_decode = msgspec.json.Decoder(str).decode
+_from_blank, _same_wall = wall_clock(BLANK, T), wall_clock(T, T)
+
+
+# Columns
+
+
+def column_take(column: LogicalType, style: Style, kind: int) -> Take | None:
+    """How a column is read whose type is declared; see `bulk_json_columns.take_of`."""
+    if column.kind == "timestamp":
+        return Take(TEXT | NOTHING, _read_wall)
+    return take_of(column, style, kind)
+
+
+def column_put(column: LogicalType, style: Style) -> Put | None:
+    """How a column is written; None for one whose values are written one by one."""
+    if column.kind == "timestamp" and style.timestamp == KAFKA.timestamp:
+        return Put(True, or_else(_with_z, by_call(WRITE_WALL)))
+    return put_of(column, style)
+
+
+def _without_z(arena: Arena, texts: Texts) -> Texts:
+    lengths = texts.lengths.copy()
+    kernels.without_last(arena.data, texts.starts, lengths, Z)
+    return _same_wall(arena, Texts(texts.starts, lengths))
+
+
+def _with_z(arena: Arena, texts: Texts) -> Texts:
+    found = _same_wall(arena, texts)
+    lengths = found.lengths
+    at = arena.room(int(lengths[lengths >= 0].sum()) + len(lengths))
+    arena.size = kernels.with_last(arena.data, found.starts, lengths, Z, at)
+    return found
+
+
+_read_wall = or_else(_from_blank, or_else(_without_z, by_call(read_wall)))
+
+
+def nulls(image: Columns, rows: int) -> Mask:
+    """Which rows have a null."""
+    found = np.zeros(rows, np.bool_)
+    for texts in image:
+        if texts is not None:
+            found |= texts.lengths == NULL_SIZE
+    return found
+
+
+def keys_alone(schema: TableSchema, image: Columns, rows: int) -> Mask:
+    """Rows of which `notation.key_alone` leaves the key only."""
+    others = [] if not schema.key else [texts for _, texts in beside_key(schema, image)]
+    if not others:
+        return np.zeros(rows, np.bool_)
+    alone = np.ones(rows, np.bool_)
+    for texts in others:
+        alone &= texts.lengths == NULL_SIZE
+    return alone
+
+
+def beside_key(schema: TableSchema, image: Columns) -> list[tuple[int, Texts]]:
+    """The columns of an image that are none of the key."""
+    return [
+        (place, texts)
+        for place, texts in enumerate(image)
+        if texts is not None and place not in schema.key_places
+    ]
+
+
+# Times
+
+
+def time_count(slot: int) -> Count:
+    """Microseconds since 1970 of a time in UTC."""
+    return Count(slot, 1, FIRST_MS * 1000, LAST_MS * 1000 + 999, _micros)
+
+
+_micros = or_else(instant_to_units(6), by_call(lambda text: str(micros_of(text, "the time"))))
+
+
+# Positions
+
+
+def position_counts(
+    sample: Sample, position: int, numbers: tuple[int | None, int | None], count: int
+) -> tuple[Count, ...] | None:
+    """How the numbers of a sequence are read; None where that is not known.
+
+    Args:
+        sample: the message.
+        position: the place of its position.
+        numbers: the places of the transaction's id, and of the record's number in it.
+        count: how many there are.
+    """
+    if sample.kinds[position] != PLAIN:
+        return None
+    text = sample.text(position).decode()
+    if ":" in text:
+        if order_of(text, None, None) is None:
+            return _by_transaction(sample, position, numbers)
+        ways = _numbers(True, count)
+    elif "/" in text:
+        ways = [log_number_at(count, wanted) for wanted in range(count)]
+    else:
+        ways = _numbers(False, count)
+    return tuple(Count(position, convert=way) for way in ways)
+
+
+def _numbers(file: bool, count: int) -> list[Convert]:
+    found = Numbers(file, count)
+    return [found.at(wanted) for wanted in range(count)]
+
+
+def _by_transaction(
+    sample: Sample, position: int, numbers: tuple[int | None, int | None]
+) -> tuple[Count, ...] | None:
+    transaction, record = numbers
+    if transaction is None or record is None:
+        return None
+    if sample.kinds[transaction] != INTEGER or sample.kinds[record] != INTEGER:
+        return None
+    return (
+        Count(position, convert=file_of),
+        Count(transaction, convert=place_of),
+        Count(record),
+    )
+
+
+def with_order(rows: Rows, position: Texts, numbers: tuple[Places | None, Places | None]) -> Mask:
+    """Rows whose position tells an order after all.
+
+    Args:
+        rows: the rows.
+        position: their positions.
+        numbers: the ids of their transactions, and the numbers of records in these.
+    """
+    ids, records = (None if told is None else told.tolist() for told in numbers)
+    found = np.zeros(len(rows), np.bool_)
+    for row in range(len(rows)):
+        text = _decode(b'"%b"' % (rows.arena.text(position, row) or b""))
+        transaction = None if ids is None else ids[row]
+        record = None if records is None else records[row]
+        found[row] = order_of(text, transaction, record) is not None
+    return found

@@ -1,0 +1,323 @@
+"""Where the values of DMS's records and of rows of its files come from, for writing many at once.
+
+`encoder` and `files` say what the messages are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk import kernels
+from waybill.bulk.arena import Texts
+from waybill.bulk.notations import BLANK, PUT_TEXT, T, Z, joined_texts, numbers, same, written
+from waybill.bulk.rows import Value
+from waybill.bulk.templates import BulkWriter, Flagged, Wording
+from waybill.bulk.values import carried, column, transactions
+from waybill.envelopes.dms.bulk_values import column_put, keys_alone, nulls
+from waybill.envelopes.dms.encoder import OPERATIONS
+from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
+from waybill.envelopes.notation.values import is_integer_text
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.block import Path
+    from waybill.bulk.notations import Put
+    from waybill.bulk.rows import Columns, Rows
+    from waybill.bulk.templates import Get
+    from waybill.envelopes.dms.encoder import DmsEncoder
+    from waybill.envelopes.dms.files import DmsFilesEncoder
+    from waybill.envelopes.notation.json_columns import Style
+    from waybill.envelopes.notation.json_rows import RowWriter
+    from waybill.records import TableSchema
+
+_FAMILY = "dms"
+_encode = msgspec.json.Encoder().encode
+_MICRO_DIGITS = 6
+_SEQUENCE_DIGITS, _DIGITS = 35, 19
+
+
+class _Puts:
+    """How the columns of tables are written.
+
+    Args:
+        style: the envelope's notations.
+    """
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._known: Bounded[TableSchema, tuple[Put | None, ...]] = Bounded()
+
+    def of(self, schema: TableSchema) -> tuple[Put | None, ...]:
+        """Those of one table."""
+        puts = self._known.get(schema)
+        if puts is None:
+            puts = tuple(column_put(column.type, self._style) for column in schema.columns)
+            self._known[schema] = puts
+        return puts
+
+    def gets(self, rows: Rows, after: bool) -> dict[str, Get] | None:
+        """Where the columns of an image come from; None if one is written one by one."""
+        found: dict[str, Get] = {}
+        names, puts = rows.schema.names, self.of(rows.schema)
+        for place, texts in enumerate((rows.after if after else rows.before) or ()):
+            put = puts[place]
+            if texts is None:
+                continue
+            if put is None:
+                return None
+            found[names[place]] = column(after, place, put)
+        return found
+
+
+def _written_image(rows: Rows) -> Columns | None:
+    return rows.before if rows.operation == "delete" else rows.after
+
+
+def _alone(rows: Rows) -> Places:
+    return np.full(len(rows), -1, np.int64)
+
+
+def _types_flags(writer: RowWriter, rows: Rows, image: Columns) -> list[Mask]:
+    """By what it is decided whether types are given up; see `RowWriter.types_lost`."""
+    return [] if writer.loses_types else [nulls(image, len(rows))]
+
+
+class DmsWriter(BulkWriter):
+    """Says where the values of records come from."""
+
+    family = _FAMILY
+
+    def __init__(self, encoder: DmsEncoder) -> None:
+        self._encoder, self._settings = encoder, encoder.settings
+        self._puts = _Puts(style_of(KAFKA, encoder.settings))
+        self._flagged = Flagged()
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by what is told of the row that is gone, and by what is given up."""
+        image = _written_image(rows)
+        if image is None:
+            return _alone(rows)
+        try:
+            table = self._encoder.table(rows.schema)
+        except Refusal:
+            return _alone(rows)
+        flags = [np.zeros(len(rows), np.bool_), *_types_flags(table.rows, rows, image)]
+        if rows.operation == "delete":
+            flags.append(keys_alone(rows.schema, image, len(rows)))
+        apart = np.zeros(len(rows), np.bool_)
+        if not carried(rows, _FAMILY):
+            if rows.transaction is not None:
+                numbered, apart = _numbered(rows.arena, rows.transaction)
+                flags.append(numbered)
+            if rows.sequence is not None:
+                flags += [part < 0 for part in rows.sequence]
+        classes = self._flagged.numbers(flags)
+        classes[apart] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the record of a row."""
+        schema, settings = rows.schema, self._settings
+        prefix = settings.before_prefix
+        in_columns = settings.before_images == "columns"
+        if rows.operation not in OPERATIONS or rows.moved_from is not None:
+            return None
+        if in_columns and not prefix:
+            return None
+        gone = rows.operation == "delete"
+        data, old = self._puts.gets(rows, not gone), None
+        if rows.operation in ("delete", "update"):
+            old = self._puts.gets(rows, False)
+        if data is None or (old is None and rows.operation in ("delete", "update")):
+            return None
+        values: dict[Path, Get] = {("data", name): get for name, get in data.items()}
+        for name, get in (old or {}).items():
+            path = ("data", prefix + name) if in_columns else (settings.before_field, name)
+            values[path] = get
+        values |= self._metadata(rows)
+        keys: dict[Path, Get] = {
+            (i,): column(not gone, place, PUT_TEXT)
+            for i, place in enumerate(schema.key_places if schema.key else ())
+        }
+        return [Wording(values, _constant, keys)]
+
+    def _metadata(self, rows: Rows) -> dict[Path, Get]:
+        if carried(rows, _FAMILY) and rows.extra is not None:
+            return {
+                ("metadata", name): _field(name)
+                for name, value in rows.extra.fields.items()
+                if isinstance(value, Value)
+            }
+        values: dict[Path, Get] = {}
+        if rows.source_time is not None:
+            time = _Times(T, True).get
+            values["metadata", "timestamp"] = values["metadata", "commit-timestamp"] = time
+        if rows.transaction is not None:
+            values["metadata", "transaction-id"] = _transactions
+        if rows.sequence is not None:
+            values["metadata", "stream-position"] = _positions
+        return values
+
+
+def _constant(path: Path) -> bool:
+    return path[0] == "metadata"
+
+
+def _numbered(arena: Arena, ids: Texts) -> tuple[Mask, Mask]:
+    """Which ids of transactions are numbers that DMS has, and which need a closer look."""
+    found, _, lengths = numbers(arena, ids)
+    numbered = (lengths >= 0) & (found >= 0)
+    apart = ids.lengths < 0
+    for row in np.flatnonzero((lengths < 0) & ~apart).tolist():
+        # It may be a number of more digits, or another notation of zero.
+        text = (arena.text(ids, row) or b"").decode()
+        apart[row] = is_integer_text(text) is not None
+    return numbered, apart
+
+
+def _transactions(rows: Rows) -> Value:
+    return transactions(rows)._replace(quoted=False)
+
+
+def _field(name: str) -> Get:
+    """A field of the metadata that a source of the family told."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+class _Times:
+    """Times of changes with six digits of the second.
+
+    Args:
+        between: what stands between date and time of day.
+        ending: whether a Z stands behind it.
+    """
+
+    def __init__(self, between: int, ending: bool) -> None:
+        self._between, self._ending = between, ending
+        self._last: tuple[Rows, Value] | None = None
+
+    def get(self, rows: Rows) -> Value:
+        """The times, which may stand at two places of the messages."""
+        if self._last is not None and self._last[0] is rows:
+            value = self._last[1]
+            self._last = None
+            return value
+        micros = rows.source_time
+        if micros is None:
+            raise KeyError("the rows have no time")
+        arena, room = rows.arena, (21 + _MICRO_DIGITS) * len(rows)
+        starts, lengths = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        at = arena.room(room)
+        arena.size = at + room
+        kernels.unit_wall_clocks(
+            micros, _MICRO_DIGITS, self._between, arena.data, at, starts, lengths
+        )
+        if self._ending:
+            at = arena.room(room)
+            arena.size = kernels.with_last(arena.data, starts, lengths, Z, at)
+        value = Value(Texts(starts, lengths), True)
+        self._last = rows, value
+        return value
+
+
+def _positions(rows: Rows) -> Value:
+    """Sequence ids as numbers with points between them."""
+    if not rows.sequence:
+        raise KeyError("the rows have no sequence")
+    arena = rows.arena
+    made = written(arena, rows.sequence[0])
+    for part in rows.sequence[1:]:
+        made = joined_texts(arena, made, arena.constant(b".", len(rows)))
+        made = joined_texts(arena, made, written(arena, part))
+    return Value(made, True)
+
+
+class DmsFilesWriter(BulkWriter):
+    """Says where the values of rows of files come from."""
+
+    family = _FAMILY
+
+    def __init__(self, encoder: DmsFilesEncoder) -> None:
+        self._encoder, self._settings = encoder, encoder.settings
+        self._puts = _Puts(style_of(FILES, encoder.settings))
+        self._flagged = Flagged()
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by what is given up; those with another key are written on their own."""
+        image = _written_image(rows)
+        if image is None:
+            return _alone(rows)
+        try:
+            writer, _ = self._encoder.table(rows.schema)
+        except Refusal:
+            return _alone(rows)
+        flags = [np.zeros(len(rows), np.bool_), *_types_flags(writer, rows, image)]
+        apart = np.zeros(len(rows), np.bool_)
+        if rows.operation == "delete":
+            flags.append(keys_alone(rows.schema, image, len(rows)))
+        elif rows.operation == "update" and rows.before is not None and rows.schema.key:
+            for place in rows.schema.key_places:
+                was, now = rows.before[place], image[place]
+                if was is not None and now is not None:
+                    apart |= ~same(rows.arena, was, now)
+        if rows.sequence is not None:
+            flags += [part < 0 for part in rows.sequence]
+        classes = self._flagged.numbers(flags)
+        classes[apart] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of a row."""
+        settings = self._settings
+        if rows.operation not in OPERATIONS or rows.moved_from is not None:
+            return None
+        columns = self._puts.gets(rows, rows.operation != "delete")
+        if columns is None or not columns:
+            return None
+        values: dict[Path, Get] = {(name,): get for name, get in columns.items()}
+        if settings.timestamp_column and rows.source_time is not None:
+            values[settings.timestamp_column,] = _Times(BLANK, False).get
+        if settings.sequence_column and rows.sequence is not None:
+            values[settings.sequence_column,] = _long_sequences
+        keys: dict[Path, Get] = {
+            (name,): _constant_text(text or "")
+            for name, text in (
+                ("schema-name", rows.schema.database),
+                ("table-name", rows.schema.table),
+            )
+        }
+        return [Wording(values, ("Op",).__eq__, keys)]
+
+
+def _constant_text(text: str) -> Get:
+    held = _encode(text)[1:-1]
+    return lambda rows: Value(rows.arena.constant(held, len(rows)), True)
+
+
+def _long_sequences(rows: Rows) -> Value:
+    """Sequence ids of one number, with zeros in front."""
+    if rows.sequence is None or len(rows.sequence) != 1:
+        raise KeyError("the rows have no sequence of one number")
+    arena, count = rows.arena, len(rows)
+    at = arena.room(_SEQUENCE_DIGITS * count)
+    arena.size = at + _SEQUENCE_DIGITS * count
+    made = np.full((count, _SEQUENCE_DIGITS), ord("0"), np.uint8)
+    rest = rows.sequence[0].copy()
+    for place in range(_SEQUENCE_DIGITS - 1, _SEQUENCE_DIGITS - 1 - _DIGITS, -1):
+        rest, digit = np.divmod(rest, 10)
+        made[:, place] += digit.astype(np.uint8)
+    arena.data[at : at + made.size] = made.ravel()
+    starts = at + _SEQUENCE_DIGITS * np.arange(count, dtype=np.int64)
+    return Value(Texts(starts, np.full(count, _SEQUENCE_DIGITS, np.int64)), True)

@@ -1,0 +1,242 @@
+"""Where the values of IBM CDC's messages stand, for reading many at once.
+
+Rows, deletes of keys and audit topics with both rows in one record are read so; `decoder` says what
+they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk.avro.scanner import AvroScanner
+from waybill.bulk.avro.values import counted, decimal, kinds_of, take_of
+from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.kinds import OPTIONAL, STRING
+from waybill.bulk.notations import (
+    BLANK,
+    T,
+    or_else,
+    plain_decimal,
+    units_to_instant,
+    units_to_wall_clock,
+    wall_clock,
+    wall_clock_to_units,
+)
+from waybill.envelopes.avro.reading import Leaf
+from waybill.envelopes.avro.schema import without_null
+from waybill.envelopes.debezium.text_values import number_or_special
+from waybill.envelopes.ibmcdc.column_readers import COUNTS, decimal_reader
+from waybill.envelopes.ibmcdc.decoder import micros_of
+from waybill.envelopes.notation.temporal import iso_from_blank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from waybill.bulk.arena import Arena, Mask, Texts
+    from waybill.bulk.notations import Convert, Take
+    from waybill.bulk.rows import Columns, Rows
+    from waybill.envelopes.avro.schema import Field, Node
+    from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
+    from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
+    from waybill.records import Change
+
+_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
+_MOST = 60
+"""Digits of a number that is taken as it is, before the point and behind it."""
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+
+
+class IbmCdcReader(BulkReader):
+    """Says what the values of rows, keys and audit records mean."""
+
+    reads_keys = True
+    keys_alone = True
+
+    def __init__(self, decoder: IbmCdcDecoder) -> None:
+        self._decoder = decoder
+        self._takes: Bounded[ReadTable | ReadKey, tuple[Take | None, ...]] = Bounded()
+        self.scanner = self.key_scanner = AvroScanner(self._schema)
+
+    def _schema(self, schema_id: int) -> Node | None:
+        known = self._decoder.schemas.of_id(schema_id)
+        return None if known is None else known.node
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record, or of the key of a row that is gone."""
+        message = sample.message
+        if message.headers is not None:
+            return None
+        if message.value is None:
+            return self._deleted(sample, change)
+        table, _ = self._decoder.table_of(message, message.value, message.key)
+        if table.schema is not change.schema:
+            return None
+        row = self._cells(sample, table, table.places)
+        if not table.audit:
+            return None if row is None else Reading(change.schema, change.operation, after=row)
+        return self._audited(sample, change, table, row)
+
+    def _deleted(self, sample: Sample, change: Change) -> Reading | None:
+        message = sample.message
+        if message.key is None:
+            return None
+        _, table, _ = self._decoder.key_of(message.key, message)
+        row = self._cells(sample, table, range(len(table.node.fields)))
+        if row is None or table.schema is not change.schema:
+            return None
+        return Reading(change.schema, change.operation, before=row)
+
+    def _cells(
+        self, sample: Sample, table: ReadTable | ReadKey, places: Iterable[int | None]
+    ) -> tuple[Cell | None, ...] | None:
+        """The columns at some places of a record; None if one of them cannot be read at once."""
+        takes = self._takes.get(table)
+        if takes is None:
+            takes = self._takes[table] = tuple(
+                None if leaf is None else _take(field, leaf)
+                for field, leaf in zip(table.node.fields, table.leaves, strict=True)
+            )
+        cells: list[Cell | None] = []
+        for place in places:
+            if place is None:
+                cells.append(None)
+                continue
+            slot, take = sample.slots.get((table.node.fields[place].name,)), takes[place]
+            if slot is None or take is None:
+                return None
+            cells.append(Cell(slot, take))
+        return tuple(cells)
+
+    def _audited(
+        self,
+        sample: Sample,
+        change: Change,
+        table: ReadTable,
+        row: tuple[Cell | None, ...] | None,
+    ) -> Reading | None:
+        """The meaning of the values of a record with audit columns."""
+        old = self._cells(sample, table, table.olds)
+        if row is None or old is None:
+            return None
+        before: tuple[Cell | None, ...] | None = None if change.before is None else old
+        after: tuple[Cell | None, ...] | None = row
+        if change.operation == "delete":
+            told = table.has_before and any(_is_told(sample, cell) for cell in old)
+            before, after = old if told else row, None
+        audits = {
+            name: table.node.fields[place]
+            for name, place in zip(table.audit, table.audits, strict=True)
+        }
+        time, free = _time(sample, audits)
+        if (time is None) != (change.source_time is None):
+            return None
+        transaction = None
+        if change.transaction is not None:
+            transaction = _transaction(sample, audits["CCID"])
+            if transaction is None:
+                return None
+        carried = _carried(change.extra or b'{"ibmcdc":{}}')["ibmcdc"]
+        return Reading(
+            change.schema,
+            change.operation,
+            before,
+            after,
+            source_time=time,
+            transaction=transaction,
+            family="ibmcdc" if carried else "",
+            extra={name: bytes(raw) for name, raw in carried.items()},
+            check=_holds_no_value if before is old else None,
+            free=free,
+        )
+
+
+def _take(field: Field, leaf: Leaf) -> Take | None:
+    return take_of(field.node, leaf, _quick(without_null(field.node), leaf))
+
+
+def _quick(node: Node, leaf: Leaf) -> Convert | None:
+    """What makes most texts of a column by compiled code."""
+    convert = leaf.convert
+    if convert is None:
+        return None
+    if convert is iso_from_blank:
+        return wall_clock(BLANK, T)
+    if convert is number_or_special:
+        return plain_decimal(_MOST, _MOST)
+    logical, scale = str(node.attributes.get("logicalType")), node.attributes.get("scale", 0)
+    if node.kind in ("bytes", "fixed"):
+        return decimal(scale) if convert is decimal_reader(scale) else None
+    count = COUNTS.get((node.kind, logical))
+    digits = _DIGITS.get(logical.rpartition("-")[2], 0)
+    if count is None or convert is not count[1] or not digits or "timestamp" not in logical:
+        return None
+    made = units_to_wall_clock if logical.startswith("local-") else units_to_instant
+    return counted(made(digits))
+
+
+def _is_told(sample: Sample, cell: Cell | None) -> bool:
+    return cell is not None and sample.kinds[cell.slot] > OPTIONAL
+
+
+def _holds_no_value(rows: Rows) -> Mask:
+    """Finds rows whose columns before are all null: the row before is another one then."""
+    old: Columns = rows.before or ()
+    null = np.ones(len(rows), np.bool_)
+    for texts in old:
+        if texts is not None:
+            null &= texts.lengths < 0
+    return null
+
+
+def _time(sample: Sample, audits: dict[str, Field]) -> tuple[Count | None, dict[int, int]]:
+    """The time of a record, and the time that is not looked at beside it."""
+    found = {name: _text(sample, audits.get(name)) for name in ("UTC_TIMESTMP", "TIMSTAMP")}
+    slot, other = found["UTC_TIMESTMP"], found["TIMSTAMP"]
+    free: dict[int, int] = {}
+    if slot is None:
+        slot = other
+    elif other is not None:
+        free[other] = kinds_of(audits["TIMSTAMP"].node) or 0
+    if slot is None or _micros(sample.text(slot)) is None:
+        return None, {}
+    return Count(slot, convert=_to_micros), free
+
+
+def _text(sample: Sample, field: Field | None) -> int | None:
+    """The place of a text that is not empty."""
+    slot = None if field is None else sample.slots.get((field.name,))
+    if slot is None or sample.kinds[slot] not in (STRING, STRING + OPTIONAL):
+        return None
+    return slot if sample.text(slot) else None
+
+
+def _micros(text: bytes) -> bytes | None:
+    if not text:
+        return None
+    found = micros_of(text.decode())
+    return None if found is None else b"%d" % found
+
+
+def _each_micros(arena: Arena, texts: Texts) -> Texts:
+    return arena.each(texts, _micros)
+
+
+def _by_clock(arena: Arena, texts: Texts) -> Texts:
+    return _clock_to_micros(arena, _blank_to_t(arena, texts))
+
+
+_blank_to_t, _clock_to_micros = wall_clock(BLANK, T), wall_clock_to_units(6)
+_to_micros = or_else(_by_clock, _each_micros)
+
+
+def _transaction(sample: Sample, field: Field) -> Cell | None:
+    """The id of the transaction as text."""
+    slot, kind = sample.slots.get((field.name,)), without_null(field.node).kind
+    if slot is None or kind not in ("string", "int", "long"):
+        return None
+    take = take_of(field.node, Leaf(integer=kind != "string"))
+    return None if take is None else Cell(slot, take)

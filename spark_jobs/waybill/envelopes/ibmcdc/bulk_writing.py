@@ -1,0 +1,152 @@
+"""Where the values of IBM CDC's messages come from, for writing many at once.
+
+Rows of tables with a key are written so, in both forms; `encoder` says what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk.avro.scanner import AvroScanner
+from waybill.bulk.avro.values import bytes_by_call, unscaled
+from waybill.bulk.notations import (
+    BLANK,
+    PUT_TEXT,
+    Put,
+    T,
+    by_call,
+    or_else,
+    plain_decimal,
+    same,
+    units_to_wall_clock,
+    wall_clock,
+    whole,
+    written,
+)
+from waybill.bulk.rows import Rows, Value
+from waybill.bulk.templates import BulkWriter, Wording
+from waybill.bulk.values import column, transactions
+from waybill.envelopes.avro import writing
+from waybill.envelopes.ibmcdc.column_writers import timestamp_text, write_number, write_timestamp
+from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
+from waybill.types import INTEGER_RANGE
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Places
+    from waybill.bulk.block import Path
+    from waybill.bulk.templates import Get
+    from waybill.envelopes.ibmcdc.column_writers import ColumnWriting
+    from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
+    from waybill.records import Column, TableSchema
+
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""Microseconds of the years 1 to 9999."""
+_ENTRY_TYPE, _TIME, _TRANSACTION = AUDIT
+_MOST = 60
+"""Digits of a number that is written as it is, before the point and behind it."""
+_SIZED = ("bytes", "string")
+
+
+class IbmCdcWriter(BulkWriter):
+    """Says where the values of records and their keys come from."""
+
+    family = "ibmcdc"
+
+    def __init__(self, encoder: IbmCdcEncoder) -> None:
+        self._sink, self._audit = encoder.sink, encoder.audit
+        self._tables: Bounded[TableSchema, tuple[WriteTable, tuple[Put, ...]]] = Bounded()
+        self.scanner = self.key_scanner = AvroScanner(self._sink.node_of)
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows that give up more than the others, or become two messages, are written alone."""
+        alone = np.zeros(len(rows), np.bool_)
+        before, after = rows.before, rows.after
+        if rows.operation == "update" and before is not None and after is not None:
+            for place in rows.schema.key_places if rows.schema.key else ():
+                was, now = before[place], after[place]
+                if was is not None and now is not None:
+                    alone |= ~same(rows.arena, was, now)
+        if self._audit:
+            if rows.source_time is not None:
+                alone |= (rows.source_time < _FIRST) | (rows.source_time > _LAST)
+            if rows.transaction is not None:
+                alone |= rows.transaction.lengths < 1
+            null = np.ones(len(rows), np.bool_)
+            for texts in before or ():
+                if texts is not None:
+                    null &= texts.lengths < 0
+            if before is not None:
+                alone |= null
+        return -alone.astype(np.int64) if alone.any() else None
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        schema, gone = rows.schema, rows.operation == "delete"
+        if self._sink.in_headers or not schema.key or rows.moved_from is not None:
+            return None
+        if rows.operation not in ENTRY_TYPES or (rows.before if gone else rows.after) is None:
+            return None
+        table, puts = self._table(schema)
+        names = table.fields
+        keys: dict[Path, Get] = {
+            (names[i],): column(not gone, i, puts[i]) for i in schema.key_places
+        }
+        values: dict[Path, Get] = {}
+        if not gone:
+            values = {(name,): column(True, i, puts[i]) for i, name in enumerate(names)}
+        if self._audit:
+            for i, texts in enumerate(rows.before or ()):
+                if texts is not None:
+                    values[f"B_{names[i]}",] = column(False, i, puts[i])
+            if rows.source_time is not None:
+                values[_TIME,] = _times
+            if rows.transaction is not None:
+                values[_TRANSACTION,] = transactions
+        return [Wording(values, _constant, keys)]
+
+    def _table(self, schema: TableSchema) -> tuple[WriteTable, tuple[Put, ...]]:
+        found = self._tables.get(schema)
+        if found is None:
+            table = WriteTable(schema)
+            pairs = zip(schema.columns, table.writings, strict=True)
+            found = self._tables[schema] = table, tuple(_put(c, w) for c, w in pairs)
+        return found
+
+
+def _constant(path: Path) -> bool:
+    return path[0] in AUDIT
+
+
+def _put(column: Column, told: ColumnWriting) -> Put:
+    """What stands in the messages of a column, without its length."""
+    kind, write = told.type["type"], told.write
+    if write is writing.write_text:
+        return PUT_TEXT
+    if write is write_timestamp:
+        return Put(True, or_else(wall_clock(T, BLANK), by_call(timestamp_text)))
+    if write is write_number:
+        return Put(True, plain_decimal(_MOST, _MOST))
+    if kind in ("int", "long"):
+        return Put(False, whole(*INTEGER_RANGE[column.type.kind]))
+    exact = bytes_by_call(write, kind in _SIZED)
+    if told.type.get("logicalType") != "decimal":
+        return Put(False, exact)
+    unsigned = column.type.kind == "uint64"
+    limit = 2**64 if unsigned else 10 ** (column.type.precision or 0)
+    return Put(
+        False, or_else(unscaled(told.type["scale"], limit, 0 if unsigned else -limit), exact)
+    )
+
+
+def _times(rows: Rows) -> Value:
+    """The times of rows as audit columns have them, in UTC with six digits."""
+    if rows.source_time is None:
+        raise KeyError("the rows have no time")
+    made = _to_clock(rows.arena, written(rows.arena, rows.source_time))
+    return Value(_to_blank(rows.arena, made), True)
+
+
+_to_clock, _to_blank = units_to_wall_clock(6), wall_clock(T, BLANK)

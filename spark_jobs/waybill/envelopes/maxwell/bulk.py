@@ -1,0 +1,312 @@
+"""Where the values of Maxwell's messages stand, for reading and writing many at once.
+
+Rows are read and written so; `messages`, `positions` and `encoder` say what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk.block import Block
+from waybill.bulk.forms import Cell, Count, Reading, Sample
+from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN, TRUE
+from waybill.bulk.notations import (
+    ANY,
+    TEXT,
+    Convert,
+    joined_texts,
+    number_in,
+    numbers,
+    same,
+    whole,
+    written,
+)
+from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.skeleton import values
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.values import carried, column, times
+from waybill.envelopes.maxwell.encoder import TYPES
+from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
+from waybill.envelopes.notation.bulk_json_columns import put_of
+from waybill.envelopes.notation.bulk_settled import SettledReader
+from waybill.types import NUMBER, STRING, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena, Mask, Places, Texts
+    from waybill.bulk.block import Path
+    from waybill.envelopes.maxwell.encoder import MaxwellEncoder
+    from waybill.envelopes.maxwell.envelope import MaxwellDecoder
+    from waybill.envelopes.notation.json_columns import Style
+    from waybill.records import Change, TableSchema
+
+_FAMILY = "maxwell"
+_LARGEST = 2**63 - 1
+_LONGEST_POSITION = 1000
+_LONGEST_NUMBER = 18
+_LONGEST_KEY = 300
+"""Digits of a number of `primary_key`, which nobody looks at, but which has to be a number."""
+_OPERATIONS = frozenset(ROWS.values())
+_NAMES = frozenset({"database", "table", "type", "primary_key_columns"})
+"""What is the same for all rows of a table and an operation."""
+_RANGES: dict[str, Convert] = {"xid": whole(0, _LARGEST), "xoffset": whole(0, LAST - 1)}
+_fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_json = msgspec.json.Encoder().encode
+
+
+# Reading
+
+
+class MaxwellReader(SettledReader):
+    """Says what the values of messages with a row mean."""
+
+    reads_keys = True
+
+    def __init__(self, decoder: MaxwellDecoder) -> None:
+        super().__init__(decoder, decoder.rules)
+        self._settings = decoder.settings
+        self._style, self._binlog_style = decoder.style, decoder.binlog_style
+
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message with a row."""
+        schema, slots = change.schema, sample.slots
+        if change.operation not in _OPERATIONS or self._settings.missing_nulls:
+            return None
+        if {slots.get(("database",)), slots.get(("table",))} != {0, 1}:
+            return None
+        style = self._style if change.operation == "read" else self._binlog_style
+        row = self.cells(sample, "data", schema, style)
+        old = self.cells(sample, "old", schema, style)
+        if row is None or old is None:
+            return None
+        before: tuple[Cell | None, ...] | None = None
+        after: tuple[Cell | None, ...] | None = row
+        if change.operation == "delete":
+            before, after = row, None
+        elif change.before is not None:
+            before = tuple(was or now for was, now in zip(old, row, strict=True))
+        sequence = None if change.sequence is None else _sequence(sample)
+        extra: dict[str, int | bytes] = {}
+        for name, raw in _fields(change.extra or b'{"maxwell":{}}')[_FAMILY].items():
+            free = name != "commit" and (name != "position" or sequence is not None)
+            slot = slots.get((name,)) if free and name in CARRIED else None
+            extra[name] = bytes(raw) if slot is None else slot
+        free_slots = {slot: ANY for path, slot in slots.items() if path[0] == "primary_key"}
+        query = slots.get(("query",))
+        if query is not None and sample.kinds[query] <= ESCAPED:
+            free_slots[query] = TEXT
+        return Reading(
+            schema,
+            change.operation,
+            before,
+            after,
+            sequence,
+            None
+            if change.source_time is None
+            else Count(slots["ts",], 1_000_000, FIRST_SECOND, LAST_SECOND),
+            None if change.transaction is None else slots["xid",],
+            family=_FAMILY if extra else "",
+            extra=extra,
+            carry=None if extra else _nothing,
+            free=free_slots,
+            full_row=change.full_row,
+            check=_check(sample),
+        )
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    """What is carried on where the source told nothing that could be."""
+    return Extra(_FAMILY, (b'{"maxwell":{}}',), {})
+
+
+def _sequence(sample: Sample) -> tuple[Count, ...] | None:
+    """The parts of the sequence id, which `position` tells and what counts the rows inside it."""
+    place = sample.slots["position",]
+    if sample.kinds[place] != PLAIN:
+        return None
+    file, _, _ = sample.text(place).decode().rpartition(":")
+    if is_made(file):
+        opening, marks = MADE, "." * file.count(".") + ":"
+    else:
+        opening, marks = file.rpartition(".")[0], ".:"
+    counts = [
+        Count(place, convert=number_in(opening.encode(), marks.encode(), which))
+        for which in range(len(marks))
+    ]
+    xoffset, commit = (sample.slots.get((name,)) for name in ("xoffset", "commit"))
+    if xoffset is not None and sample.kinds[xoffset] == INTEGER:
+        counts.append(Count(xoffset, highest=LAST - 1))
+    elif commit is not None and sample.kinds[commit] == TRUE:
+        counts.append(Count(commit, convert=_last))
+    return tuple(counts)
+
+
+def _last(arena: Arena, texts: Texts) -> Texts:
+    return arena.constant(b"%d" % LAST, len(texts.starts))
+
+
+def _check(sample: Sample) -> Callable[[Rows], Mask]:
+    """Tells the rows with a value that stays as it is and may be none of its field."""
+    longest: dict[int, int] = {}
+    for path, slot in sample.slots.items():
+        if path[0] == "primary_key":
+            longest[slot] = _LONGEST_KEY
+        elif path[0] == "position":
+            longest[slot] = _LONGEST_POSITION
+        elif path[0] in CARRIED and sample.kinds[slot] > ESCAPED:
+            longest[slot] = _LONGEST_NUMBER
+    ranges = {
+        sample.slots[name,]: convert for name, convert in _RANGES.items() if (name,) in sample.slots
+    }
+
+    def check(rows: Rows) -> Mask:
+        bad = np.zeros(len(rows), np.bool_)
+        block = rows.block
+        if not isinstance(block, Block):
+            raise TypeError("messages are checked where they are read")
+        for slot, most in longest.items():
+            bad |= values(block, rows.places, slot).lengths > most
+        for slot, convert in ranges.items():
+            bad |= convert(block.arena, values(block, rows.places, slot)).lengths == BAD
+        return bad
+
+    return check
+
+
+# Writing
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, style: Style) -> None:
+        self.puts = tuple(put_of(column.type, style) for column in schema.columns)
+        told = (NUMBER, STRING, UNKNOWN)
+        self.loses_types = any(column.type not in told for column in schema.columns)
+        names = {"database": schema.database or "", "table": schema.table or ""}
+        self.names = {name: _json(text)[1:-1] for name, text in names.items()}
+
+
+class MaxwellWriter(BulkWriter):
+    """Says where the values of messages with a row come from."""
+
+    family = _FAMILY
+
+    def __init__(self, encoder: MaxwellEncoder) -> None:
+        self._style = encoder.style
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._flagged = Flagged()
+
+    def _table(self, schema: TableSchema) -> _Table:
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema, self._style)
+        return table
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by the columns that changed, and by what the losses depend on."""
+        image = rows.before if rows.operation == "delete" else rows.after
+        if image is None or None in image or rows.operation not in TYPES:
+            return np.full(len(rows), -1, np.int64)
+        alone = np.zeros(len(rows), np.bool_)
+        flags: list[Mask] = [alone.copy()]
+        if rows.source_time is not None:
+            flags.append(rows.source_time % 1_000_000 != 0)
+        if rows.transaction is not None:
+            found, starts, lengths = numbers(rows.arena, rows.transaction)
+            flags.append((lengths >= 0) & (found >= 0))
+            # A minus sign and leading zeros: what is a number after all is left to the encoder.
+            alone |= (lengths < 0) & _signed(rows.arena, starts, rows.transaction.lengths)
+        if not self._table(rows.schema).loses_types:
+            null = np.zeros(len(rows), np.bool_)
+            for texts in image:
+                null |= texts is not None and texts.lengths < 0
+            flags.append(null)
+        if rows.operation == "update":
+            for was, now in zip(rows.before or (), image, strict=False):
+                if was is not None and now is not None:
+                    flags.append(~same(rows.arena, was, now))
+        classes = self._flagged.numbers(flags)
+        classes[alone] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        table, schema = self._table(rows.schema), rows.schema
+        if rows.moved_from is not None or None in table.puts:
+            return None
+        puts = [put for put in table.puts if put is not None]
+        gone = rows.operation == "delete"
+        found: dict[Path, Get] = {("ts",): times(1_000_000), ("xid",): _xid}
+        constant = set(_NAMES)
+        ours = rows.extra is not None and carried(rows, _FAMILY)
+        if ours and rows.extra is not None:
+            for name, told in rows.extra.fields.items():
+                if isinstance(told, Value):
+                    found[name,] = _field(name)
+                else:
+                    constant.add(name)
+        elif rows.sequence is not None:
+            found["position",] = _position
+        for i, name in enumerate(schema.names):
+            found["data", name] = column(not gone, i, puts[i])
+            if rows.operation == "update" and rows.before is not None:
+                found["old", name] = column(False, i, puts[i])
+        keys: dict[Path, Get] = {(name,): _same_for_all(t) for name, t in table.names.items()}
+        for i, place in enumerate(schema.key_places if schema.key else ()):
+            value = column(not gone, place, puts[place])
+            found["primary_key", i] = value
+            keys[f"pk.{schema.names[place]}",] = value
+        return [Wording(found, lambda path: path[0] in constant, keys)]
+
+
+def _signed(arena: Arena, starts: Places, lengths: Places) -> Mask:
+    """Which texts begin with a minus sign or a zero."""
+    first = arena.data[np.minimum(starts, len(arena.data) - 1)]
+    found: Mask = (lengths <= 0) | (first == ord("-")) | (first == ord("0"))
+    return found
+
+
+def _same_for_all(text: bytes) -> Get:
+    return lambda rows: Value(rows.arena.constant(text, len(rows)), True)
+
+
+def _field(name: str) -> Get:
+    """A field that a message of Maxwell brought along."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+def _xid(rows: Rows) -> Value:
+    """Ids of transactions, which are numbers."""
+    if rows.transaction is None:
+        raise KeyError("the rows have no transaction")
+    return Value(rows.transaction, False)
+
+
+def _position(rows: Rows) -> Value:
+    """Sequence ids, as `position_of` writes them."""
+    if not rows.sequence:
+        raise KeyError("the rows have no sequence")
+    arena, count, last = rows.arena, len(rows), len(rows.sequence) - 1
+    made = None
+    for number, part in enumerate(rows.sequence):
+        mark = b":" if number == last else b"."
+        opening = arena.constant(MADE.encode() + mark if made is None else mark, count)
+        before = opening if made is None else joined_texts(arena, made, opening)
+        made = joined_texts(arena, before, written(arena, part))
+    if made is None:
+        raise KeyError("the rows have no sequence")
+    return Value(made, True)

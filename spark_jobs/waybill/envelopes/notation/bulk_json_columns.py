@@ -1,0 +1,175 @@
+"""How columns of JSON rows with typed values are read and written at once.
+
+This is `json_columns` for many values, for styles whose wall clocks have a blank between date and
+time of day. What is not done here by compiled code is left, value by value, to the functions of a
+column's `Notation`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from waybill.bulk import kernels
+from waybill.bulk.arena import Texts
+from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NUMBER, TRUE
+from waybill.bulk.notations import (
+    BLANK,
+    NOTHING,
+    NUMERIC,
+    PUT_TEXT,
+    TAKE_NUMBER,
+    TAKE_TEXT,
+    TAKE_WHOLE,
+    TEXT,
+    WHOLE,
+    WORD,
+    Convert,
+    Put,
+    T,
+    Take,
+    Z,
+    by_call,
+    or_else,
+    plain_decimal,
+    raw_by_call,
+    short_float,
+    true_or_false,
+    wall_clock,
+)
+from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
+from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena
+    from waybill.envelopes.notation.json_columns import Notation, Style
+    from waybill.types import LogicalType
+
+ANY_DIGITS = 1 << 30
+_DIGITS = plain_decimal(ANY_DIGITS, ANY_DIGITS)
+_INTEGERS = plain_decimal(ANY_DIGITS, 0)
+_FROM_UTC = utc_from_wall(zone_named("UTC"))
+_FLOATS = frozenset({"float32", "float64"})
+_MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
+_SHOWN = {b"true": b"1", b"false": b"0"}
+_json = msgspec.json.Encoder().encode
+_to_iso, _to_blank = wall_clock(BLANK, T), wall_clock(T, BLANK)
+
+
+# Reading
+
+
+def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
+    """How a column is read.
+
+    Args:
+        column: its type.
+        style: the envelope's notations; those `of_inferred` where nobody declared the column.
+        kind: the kind of the value that it has.
+
+    Returns:
+        None if such values are read one by one.
+    """
+    notation = notation_of(column, style)
+    read = notation.read
+    if notation.wire == "null":
+        return Take(NOTHING)
+    if notation.wire == "text":
+        return TAKE_TEXT if read is None else Take(TEXT | NOTHING, _text(column, read))
+    if read is None:
+        return None
+    if column.is_number:
+        return _number(column, notation, style.quoted, kind)
+    if column.kind == "boolean":
+        if kind in (TRUE, FALSE) or style.inferred:
+            return Take(WORD | NOTHING)
+        kinds = WHOLE | WORD | TEXT if style.quoted else WHOLE | WORD
+        return Take(kinds | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
+    if column.kind == "bit":
+        return Take(WHOLE | NOTHING, by_call(read))
+    if kind <= ESCAPED and not style.inferred:
+        return Take(TEXT | NOTHING, by_call(_of_string(read)))
+    # Arrays and objects are no single values, and whatever else stands in a document is rare.
+    return Take(NOTHING)
+
+
+def _text(column: LogicalType, read: Callable[[str], str]) -> Convert:
+    each = by_call(read)
+    if column.kind == "timestamp":
+        return or_else(_to_iso, each)
+    return or_else(_to_instant, each) if read is _FROM_UTC else each
+
+
+def _to_instant(arena: Arena, texts: Texts) -> Texts:
+    """Wall clocks of UTC as instants that end in Z."""
+    found = _to_iso(arena, texts)
+    lengths = found.lengths
+    at = arena.room(int(lengths[lengths >= 0].sum()) + len(lengths))
+    arena.size = kernels.with_last(arena.data, found.starts, lengths, Z, at)
+    return found
+
+
+def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) -> Take | None:
+    read = notation.read
+    if notation.number:
+        plain = notation.number == "plain"
+        if kind in (INTEGER, NUMBER) or not quoted:
+            return TAKE_NUMBER if plain else TAKE_WHOLE
+        kinds = TEXT if kind <= ESCAPED else TEXT | NUMERIC
+        return Take(kinds | NOTHING, _DIGITS if plain else _INTEGERS)
+    if read is None or column.kind not in _FLOATS:
+        return None
+    string = kind <= ESCAPED
+    convert = by_call(_of_string(read) if string else read)
+    if column.kind == "float64" and (quoted or not string):
+        convert = or_else(short_float, convert)
+    return Take((TEXT if string else NUMERIC) | NOTHING, convert)
+
+
+def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:
+    """A reader of strings, of one that reads JSON."""
+    return lambda text: read(_json(text).decode())
+
+
+# Writing
+
+
+def put_of(column: LogicalType, style: Style) -> Put | None:
+    """How a column is written; None for one whose values may be arrays and objects."""
+    notation = notation_of(column, style)
+    write = notation.write
+    if write is None:
+        return PUT_TEXT
+    if notation.wire == "text":
+        return Put(True, _written(column, style, by_call(write)))
+    if column.kind == "bit":
+        return Put(False, raw_by_call(write))
+    if column.kind == "boolean":
+        return Put(False, _as_digits if style.digits else true_or_false)
+    if not column.is_number:
+        return None
+    if write is write_integer:
+        return Put(False, _INTEGERS)
+    return Put(False, _DIGITS if write is exact else or_else(_DIGITS, raw_by_call(write)))
+
+
+def _written(column: LogicalType, style: Style, each: Convert) -> Convert:
+    if column.kind == "timestamp":
+        return or_else(_to_blank, each)
+    if column.kind == "timestamptz" and style.timestamptz and style.timestamptz[0] is _FROM_UTC:
+        return or_else(_from_instant, each)
+    return each
+
+
+def _from_instant(arena: Arena, texts: Texts) -> Texts:
+    """Instants that end in Z as wall clocks of UTC."""
+    lengths = texts.lengths.copy()
+    kernels.without_last(arena.data, texts.starts, lengths, Z)
+    return _to_blank(arena, Texts(texts.starts, lengths))
+
+
+def _as_digits(arena: Arena, texts: Texts) -> Texts:
+    return arena.each(texts, _SHOWN.get)

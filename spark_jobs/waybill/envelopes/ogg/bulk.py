@@ -1,0 +1,262 @@
+"""Where the values of GoldenGate's operations stand, for reading and writing many at once.
+
+Rows are read and written so; `envelope`, `notation` and `encoder` say what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from waybill.bounded import Bounded
+from waybill.bulk import kernels
+from waybill.bulk.block import Block
+from waybill.bulk.forms import Count, Reading, Sample
+from waybill.bulk.kinds import ESCAPED
+from waybill.bulk.notations import (
+    BLANK,
+    PUT_TEXT,
+    Convert,
+    T,
+    by_call,
+    number_in,
+    or_else,
+    padded,
+    wall_clocks_of,
+    written,
+)
+from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.skeleton import values
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.values import carried, column
+from waybill.envelopes.made_sequence import OWN
+from waybill.envelopes.notation.bulk_json_columns import put_of
+from waybill.envelopes.notation.bulk_settled import SettledReader
+from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+from waybill.envelopes.ogg.encoder import TYPES
+from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE
+from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena, Mask, Places, Texts
+    from waybill.bulk.block import Path
+    from waybill.envelopes.ogg.encoder import OggEncoder
+    from waybill.envelopes.ogg.envelope import OggDecoder
+    from waybill.envelopes.ogg.notation import Clock
+    from waybill.records import Change, TableSchema
+
+_FAMILY = "ogg"
+_MICROS = 6
+"""Digits of a second in the canonical time."""
+_WIDEST = 2**62
+"""More microseconds than any time has."""
+_LONGEST_POSITION = 100
+_TEXTS = frozenset({"op_ts", "current_ts", "pos"})
+"""Fields that are carried on and are texts."""
+_OPERATIONS = frozenset({"insert", "update", "delete"})
+_NAMES = frozenset({"table", "op_type", "primary_keys"})
+"""What is the same for all rows of a table and an operation."""
+_fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+
+
+# Reading
+
+
+class OggReader(SettledReader):
+    """Says what the values of operations with a row mean."""
+
+    def __init__(self, decoder: OggDecoder) -> None:
+        super().__init__(decoder, decoder.rules)
+        self._micros = _micros(decoder.clock, decoder.settings.timezone)
+
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of an operation with a row."""
+        schema, slots = change.schema, sample.slots
+        if change.operation not in _OPERATIONS or slots.get(("table",)) != 0:
+            return None
+        before = after = None
+        if change.before is not None:
+            before = self.cells(sample, "before", schema, STYLE)
+        if change.after is not None:
+            after = self.cells(sample, "after", schema, STYLE)
+        if (before is None) is not (change.before is None):
+            return None
+        if (after is None) is not (change.after is None):
+            return None
+        told = {
+            "op_ts": change.source_time is not None,
+            "pos": change.sequence is not None,
+            "current_ts": True,
+        }
+        extra: dict[str, int | bytes] = {}
+        for name, raw in _fields(change.extra or b'{"ogg":{}}')[_FAMILY].items():
+            slot = slots.get((name,))
+            free = slot is not None and told.get(name) and sample.kinds[slot] <= ESCAPED
+            extra[name] = bytes(raw) if slot is None or not free else slot
+        return Reading(
+            schema,
+            change.operation,
+            before,
+            after,
+            (
+                Count(slots["pos",], convert=number_in(b"", b"\0", 0)),
+                Count(slots["pos",], convert=_own),
+            )
+            if told["pos"]
+            else None,
+            Count(slots["op_ts",], 1, -_WIDEST, _WIDEST, self._micros) if told["op_ts"] else None,
+            family=_FAMILY if extra else "",
+            extra=extra,
+            carry=None if extra else _nothing,
+            check=_check(slots["pos",]) if told["pos"] else None,
+        )
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    """What is carried on where the source told nothing that could be."""
+    return Extra(_FAMILY, (b'{"ogg":{}}',), {})
+
+
+def _own(arena: Arena, texts: Texts) -> Texts:
+    """What stands behind the number of a position."""
+    return arena.constant(b"%d" % OWN[0], len(texts.starts))
+
+
+def _micros(clock: Clock, zone: str) -> Convert:
+    """Times as microseconds since 1970."""
+    each = by_call(lambda text: str(clock.micros(text)))
+    if utc_from_wall(zone_named(zone)) is not utc_from_wall(zone_named("UTC")):
+        return each
+    return or_else(_units_from(BLANK), or_else(_units_from(T), each))
+
+
+def _units_from(between: int) -> Convert:
+    """Wall clocks with a sign between date and time of day as microseconds since 1970."""
+
+    def convert(arena: Arena, texts: Texts) -> Texts:
+        lengths = texts.lengths.copy()
+        found = np.zeros_like(texts.starts)
+        kernels.wall_clock_units(arena.data, texts.starts, lengths, between, _MICROS, -1, found)
+        return written(arena, found, lengths)
+
+    return convert
+
+
+def _check(place: int) -> Callable[[Rows], Mask]:
+    """Tells the rows with a position of more digits than are looked at."""
+
+    def check(rows: Rows) -> Mask:
+        block = rows.block
+        if not isinstance(block, Block):
+            raise TypeError("messages are checked where they are read")
+        longer: Mask = values(block, rows.places, place).lengths > _LONGEST_POSITION
+        return longer
+
+    return check
+
+
+# Writing
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.puts = tuple(put_of(column.type, STYLE) for column in schema.columns)
+        told = (NUMBER, STRING, UNKNOWN, BOOLEAN)
+        self.loses_types = any(column.type not in told for column in schema.columns)
+
+
+class OggWriter(BulkWriter):
+    """Says where the values of operations with a row come from."""
+
+    family = _FAMILY
+
+    def __init__(self, _: OggEncoder) -> None:
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._flagged = Flagged()
+
+    def _table(self, schema: TableSchema) -> _Table:
+        table = self._tables.get(schema)
+        if table is None:
+            table = self._tables[schema] = _Table(schema)
+        return table
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by what the losses depend on."""
+        image = rows.before if rows.operation == "delete" else rows.after
+        if image is None or rows.operation not in TYPES:
+            return np.full(len(rows), -1, np.int64)
+        flags: list[Mask] = []
+        if not self._table(rows.schema).loses_types:
+            null = np.zeros(len(rows), np.bool_)
+            for texts in image:
+                if texts is not None:
+                    null |= texts.lengths < 0
+            flags.append(null)
+        if rows.sequence is not None and len(rows.sequence) == 1:
+            flags.append(rows.sequence[0] < 0)
+        return self._flagged.numbers(flags) if flags else None
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        if rows.moved_from is not None or rows.operation not in TYPES:
+            return None
+        puts = self._table(rows.schema).puts
+        gone = rows.operation == "delete"
+        found: dict[Path, Get] = {}
+        constant = set(_NAMES)
+        if rows.extra is not None and carried(rows, _FAMILY):
+            for name, told in rows.extra.fields.items():
+                if isinstance(told, Value):
+                    found[name,] = _field(name)
+                else:
+                    constant.add(name)
+        else:
+            found["op_ts",], found["pos",] = _op_ts, _pos
+        both = rows.operation == "update"
+        for image, is_after in ((rows.before, False), (rows.after, True)):
+            if image is None or not (both or is_after is not gone):
+                continue
+            for i, (name, texts) in enumerate(zip(rows.schema.names, image, strict=True)):
+                put = puts[i]
+                if texts is None:
+                    continue
+                if put is None:
+                    return None
+                found["after" if is_after else "before", name] = column(is_after, i, put)
+        keys: dict[Path, Get] = {
+            (i,): column(not gone, place, PUT_TEXT)
+            for i, place in enumerate(rows.schema.key_places if rows.schema.key else ())
+        }
+        return [Wording(found, lambda path: path[0] in constant, keys)]
+
+
+def _field(name: str) -> Get:
+    """A field that a message of GoldenGate brought along."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+def _op_ts(rows: Rows) -> Value:
+    """The source's times, as `op_ts_of` writes them."""
+    if rows.source_time is None:
+        raise KeyError("the rows have no time")
+    return Value(wall_clocks_of(rows.arena, rows.source_time, _MICROS, BLANK), True)
+
+
+def _pos(rows: Rows) -> Value:
+    """Sequence ids of one number, as `pos_of` writes them."""
+    if rows.sequence is None:
+        raise KeyError("the rows have no sequence")
+    return Value(padded(rows.arena, rows.sequence[0], POSITION_DIGITS), True)

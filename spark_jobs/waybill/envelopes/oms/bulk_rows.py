@@ -1,0 +1,289 @@
+"""How the columns of OMS' plain JSON rows are read and written at once.
+
+This is `styles` (and `dataworks_values`) for many values: what is not done here by compiled code
+is left, value by value, to the functions of a column's `Notation`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from waybill.bulk.arena import Texts
+from waybill.bulk.forms import Cell
+from waybill.bulk.kinds import ESCAPED, NULL
+from waybill.bulk.notations import (
+    BLANK,
+    NOTHING,
+    NUMERIC,
+    PUT_TEXT,
+    TAKE_NUMBER,
+    TAKE_TEXT,
+    TAKE_WHOLE,
+    TEXT,
+    WORD,
+    Convert,
+    Put,
+    T,
+    Take,
+    by_call,
+    or_else,
+    plain_decimal,
+    raw_by_call,
+    same,
+    short_float,
+    wall_clock,
+)
+from waybill.bulk.rows import Extra, Value
+from waybill.envelopes.made_sequence import came_without
+from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
+from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.oms import columns
+from waybill.envelopes.oms.columns import write_boolean
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE, Change, Message
+from waybill.types import LogicalType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.block import Path
+    from waybill.bulk.forms import Sample
+    from waybill.bulk.rows import Rows
+    from waybill.bulk.templates import Get
+    from waybill.envelopes.notation.json_columns import Notation, Style
+    from waybill.records import TableSchema
+
+Cells = tuple[Cell | None, ...]
+
+ANY_DIGITS = 1 << 30
+_OPENING = 12
+"""Bytes of what is carried on that tell its family."""
+_SHOWN = {b"true": b"1", b"false": b"0"}
+_IN_TEXTS = frozenset({"bytes", "bit", "json", "timestamp", "timestamptz"})
+"""Types whose values mostly are strings where they may be others too."""
+_wall_clock = columns.notation_of(LogicalType("timestamp")).write
+_encode = msgspec.json.Encoder().encode
+
+
+class Takes(NamedTuple):
+    """How a column is read from each kind of JSON; None where such values are read on their own.
+
+    Attributes:
+        text: from a string.
+        other: from a number or a word.
+        null: where the first message has null.
+    """
+
+    text: Take | None
+    other: Take | None
+    null: Take | None
+
+    def of(self, kind: int) -> Take | None:
+        """How values of the kind that a message has are read."""
+        if kind == NULL:
+            return self.null
+        return self.text if kind <= ESCAPED else self.other
+
+
+def takes_of(schema: TableSchema, style: Style) -> tuple[Takes, ...]:
+    """How the columns of a table are read all of whose types are told or declared."""
+    return tuple(_takes(column.type, notation_of(column.type, style)) for column in schema.columns)
+
+
+def _takes(kind: LogicalType, notation: Notation) -> Takes:
+    read = notation.read
+    if notation.wire == "null":
+        return _one(Take(NOTHING))
+    if notation.wire == "text":
+        if read is None:
+            return _one(TAKE_TEXT)
+        fast = wall_clock(BLANK, T) if kind.kind == "timestamp" else None
+        return _one(Take(TEXT | NOTHING, _first(fast, by_call(read))))
+    if notation.number == "plain":
+        return _one(TAKE_NUMBER)
+    if notation.number == "integer":
+        return _one(TAKE_WHOLE)
+    if read is None:
+        return Takes(None, None, None)
+    fast = short_float if kind.kind == "float64" else None
+    other = Take(NUMERIC | WORD | NOTHING, _first(fast, _by_literal(read, False)))
+    text = TAKE_TEXT
+    if kind.kind != "json":
+        fast = wall_clock(BLANK, T) if kind.kind == "timestamp" else None
+        text = Take(TEXT | NOTHING, _first(fast, _by_literal(read, True)))
+    return Takes(text, other, text if kind.kind in _IN_TEXTS else other)
+
+
+def _one(take: Take) -> Takes:
+    return Takes(take, take, take)
+
+
+def _first(fast: Convert | None, then: Convert) -> Convert:
+    return then if fast is None else or_else(fast, then)
+
+
+def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
+    """A converter of what stands in JSON, by a function that is given the JSON text of a value."""
+
+    def one(text: bytes) -> bytes | None:
+        literal = (b'"%b"' % text if quoted else text).decode()
+        try:
+            found = read(literal)
+        except (Refusal, *JSON_ERRORS):
+            return None
+        return None if found is None else _encode(found)[1:-1]
+
+    return lambda arena, texts: arena.each(texts, one)
+
+
+def cells(
+    sample: Sample, path: Path, takes: tuple[Takes, ...], names: tuple[str, ...]
+) -> Cells | None:
+    """The columns of an image; None if a value of it cannot be read at once."""
+    fitting: list[Take | None] = []
+    for name, ways in zip(names, takes, strict=True):
+        slot = sample.slots.get((*path, name))
+        fitting.append(None if slot is None else ways.of(sample.kinds[slot]))
+    return sample.cells(path, tuple(fitting), names)
+
+
+def without_untouched(
+    sample: Sample, lobs: Iterable[int], before: Cells, after: Cells
+) -> tuple[Cells, Cells]:
+    """Both images of an update without the columns that are null in both of them.
+
+    Messages in which another of these columns is null are of another form.
+    """
+    was, now = list(before), list(after)
+    for i in lobs:
+        old, new = was[i], now[i]
+        if old is None or new is None:
+            continue
+        if sample.kinds[new.slot] != NULL:
+            now[i] = of_kinds(new, ~NOTHING)
+            if old.slot == new.slot:
+                was[i] = now[i]
+        elif sample.kinds[old.slot] != NULL:
+            was[i], now[i] = of_kinds(old, ~NOTHING), of_kinds(new, NOTHING)
+        else:
+            was[i] = now[i] = None
+    return tuple(was), tuple(now)
+
+
+def of_kinds(cell: Cell, wanted: int) -> Cell:
+    """A value that may have some of its kinds only."""
+    return Cell(cell.slot, cell.take._replace(kinds=cell.take.kinds & wanted))
+
+
+# Writing
+
+
+def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
+    """How the columns of a table are written."""
+    return tuple(_put(notation_of(column.type, style)) for column in schema.columns)
+
+
+def _put(notation: Notation) -> Put:
+    write = notation.write
+    if write is None:
+        return PUT_TEXT
+    if write is exact:
+        return Put(False, or_else(plain_decimal(ANY_DIGITS, ANY_DIGITS), raw_by_call(write)))
+    if write is write_integer:
+        return Put(False, or_else(plain_decimal(ANY_DIGITS, 0), raw_by_call(write)))
+    if write is write_boolean:
+        return Put(False, _as_digits)
+    if write is _wall_clock:
+        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
+    return Put(False, raw_by_call(write))
+
+
+def _as_digits(arena: Arena, texts: Texts) -> Texts:
+    return arena.each(texts, _SHOWN.get)
+
+
+# What is carried on
+
+
+def field_of(name: str) -> Get:
+    """A field that came from a source of the same family."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+def nothing_carried(family: str) -> Extra:
+    """What is carried on where the source told nothing that could be."""
+    return Extra(family, (b'{"%b":{}}' % family.encode(),), {})
+
+
+def rows_that_came_without(rows: Rows) -> Mask:
+    """Which rows have no sequence id although their source has them; see `came_without`."""
+    none = np.zeros(len(rows), np.bool_)
+    if rows.sequence is not None or rows.extra is None:
+        return none
+    first = rows.extra.parts[0]
+    if isinstance(first, bytes):
+        return none | _came_without(first)
+    starts, lengths = first.texts
+    openings = Texts(starts, np.minimum(lengths, _OPENING))
+    told = rows.arena.each(openings, lambda text: b"1" if _came_without(text) else b"0")
+    came: Mask = none | (rows.arena.data[told.starts] == ord("1"))
+    return came
+
+
+def _came_without(extra: bytes) -> bool:
+    message = Message("", 0, 0, None, None, None)
+    return came_without(Change("insert", NO_TABLE, message, extra=extra))
+
+
+DECIDED_BITS = 10
+"""So many bits have the numbers of combinations of carried fields."""
+
+
+def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
+    """A function that numbers rows by some of the fields that they carry on.
+
+    Rows of one number have the same in all of them. Those whose combination is one too many have
+    a number far below zero.
+    """
+    known: dict[tuple[bytes | None, ...], int] = {}
+
+    def numbers(rows: Rows) -> Places:
+        fields = {} if rows.extra is None else rows.extra.fields
+        told = [v for v in map(fields.get, names) if isinstance(v, Value)]
+        if not told:
+            return np.zeros(len(rows), np.int64)
+        arena = rows.arena
+        first = [
+            Texts(
+                np.full_like(v.texts.starts, v.texts.starts[0]),
+                np.full_like(v.texts.lengths, v.texts.lengths[0]),
+            )
+            for v in told
+        ]
+        alike = all(same(arena, v.texts, f).all() for v, f in zip(told, first, strict=True))
+        found = []
+        for row in range(1 if alike else len(rows)):
+            held = tuple(arena.text(v.texts, row) for v in told)
+            number = known.get(held)
+            if number is None:
+                number = len(known) + 1 if len(known) + 1 < 1 << DECIDED_BITS else _FAR
+                if number != _FAR:
+                    known[held] = number
+            found.append(number)
+        return np.array(found * len(rows) if alike else found, np.int64)
+
+    return numbers
+
+
+_FAR = -(1 << 20)

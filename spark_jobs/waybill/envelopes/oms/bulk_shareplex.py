@@ -1,0 +1,422 @@
+"""Where the values of OMS SharePlex's messages stand, for reading and writing many at once.
+
+Messages of tables whose columns are all declared are read so; `shareplex` and `shareplex_encoder`
+say what they mean. An update tells only what changed, so the columns of a table are those that the
+decoder has met so far: they are looked up for each block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from waybill.bounded import Bounded
+from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.kinds import ESCAPED, NULL_SIZE
+from waybill.bulk.notations import (
+    BLANK,
+    PUT_TEXT,
+    Put,
+    T,
+    by_call,
+    joined_texts,
+    numbers,
+    or_else,
+    units_to_wall_clock,
+    wall_clock,
+    wall_clock_to_units,
+    written,
+)
+from waybill.bulk.rows import Rows, Value, json_of
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.values import carried, column, sequences, transactions
+from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
+from waybill.envelopes.oms.bulk import made_ids_of
+from waybill.envelopes.oms.bulk_canal import changed_columns
+from waybill.envelopes.oms.bulk_rows import (
+    DECIDED_BITS,
+    Cells,
+    cells,
+    decided_by,
+    field_of,
+    nothing_carried,
+    puts_of,
+    rows_that_came_without,
+    takes_of,
+    without_untouched,
+)
+from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
+from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
+from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
+from waybill.envelopes.oms.shareplex_encoder import shown
+from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.writers import SEPARATOR
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena, Mask, Places, Texts
+    from waybill.bulk.block import Block, Path
+    from waybill.bulk.rows import Columns, Extra
+    from waybill.envelopes.notation.json_columns import Notation
+    from waybill.envelopes.oms.bulk_rows import Takes
+    from waybill.envelopes.oms.shareplex import OmsShareplexDecoder
+    from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
+    from waybill.records import Change, Message, TableSchema
+
+FAMILY = "shareplex"
+_FIELDS = frozenset({"op", "table", *META})
+_FIRST, _LAST = FIRST_SECOND * 1_000_000, LAST_SECOND * 1_000_000 + 999_999
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_text_of = msgspec.json.Decoder(str).decode
+_encode = msgspec.json.Encoder().encode
+_SEPARATOR = _encode(SEPARATOR)[1:-1]
+
+
+class OmsShareplexReader(BulkReader):
+    """Says what the values of messages mean.
+
+    A form is ready as soon as the decoder knows the columns of its messages.
+    """
+
+    def __init__(self, decoder: OmsShareplexDecoder) -> None:
+        self._decoder = decoder
+        self._learner = decoder.fresh()
+        self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        micros = by_call(lambda text: str(decoder.times[text]))
+        if decoder.zone.key == "UTC":
+            to_units = wall_clock_to_units(6)
+            with_blank = wall_clock(BLANK, T)
+
+            def blank(arena: Arena, texts: Texts) -> Texts:
+                return to_units(arena, with_blank(arena, texts))
+
+            micros = or_else(to_units, or_else(blank, micros))
+        self._micros = micros
+
+    def learner(self) -> OmsShareplexDecoder:
+        """A decoder of its own: which columns a table has is kept for later messages.
+
+        What it kept itself does no harm, as the columns of the decoder are taken over.
+        """
+        return self._learner
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a message tells nothing about a table; what cannot be read is refused before."""
+        return self._decoder.is_settled(message)
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message of a table whose columns are all declared."""
+        schema, slots = change.schema, sample.slots
+        declared = self._decoder.rules.find(schema.database, None, schema.table or "").columns
+        if not declared.keys() >= _named(sample) or not _is_usual(sample):
+            return None
+        images = self._images(sample, schema, change.operation)
+        if images is None:
+            return None
+        sequence = None
+        idx = slots.get(("meta", "idx"))
+        told = idx is not None and sample.kinds[idx] <= ESCAPED
+        if change.sequence is not None:
+            scn = slots["meta", "scn"]
+            sequence = Count(scn), Count(scn, factor=0)
+            if told and idx is not None:
+                sequence = Count(scn), Count(idx, convert=_places)
+        elif told:
+            return None
+        source_time = None
+        if change.source_time is not None:
+            source_time = Count(slots["meta", "time"], 1, _FIRST, _LAST, self._micros)
+        extra: dict[str, int | bytes] = {
+            name: bytes(raw) if name == "table" else slots["meta", name]
+            for name, raw in _carried(change.extra or b"")[FAMILY].items()
+        }
+        reading = Reading(
+            schema,
+            change.operation,
+            *images,
+            sequence,
+            source_time,
+            None if change.transaction is None else slots["meta", "trans"],
+            FAMILY if extra else "",
+            extra,
+            None if extra else _nothing,
+        )
+        reading.ready = self._ready(sample, reading)
+        return reading
+
+    def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
+        """Tells whether the decoder knows all columns of such messages, and takes over which."""
+        table = _text_of(sample.json(sample.slots["meta", "table"]))
+        named = _named(sample)
+
+        def ready() -> bool:
+            schema = self._decoder.settled(table)
+            if schema is None or not named <= schema.index.keys():
+                return False
+            if schema is not reading.schema:
+                images = self._images(sample, schema, reading.operation)
+                if images is None:
+                    return False
+                reading.schema = schema
+                reading.before, reading.after = images
+            return True
+
+        return ready
+
+    def _images(
+        self, sample: Sample, schema: TableSchema, operation: str
+    ) -> tuple[Cells | None, Cells | None] | None:
+        """The columns of the rows before and after; None if one cannot be read at once."""
+        ways = self._ways.get(schema)
+        if ways is None:
+            ways = self._ways[schema] = takes_of(schema, self._decoder.style)
+        data = cells(sample, ("data",), ways, schema.names)
+        key = cells(sample, ("key",), ways, schema.names)
+        if data is None or key is None:
+            return None
+        if operation == "delete":
+            return data, None
+        if operation != "update" or not _has_row(sample, "key"):
+            return None, data
+        after = tuple(now or was for was, now in zip(key, data, strict=True))
+        if not self._decoder.lobs:
+            return key, after
+        # What is null in the row before and did not change may be no value at all.
+        lobs = [i for i in untouchable(schema) if data[i] is None]
+        return without_untouched(sample, lobs, key, after)
+
+
+def _named(sample: Sample) -> set[str]:
+    """The columns that a message names."""
+    return {str(path[1]) for path in sample.slots if path[0] in ("data", "key") and path[1:]}
+
+
+def _is_usual(sample: Sample) -> bool:
+    """Whether the decoder reads such messages the fast way, once it knows their table."""
+    fields = _decode(sample.value)
+    if (
+        not fields.keys() <= {"data", "meta", "key"}
+        or not _decode(fields["meta"]).keys() <= _FIELDS
+    ):
+        return False
+    update = OPERATIONS[_text_of(sample.json(sample.slots["meta", "op"]))] == "update"
+    return update or not _has_row(sample, "key")
+
+
+def _has_row(sample: Sample, name: str) -> bool:
+    """Whether an image is there, be it an empty one."""
+    return bytes(_decode(sample.value).get(name, b"null")) != b"null"
+
+
+def _place(text: str) -> str:
+    """The place that `idx` tells.
+
+    Raises:
+        ValueError: it tells none.
+    """
+    found = IDX.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    return str(int(found[1]))
+
+
+_places = by_call(_place)
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    return nothing_carried(FAMILY)
+
+
+class _Table:
+    """What a schema decides about its messages."""
+
+    def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
+        self.table = encoder.table(schema)
+        self.ids = self.table.ids
+        style = style_of(encoder.settings.version)
+        self.puts = puts_of(schema, style)
+        self.key = schema.key_places if schema.key else ()
+        self.shown = tuple(
+            _shown(notation_of(schema.columns[i].type, style), self.puts[i]) for i in self.key
+        )
+        self.lobs = WrittenLobs(schema, encoder.settings).columns
+        self.loses_types = self.table.rows.loses_types
+
+
+def _shown(notation: Notation, put: Put) -> Put:
+    """How a value of the key stands in `rowid`."""
+    write = notation.write
+    if write is None or write is exact or write is write_integer:
+        return PUT_TEXT
+    if put.quoted:
+        return put
+    return Put(True, by_call(lambda text: shown(write(text))))
+
+
+class OmsShareplexWriter(BulkWriter):
+    """Says where the values of messages come from."""
+
+    family = FAMILY
+
+    def __init__(self, encoder: OmsShareplexEncoder) -> None:
+        self._encoder = encoder
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._flagged = Flagged()
+        self._decided = decided_by(("table",))
+
+    def _table(self, schema: TableSchema) -> _Table | None:
+        """The table; None if its messages are refused."""
+        table = self._tables.get(schema)
+        if table is None:
+            try:
+                table = _Table(schema, self._encoder)
+            except Refusal:
+                return None
+            self._tables[schema] = table
+        return table
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by the columns that changed, by what the losses depend on, by whose sequence it is.
+
+        On their own are those whose key holds a null.
+        """
+        alone = np.full(len(rows), -1, np.int64)
+        table, image = self._table(rows.schema), _image(rows)
+        if table is None or image is None or rows.moved_from is not None:
+            return alone
+        update = rows.operation == "update" and rows.before is not None
+        if (update and table.lobs) or any(image[place] is None for place in table.key):
+            return alone
+        flags = [_keeps(rows), rows_that_came_without(rows)]
+        if rows.source_time is not None:
+            flags.append(rows.source_time % 1_000_000 != 0)
+        if not table.loses_types:
+            flags.append(_holds_null(image, len(rows)))
+        if update and rows.before is not None:
+            flags += changed_columns(rows, rows.before, image)
+        decided = self._decided(rows)
+        if decided.any():
+            flags += [decided >> bit & 1 != 0 for bit in range(DECIDED_BITS)]
+        classes = self._flagged.numbers(flags)
+        classes[decided < 0] = -1
+        for place in table.key:
+            texts = image[place]
+            if texts is not None:
+                classes[texts.lengths < 0] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        table = self._table(rows.schema)
+        if table is None:
+            return None
+        after = rows.operation != "delete"
+        values = {**_images(rows, table), ("meta", "trans"): transactions}
+        values["meta", "scn"] = (
+            sequences(True) if _keeps(rows)[0] else made_ids_of(table.ids, quoted=True)
+        )
+        values["meta", "time"] = _time
+        same: set[Path] = {("meta", "op"), ("meta", "table")}
+        if not carried(rows, FAMILY):
+            values["meta", "posttime"] = _time
+        for name, found in _fields(rows).items():
+            if isinstance(found, Value) and name != "table":
+                values["meta", name] = field_of(name)
+            else:
+                same.add(("meta", name))
+        if table.key:
+            parts = [column(after, i, put) for i, put in zip(table.key, table.shown, strict=True)]
+            values["meta", "rowid"] = _rowid(table.table.named(_carried_table(rows)), parts)
+        keys: dict[Path, Get] = {
+            (number,): column(after, place, PUT_TEXT) for number, place in enumerate(table.key)
+        }
+        return [Wording(values, same.__contains__, keys)]
+
+
+def _images(rows: Rows, table: _Table) -> dict[Path, Get]:
+    """The values of both images."""
+    values: dict[Path, Get] = {}
+    for i, (name, put) in enumerate(zip(rows.schema.names, table.puts, strict=True)):
+        values["data", name] = column(rows.operation != "delete", i, put)
+        values["key", name] = column(False, i, put)
+    return values
+
+
+def _image(rows: Rows) -> Columns | None:
+    """The row whose key the message has."""
+    return rows.before if rows.operation == "delete" else rows.after
+
+
+def _holds_null(image: Columns, size: int) -> Mask:
+    """Which rows have a null."""
+    found = np.zeros(size, np.bool_)
+    for texts in image:
+        if texts is not None:
+            found |= texts.lengths == NULL_SIZE
+    return found
+
+
+def _fields(rows: Rows) -> dict[str, Value | bytes]:
+    """What came from a source of this family."""
+    return rows.extra.fields if rows.extra is not None and carried(rows, FAMILY) else {}
+
+
+def _carried_table(rows: Rows) -> Any:
+    """The name of the table that rows like the first one carry on; UNSET where they have none."""
+    found = _fields(rows).get("table")
+    if isinstance(found, Value):
+        found = json_of(rows.arena, found, 0)
+    return UNSET if found is None else msgspec.json.decode(found)
+
+
+def _keeps(rows: Rows) -> Mask:
+    """Which rows keep the source's sequence: the one number of it, or its own two."""
+    sequence = rows.sequence
+    mine = carried(rows, FAMILY)
+    if sequence is None or len(sequence) != 1 + mine:
+        return np.zeros(len(rows), np.bool_)
+    kept: Mask = sequence[0] >= 0
+    return kept & (sequence[1] == _carried_places(rows)) if mine else kept
+
+
+def _carried_places(rows: Rows) -> Places | int:
+    """The places that `idx` tells, 0 where it tells none."""
+    found = _fields(rows).get("idx")
+    if isinstance(found, bytes):
+        told = msgspec.json.decode(found)
+        return int(_place(told)) if isinstance(told, str) else 0
+    if found is None or not found.quoted:
+        return 0
+    return numbers(rows.arena, _places(rows.arena, found.texts))[0]
+
+
+def _time(rows: Rows) -> Value:
+    """The seconds of the source's times."""
+    if rows.source_time is None:
+        raise KeyError("the rows have no time")
+    texts = written(rows.arena, rows.source_time // 1_000_000)
+    return Value(_to_second(rows.arena, texts), True)
+
+
+_to_second = units_to_wall_clock(0)
+
+
+def _rowid(name: str, parts: list[Get]) -> Get:
+    """The table's name and the texts of a key, with a separator between those of several."""
+
+    def get(rows: Rows) -> Value:
+        arena, size = rows.arena, len(rows)
+        texts = arena.constant(_encode(f"{name}-")[1:-1], size)
+        for number, part in enumerate(parts):
+            if number:
+                texts = joined_texts(arena, texts, arena.constant(_SEPARATOR, size))
+            texts = joined_texts(arena, texts, part(rows).texts)
+        return Value(texts, True)
+
+    return get

@@ -1,0 +1,100 @@
+"""What OMS' messages mean does not hang on those before, be they read at once or one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from waybill.bulk.block import Block
+from waybill.bulk.converter import BulkConverter
+from waybill.envelopes import registry
+from waybill.inprocess.converter import Converter
+from waybill.records import Message
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+
+def canal(row: dict[str, Any]) -> bytes:
+    told = {"id": "int64", "name": "varchar"}
+    message = {"database": "shop", "data": [row], "old": None, "mysqlType": told, "type": "INSERT"}
+    rest = {"pkNames": ["id"], "sqlType": None, "table": "t", "es": 1000, "isDdl": False}
+    return dumped({**message, **rest})
+
+
+def dataworks(row: dict[str, Any]) -> bytes:
+    columns = [{"name": "id", "type": "int64"}, {"name": "name", "type": "varchar"}]
+    source = {"dbType": "mysql", "dbName": "shop", "table": "t"}
+    payload = {"before": None, "after": {"data": row}, "op": "INSERT", "scn": "7"}
+    schema = {"source": source, "column": columns, "pk": ["id"]}
+    return dumped({"version": "2.0", "schema": schema, "payload": payload})
+
+
+def shareplex(data: dict[str, Any], key: dict[str, Any] | None = None) -> bytes:
+    message = {"data": data, "meta": {"op": "upd" if key else "ins", "table": "shop.t"}}
+    return dumped(message if key is None else {**message, "key": key})
+
+
+def dumped(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize(("source", "made"), [("oms-canal", canal), ("oms-dataworks", dataworks)])
+def test_a_column_without_a_type_stays_with_its_message(source, made):
+    """A message is of the table that it describes, not of that of a message before it."""
+    envelope = registry.get(source)
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules({}))  # type: ignore[misc]
+
+    def names(row: dict[str, Any]) -> list[tuple[str, str]]:
+        (change,) = decoder.decode(Message("t", 0, 0, None, None, made(row)))
+        return [(column.name, str(column.type)) for column in change.schema.columns]
+
+    told = [("id", "int64"), ("name", "string")]
+    for _ in range(2):
+        assert names({"id": 1, "name": "a"}) == told
+        assert names({"id": 1, "name": "a", "more": 5}) == [*told, ("more", "number")]
+        assert names({"id": 1, "name": "a", "more": None}) == [*told, ("more", "unknown")]
+        assert names({"id": 1, "name": "a", "more": "x"}) == [*told, ("more", "string")]
+
+
+def test_columns_that_come_later_join_the_table():
+    """Forms that were learnt before are read by the columns that the decoder knows by now."""
+    kinds = {"id": "int64", "name": "string", "more": "number"}
+    declared = {name: parse_type(kind, "") for name, kind in kinds.items()}
+    rules = TableRules({"shop.t": TableRule(("id",), declared)})
+    lines = [shareplex({"id": i, "name": f"a{i}"}) for i in range(40)]
+    lines += [shareplex({"name": f"b{i}"}, {"id": i, "name": f"a{i}"}) for i in range(40)]
+    lines += [shareplex({"id": 1, "more": 1.5, "name": "c"})]
+    lines += lines[:81] * 3
+    expected, found = outcome(lines, rules, False), outcome(lines, rules, True)
+    assert found[0] == expected[0]
+    assert found[1] == expected[1]
+    assert found[2] > 150
+
+
+def outcome(lines: list[bytes], rules: TableRules, bulk: bool) -> tuple[list[Any], Any, int]:
+    reads, writes = registry.get("oms-shareplex"), registry.get("oms-dataworks")
+    told: list[Any] = [reads.decode_settings(), writes.encode_settings()]
+    converter = Converter(reads, writes, rules, *told, lambda *_: pytest.fail("refused"))
+    at_once = BulkConverter(reads, writes, converter, fewest=1)
+    messages = [Message("t", 0, i, 1000, None, line) for i, line in enumerate(lines)]
+    made: list[Any] = []
+    for first in range(0, len(messages), 27):
+        part = messages[first : first + 27]
+        if not bulk:
+            out: list[Any] = []
+            converter.convert(part, out, [])
+            made += [(one.key, one.value) for one in out]
+            continue
+        values = [message.value or b"" for message in part]
+        ends = np.cumsum([len(value) for value in values])
+        offsets = np.array([message.offset for message in part])
+        begins, zeros = ends - [len(value) for value in values], np.zeros_like(offsets)
+        block = Block(
+            b"".join(values), begins, ends, zeros, offsets, zeros + 1000, part.__getitem__
+        )
+        keys, texts = at_once.convert(block).arrays()
+        made += zip(keys.to_pylist(), texts.to_pylist(), strict=True)
+    return made, +converter.account.losses, at_once.at_once
