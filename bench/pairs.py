@@ -7,6 +7,7 @@ runs both sides one after the other, and the best round of each counts, as the m
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import sys
 import time
@@ -19,22 +20,19 @@ from bench.topics import DECLARED
 from bench.written_topics import settings
 
 if TYPE_CHECKING:
-    from waybill.records import Message
+    import pyarrow as pa
 
-MESSAGES = 30_000
+MESSAGES = 60_000
+BATCH = 10_000
 ROUNDS = 7
 
 
-def messages_of(path: Path) -> list[Message]:
-    """The first messages of a topic."""
-    from waybill.inprocess.kafka_files import read_messages
+def batches_of(path: Path) -> list[pa.RecordBatch]:
+    """The first messages of a topic, in batches as Spark hands them out."""
+    import pyarrow.parquet as pq
 
-    found: list[Message] = []
-    for some in read_messages(str(path), "bench", lambda _: None):
-        found += some
-        if len(found) >= MESSAGES:
-            break
-    return found[:MESSAGES]
+    with pq.ParquetFile(path) as file:
+        return list(itertools.islice(file.iter_batches(BATCH), MESSAGES // BATCH))
 
 
 def best(works: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
@@ -53,6 +51,8 @@ def best(works: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
 
 def pair(source: str, target: str, folder: str, name: str) -> dict[str, float]:
     """Microseconds a message: the conversion, its two halves, and the baseline of each side."""
+    from bench.measures import converted, refuse
+    from waybill.envelopes.batch import messages_of
     from waybill.inprocess.job import ConvertJob
     from waybill.spec import Table, table_rules
 
@@ -67,40 +67,36 @@ def pair(source: str, target: str, folder: str, name: str) -> dict[str, float]:
         settings(target, root)[1],
         rules,
     )
-    messages = messages_of(root / source / f"{name}.parquet")
-    converter = job.converter(_refuse, keep_halves=True)
+    batches = batches_of(root / source / f"{name}.parquet")
+    count = sum(batch.num_rows for batch in batches)
+    converter = job.converter(refuse, keep_halves=True)
 
     def convert() -> None:
-        converter.convert(messages, [], [])
+        for _ in converted(job, iter(batches)):
+            pass
 
-    decoder = converter.decoder
+    def one_by_one() -> None:
+        for batch in batches:
+            converter.convert(messages_of(batch), [], [])
 
-    def decode() -> None:
-        for message in messages:
-            decoder.decode(message)
-
-    works = {"convert": convert, "decode": decode, "base": _base(root, source, messages)}
+    works = {"convert": convert, "alone": one_by_one, "base": _base(root, source, batches)}
     if source == "debezium-json" and target in AVRO:
         # Writing Avro is held against reading as much of it.
-        written = messages_of(root / target / f"{name}.parquet")
+        written = batches_of(root / target / f"{name}.parquet")
         works["base"] = _base(root, target, written)
-    return {"messages": len(messages), **best(works, len(messages))}
+    return {"messages": count, **best(works, count)}
 
 
-def _base(folder: Path, envelope: str, messages: list[Message]) -> Callable[[], None]:
+def _base(folder: Path, envelope: str, batches: list[pa.RecordBatch]) -> Callable[[], None]:
     work = base_of(folder, envelope)
-    values = [message.value for message in messages if message.value is not None]
+    values = [value for batch in batches for value in batch.column("value").to_pylist()]
+    there = [value for value in values if value is not None]
 
     def run() -> None:
-        for value in values:
+        for value in there:
             work(value)
 
     return run
-
-
-def _refuse(message: Message, index: int, kind: str, sentence: str) -> None:
-    text = f"offset {message.offset}, row {index}: {kind}: {sentence}"
-    raise AssertionError(text)
 
 
 if __name__ == "__main__":

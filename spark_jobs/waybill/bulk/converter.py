@@ -12,7 +12,7 @@ from waybill.bulk import kernels
 from waybill.bulk.forms import FEWEST, Forms
 from waybill.bulk.halves import joined
 from waybill.bulk.rows import merged
-from waybill.bulk.templates import Templates, Written
+from waybill.bulk.templates import Templates, Written, array_of, there_in
 from waybill.inprocess.converter import JOINED, TOMBSTONE
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Converted:
         self._values = [array for written in made for array in written.values]
         self._keys = [array for written in made for array in written.keys]
         origins = [written.rows.places for written in made for _ in written.values]
-        self._values.append(pa.array([one.value for one in alone], pa.large_binary()))
-        self._keys.append(pa.array([one.key for one in alone], pa.large_binary()))
+        self._values.append(array_of([one.value for one in alone]))
+        self._keys.append(array_of([one.key for one in alone]))
         found = np.concatenate([*origins, np.array(numbers, np.int64)])
         self._order: Places = kernels.in_order(found, size)
         self._origins = found
@@ -54,9 +54,7 @@ class Converted:
         """Leave out messages without a value; returns how many there were."""
         nulls = sum(array.null_count for array in self._values)
         if nulls:
-            there = np.concatenate(
-                [array.is_valid().to_numpy(zero_copy_only=False) for array in self._values]
-            )
+            there = np.concatenate([there_in(array) for array in self._values])
             self._order = self._order[there[self._order]]
             self.origins = self._origins[self._order]
         return nulls

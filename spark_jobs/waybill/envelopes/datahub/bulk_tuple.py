@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -55,10 +55,9 @@ from waybill.envelopes.datahub.tuple_columns import INTEGERS, LOGICAL, reader, w
 from waybill.envelopes.datahub.tuple_decoder import time_kind_of
 from waybill.envelopes.datahub.tuple_rows import MEMBERS
 from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES
-from waybill.envelopes.notation.bulk_known_tables import Tables
+from waybill.envelopes.notation.bulk_remembering import RememberingReader, row_of
 from waybill.envelopes.notation.declared import check_for
 from waybill.envelopes.notation.instants import LAST_MS, Zone
-from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS
 from waybill.types import INTEGER_RANGE
@@ -72,46 +71,38 @@ if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple_topics import Field
     from waybill.envelopes.datahub.tuples import TupleEncoder
     from waybill.envelopes.datahub.tuples import WrittenTable as Table
-    from waybill.envelopes.notation.bulk_known_tables import Slots
-    from waybill.records import Change, Column, Message, TableSchema
+    from waybill.envelopes.notation.bulk_remembering import Slots
+    from waybill.records import Change, Column, TableSchema
     from waybill.types import LogicalType
 
 FAMILY = "datahub"
 _LAST = LAST_MS * 1000 + 999
-_raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
-_decode_name = msgspec.json.Decoder(str | None).decode
 
 
 # Reading
 
 
-class TupleReader(BulkReader):
+class TupleReader(RememberingReader):
     """Says what the values of records mean."""
 
     def __init__(self, decoder: TupleDecoder) -> None:
+        super().__init__(decoder)
         self._decoder = decoder
         self._told = decoder.settings.schemas is not None
         self._takes: Bounded[Column, Take] = Bounded()
-        self._tables = Tables(decoder, decoder.rules, self._take)
 
-    def learner(self) -> TupleDecoder | None:
-        """A decoder that has seen no record, where earlier ones tell the columns of a table."""
-        return None if self._told else self._decoder.fresh()
-
-    def harmless(self, message: Message) -> bool:
-        """Whether records that were read at once are read as they would be without this one."""
-        try:
-            row = _raws(message.value or b"")
-            if OPERATION not in row:
-                return True  # it is refused, as its columns have no names
-            place = self._decoder.place(_decode_name(row.get(TABLE, b"null")), message)
-        except (Refusal, *JSON_ERRORS):
-            return True
-        columns = [(name, raw) for name, raw in row.items() if name not in MEMBERS]
-        return self._tables.harmless(place, columns)
+    def learner(self) -> TupleReader | None:
+        """What reads records to learn from, where earlier ones tell the columns of a table."""
+        return None if self._told else self
 
     def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record, as long as its table is known so."""
+        if self._told:
+            return self.meaning(sample, change)
+        return super().reading(sample, change)
+
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a record."""
         fields = self._decoder.topics.find(sample.message.topic)
         slots = _slots(sample, fields)
@@ -126,7 +117,7 @@ class TupleReader(BulkReader):
             for name, slot in slots.items()
             if name not in MEMBERS and getattr(image, _member(change.schema, name)) is not UNSET
         }
-        cells = self._tables.cells(sample, change.schema, columns)
+        cells = self.cells(sample, change.schema, columns, self._take)
         if cells is None:
             return None
         unnamed = named is None or sample.kinds[named] > ESCAPED or not sample.text(named)
@@ -142,9 +133,12 @@ class TupleReader(BulkReader):
         if fields is not None and OPERATION not in {path[0] for path in sample.slots}:
             outside = ("Data", "Attributes")
             free = {slot: ANY for path, slot in sample.slots.items() if path[0] not in outside}
-        reading = Reading(
+        row = row_of(cells, change.schema)
+        return Reading(
             change.schema,
             change.operation,
+            row if change.after is None else None,
+            None if change.after is None else row,
             sequence=None if change.sequence is None else (Count(slots[SEQUENCE]),),
             source_time=source_time,
             carry=None if change.extra is None else _carry(change.extra),
@@ -154,15 +148,6 @@ class TupleReader(BulkReader):
             full_row=change.full_row,
             half=change.half,
         )
-        images = (cells, None) if change.after is None else (None, cells)
-        if self._told:
-            reading.before, reading.after = (
-                None if found is None else tuple(found.get(n) for n in change.schema.names)
-                for found in images
-            )
-        else:
-            self._tables.aimed(reading, sample, images, columns)
-        return reading
 
     def _take(self, column: Column, declared: bool, kind: int) -> Take | None:
         """How a column is read; of one that nobody declared JSON tells the type."""

@@ -31,6 +31,7 @@ from waybill.envelopes.datahub.tuple_topics import OPERATION, TABLE, TIMES, Topi
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.json_rows import SameMessage
+from waybill.envelopes.notation.remembering import News, Remembering
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
     check_json,
@@ -97,7 +98,7 @@ _decode_attributes = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_absent = msgspec.json.Decoder(list[str]).decode
 
 
-class TupleDecoder:
+class TupleDecoder(Remembering):
     """Reads records of TUPLE topics.
 
     Args:
@@ -110,34 +111,20 @@ class TupleDecoder:
         self.topics = Topics(settings.schemas)
         self.rules = rules
         self.zone = Zone(settings.timezone)
-        self._tables = TableReaders(rules, self.zone)
+        self.memory = self._tables = TableReaders(rules, self.zone)
         self._same = SameMessage()
         self._objects: Bounded[tuple[str, bytes], Fast] = Bounded()
         self._records: Bounded[tuple[str, str | None], Fast] = Bounded()
         self._table_at: Bounded[str, int] = Bounded()
         self._made: Bounded[tuple[Any, ...], Fast] = Bounded()
 
-    def fresh(self) -> TupleDecoder:
-        """A decoder of the same settings that has seen no record."""
-        return TupleDecoder(self.settings, self.rules)
-
-    def settled(self, name: Name) -> TableSchema | None:
-        """The schema that all rows of a table have that tell nothing new about it.
-
-        None where there is no such; see `TableReaders.settled`.
-        """
-        schema = self._tables.settled(name)
-        if schema is None or len(self._objects) > _FEW_FORMS:
-            return None
-        for fast in self._objects.values():
-            other = fast.reader.schema
-            if (other.database, other.schema, other.table) == name and other is not schema:
-                return None
-        return schema
-
-    def room(self) -> int:
-        """See `TableReaders.room`."""
-        return self._tables.room()
+    def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
+        """See `Remembering.schemas`; topics may decide, and the order of the columns."""
+        if len(self._objects) > _FEW_FORMS:
+            raise News(apart=True)
+        name = schema.database, schema.schema, schema.table
+        known = {fast.reader.schema for fast in self._objects.values()}
+        return {schema, *(s for s in known if (s.database, s.schema, s.table) == name)}
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one record; half of an update is marked as `half`.
@@ -217,7 +204,7 @@ class TupleDecoder:
         change = change_of(message, table, metadata, image, time_kind)
         if attributes:
             change.extra = msgspec.json.encode({"datahub": {"attributes": attributes}})
-        elif absent is None:
+        elif absent is None and not self.memory.held:
             self._learn(message.topic, metadata.table, table, None if is_record else forms, fields)
         return change
 

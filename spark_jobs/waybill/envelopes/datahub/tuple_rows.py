@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.bounded import Bounded
+from waybill.bounded import LIMIT, Bounded
 from waybill.envelopes.datahub.tuple_columns import (
     DIALECT,
     LOGICAL,
@@ -29,6 +29,7 @@ from waybill.envelopes.datahub.tuple_topics import (
 from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.json_columns import kind_of
+from waybill.envelopes.notation.remembering import FEW_TABLES, Memory
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
@@ -47,8 +48,6 @@ Name = tuple[str | None, str | None, str]
 Row = dict[str, Raw]
 
 MAX_COLUMNS = 5_000
-_FEW_COLUMNS, _FEW_TABLES = 1_000, 5_000
-"""Far below the numbers from which on tables are forgotten."""
 _INFERRED = {NUMBER: "DECIMAL", STRING: "STRING", BOOLEAN: "BOOLEAN"}
 
 
@@ -240,7 +239,7 @@ def _assignments(
     return [*lines, *image], {**scope, "Metadata": Metadata}
 
 
-class TableReaders:
+class TableReaders(Memory):
     """The tables that a decoder has met.
 
     A column's type is that of the topic's schema; `tables:` of the migration goes before it. Where
@@ -253,6 +252,7 @@ class TableReaders:
     """
 
     def __init__(self, rules: TableRules, zone: Zone) -> None:
+        super().__init__()
         self.rules = rules
         self.zone = zone
         self._seen: Bounded[Name, dict[str, ColumnKind]] = Bounded()
@@ -286,23 +286,19 @@ class TableReaders:
         for column, raw in row.items():
             columns[column] = _column(column, raw, rule, known.get(column))
         found = self._reader(name, tuple(columns.values()), rule)
+        before = self._seen.get(name)
+        full = len(self._seen) >= LIMIT
+        if full or before is None or [*before.values()] != [*columns.values()]:
+            self.add(first=before is None and len(self._seen) < FEW_TABLES)
+        self.begun_anew = self.begun_anew or full
         self._seen[name] = columns
         return found
 
-    def settled(self, name: Name) -> TableSchema | None:
-        """The schema that all rows of a table have that tell nothing new about it.
-
-        This is about topics without a schema. Columns of such rows are in it, and values of those
-        that nobody declared are null or of their types. None where the table is not known.
-        """
-        known = self._seen.get(name)
-        if known is None or len(known) > _FEW_COLUMNS:
-            return None
-        return self._reader(name, tuple(known.values()), self.rules.find(*name)).schema
-
-    def room(self) -> int:
-        """How many tables may surely be met before those that are known are forgotten."""
-        return _FEW_TABLES - len(self._seen)
+    def knows(self, schema: TableSchema) -> bool:
+        """See `Memory.knows`; this is about topics without a schema."""
+        known = self._seen.get((schema.database, schema.schema, schema.table or ""), {})
+        columns = [(column.name, column.source_type, column.type) for column in schema.columns]
+        return [*known.values()] == columns
 
     def _reader(self, name: Name, columns: tuple[ColumnKind, ...], rule: TableRule) -> TableReader:
         identity = (name, columns)

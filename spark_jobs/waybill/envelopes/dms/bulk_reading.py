@@ -1,8 +1,6 @@
 """Where the values of DMS's records and of rows of its files stand, for reading many at once.
 
-`envelope` and `files` say what they mean. Which columns a table has, and of which type those are
-that nobody declared, is told by all of its messages so far: a form is taken as long as it tells
-nothing that the decoder does not know, and gives rows of all columns that this knows.
+`envelope` and `files` say what they mean.
 """
 
 from __future__ import annotations
@@ -11,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from msgspec import Raw
 
 from waybill.bulk.block import Block
-from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, NOTHING, numbers, same
 from waybill.bulk.rows import Extra, Value
@@ -30,41 +27,27 @@ from waybill.envelopes.dms.bulk_values import (
 from waybill.envelopes.dms.files import table_key
 from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
 from waybill.envelopes.dms.positions import without_zeros
-from waybill.envelopes.notation.bulk_known_tables import Tables
-from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.notation.bulk_remembering import RememberingReader, row_of, styled
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Mask, Places
-    from waybill.bulk.notations import Take
     from waybill.bulk.rows import Rows
     from waybill.envelopes.dms.envelope import DmsDecoder
     from waybill.envelopes.dms.files import DmsFilesDecoder
-    from waybill.envelopes.notation.bulk_known_tables import Cells, Slots
-    from waybill.envelopes.notation.json_columns import Style
-    from waybill.records import Change, Column, Message
+    from waybill.envelopes.notation.bulk_remembering import Cells, Slots
+    from waybill.records import Change
 
 
 _METADATA = "metadata"
 _POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-record-id"
 _COMMIT, _TIME = "commit-timestamp", "timestamp"
 _MOST_DIGITS = 18
-_NULL = Raw(b"null")
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(dict[str, str]).decode
-_raws = msgspec.json.Decoder(dict[str, Raw]).decode
-_carried = msgspec.json.Decoder(dict[str, dict[str, Raw]]).decode
-
-
-def _take(style: Style) -> Callable[[Column, bool, int], Take | None]:
-    inferred = style.of_inferred()
-
-    def take(column: Column, declared: bool, kind: int) -> Take | None:
-        return column_take(column.type, style if declared else inferred, kind)
-
-    return take
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
 def _alone(rows: Rows) -> Mask:
@@ -85,48 +68,27 @@ def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | No
     return check
 
 
-class DmsReader(BulkReader):
+class DmsReader(RememberingReader):
     """Says what the values of records mean."""
 
     def __init__(self, decoder: DmsDecoder) -> None:
-        self._decoder = decoder
-        self._tables = Tables(decoder, decoder.rules, _take(style_of(KAFKA, decoder.settings)))
+        super().__init__(decoder)
+        self._settings = decoder.settings
+        self._take = styled(style_of(KAFKA, decoder.settings), column_take)
 
-    def learner(self) -> DmsDecoder:
-        """A decoder that has seen no record."""
-        return self._decoder.fresh()
-
-    def harmless(self, message: Message) -> bool:
-        """Whether records that were read at once are read as they would be without this one."""
-        try:
-            top = _raws(message.value or b"")
-            told = _raws(top[_METADATA])
-            names = [
-                msgspec.json.decode(told.get(name, b"null"), type=str | None) or None
-                for name in ("schema-name", "table-name")
-            ]
-            columns = [*_raws(top.get("data", b"{}")).items()]
-            old = top.get(self._decoder.settings.before_field, _NULL)
-            columns += [] if old == _NULL else _raws(old).items()
-        except (KeyError, *JSON_ERRORS):
-            return True  # it is refused, or is a row of a file, of which others remember nothing
-        prefix = self._decoder.settings.before_prefix
-        if prefix:
-            columns = [(name.removeprefix(prefix), raw) for name, raw in columns]
-        if names[1] is None:
-            return True
-        return self._tables.harmless((names[0], None, names[1]), columns)
-
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a record with a row."""
         slots, schema = sample.slots, change.schema
         if change.operation not in ROW_OPERATIONS or (_METADATA, "operation") not in slots:
             return None
+        prefix = self._settings.before_prefix
+        if prefix and any(name.startswith(prefix) for name in schema.names):
+            return None
         data, old = self._columns(slots)
         if change.operation in ("read", "insert") and old:
             return None
-        now = self._tables.cells(sample, schema, data)
-        was = self._tables.cells(sample, schema, old)
+        now = self.cells(sample, schema, data, self._take)
+        was = self.cells(sample, schema, old, self._take)
         if now is None or was is None:
             return None
         checks: list[Callable[[Rows], Mask]] = []
@@ -144,9 +106,13 @@ class DmsReader(BulkReader):
             return None
         checks.append(check)
         time = texts.get(_COMMIT, texts.get(_TIME))
-        reading = Reading(
+        if change.transaction is not None and _ID not in texts:
+            return None
+        return Reading(
             schema,
             change.operation,
+            row_of(before, schema),
+            row_of(after, schema),
             sequence=sequence,
             source_time=None if time is None else time_count(time),
             transaction=None if change.transaction is None else texts.get(_ID),
@@ -157,14 +123,10 @@ class DmsReader(BulkReader):
             free=free,
             full_row=change.full_row,
         )
-        if change.transaction is not None and reading.transaction is None:
-            return None
-        self._tables.aimed(reading, sample, (before, after), old | data)
-        return reading
 
     def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots]:
         """The places of the columns of the row, and of the row before."""
-        settings = self._decoder.settings
+        settings = self._settings
         data: Slots = {}
         old: Slots = {}
         prefixed: Slots = {}
@@ -272,33 +234,20 @@ def _nothing(_: Block, __: Places) -> Extra:
     return Extra("dms", (b'{"dms":{}}',), {})
 
 
-class DmsFilesReader(BulkReader):
+class DmsFilesReader(RememberingReader):
     """Says what the values of rows of files mean."""
 
     def __init__(self, decoder: DmsFilesDecoder) -> None:
         settings = decoder.settings
-        self._decoder, self._settings = decoder, settings
-        self._tables = Tables(decoder, decoder.rules, _take(style_of(FILES, settings)))
+        super().__init__(decoder)
+        self._settings = settings
+        self._take = styled(style_of(FILES, settings), column_take)
         self._added = ("Op", settings.timestamp_column, settings.sequence_column)
         named = [name for name in self._added if name]
         self._clear = len(set(named)) == len(named)
         self.reads_keys = not settings.table
 
-    def learner(self) -> DmsFilesDecoder:
-        """A decoder that has seen no row."""
-        return self._decoder.fresh()
-
-    def harmless(self, message: Message) -> bool:
-        """Whether rows that were read at once are read as they would be without this one."""
-        try:
-            columns = _raws(message.value or b"")
-        except JSON_ERRORS:
-            return True
-        for name in self._added:
-            columns.pop(name, None)
-        return self._tables.harmless(self._decoder.table(message), columns.items())
-
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a row."""
         if change.operation not in ROW_OPERATIONS or not self._clear:
             return None
@@ -308,7 +257,7 @@ class DmsFilesReader(BulkReader):
             return None
         time, order = (slots.get(name) if name else None for name in (timed, ordered))
         columns = {name: slot for name, slot in slots.items() if name not in self._added}
-        cells = self._tables.cells(sample, change.schema, columns)
+        cells = self.cells(sample, change.schema, columns, self._take)
         if cells is None:
             return None
         checks = [] if self._settings.table else [_other_table(sample)]
@@ -320,17 +269,17 @@ class DmsFilesReader(BulkReader):
         sequence = None
         if change.sequence is not None and order is not None:
             sequence = (Count(order, convert=without_zeros),)
-        reading = Reading(
+        return Reading(
             change.schema,
             change.operation,
+            row_of(before, change.schema),
+            row_of(after, change.schema),
             sequence=sequence,
             source_time=None if change.source_time is None or time is None else time_count(time),
             check=_any_of(checks),
             free=free,
             full_row=change.full_row,
         )
-        self._tables.aimed(reading, sample, (before, after), columns)
-        return reading
 
 
 def _other_table(sample: Sample) -> Callable[[Rows], Mask]:

@@ -25,10 +25,9 @@ from waybill.envelopes.dms.notation import (
     order_of,
     style_of,
 )
-from waybill.envelopes.dms.tables import DmsReaders
 from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.notation.json_rows import Row, RowReader, SameMessage, row_of
-from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.remembering import FastRemembering, News
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from waybill.bulk.forms import BulkReader
     from waybill.bulk.templates import BulkWriter
-    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
@@ -95,7 +93,7 @@ _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
 
 
-class DmsDecoder(FastByTable["_Table"]):
+class DmsDecoder(FastRemembering["_Table"]):
     """Reads DMS's records.
 
     Args:
@@ -106,33 +104,10 @@ class DmsDecoder(FastByTable["_Table"]):
     def __init__(self, settings: DmsReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self.rules = rules
-        self._readers = DmsReaders(rules, style_of(KAFKA, settings), sparse=True)
+        self.memory = self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
         super().__init__()
         told = {name: getattr(settings, name) for name in DmsSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
-
-    def fresh(self) -> DmsDecoder:
-        """A decoder of the same settings that has seen no record."""
-        return DmsDecoder(self.settings, self.rules)
-
-    def settled(self, name: Name) -> TableSchema | None:
-        """The schema that all rows of a table have that tell nothing new about it.
-
-        None where there is no such; see `DmsReaders.settled`.
-        """
-        schema = self._readers.settled(name)
-        if schema is None:
-            return None
-        prefix = self.settings.before_prefix
-        if prefix and any(column.startswith(prefix) for column in schema.names):
-            return None
-        # Records that hold more than is known there do not change how the others are read.
-        known = self._tables.get(_hint_of(name[0], name[2]))
-        return schema if known is None or known.reader.schema is schema else None
-
-    def room(self) -> int:
-        """See `DmsReaders.room`."""
-        return self._readers.room()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
         """Schema and table, as they stand in a record."""
@@ -152,7 +127,7 @@ class DmsDecoder(FastByTable["_Table"]):
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         if "Op" in top and bytes(top.get("metadata", _NULL))[:1] != b"{":
-            return self._files.row(message, top)
+            return self._of_file(message, top)
         if "metadata" not in top:
             sentence = "a record without metadata, and without Op, which a row of a file has"
             raise Refusal("shape", f"{sentence}; rows of a full load are read by dms-s3")
@@ -174,6 +149,12 @@ class DmsDecoder(FastByTable["_Table"]):
         if not told.table_name:
             raise Refusal("shape", "a record with a row names no table in table-name")
         return self._row(message, told, top, operation, others)
+
+    def _of_file(self, message: Message, top: dict[str, Raw]) -> Change:
+        """A row of a file, of which nothing is remembered for records."""
+        if self.memory.held:
+            raise News(apart=True)
+        return self._files.row(message, top)
 
     def _control(
         self, message: Message, told: Any, top: dict[str, Raw], others: dict[str, Raw]
@@ -261,7 +242,7 @@ class _Table:
     ) -> None:
         self.schema_name = schema_name
         self.missing = settings.missing
-        self.reader = reader
+        self.reader, self.schema = reader, reader.schema
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
         wire: Any = reader.wire

@@ -24,8 +24,8 @@ from waybill.envelopes.dms.notation import (
     style_of,
     time_text,
 )
-from waybill.envelopes.dms.tables import DmsReaders
-from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.json_rows import Readers, RowWriter
+from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Encoded, Envelope
@@ -64,7 +64,7 @@ class DmsFilesReadSettings(DmsSettings):
     )
 
 
-class DmsFilesDecoder:
+class DmsFilesDecoder(Remembering):
     """Reads rows of DMS's files.
 
     Args:
@@ -75,25 +75,9 @@ class DmsFilesDecoder:
     def __init__(self, settings: DmsFilesReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self.rules = rules
-        self._readers = DmsReaders(rules, style_of(FILES, settings), sparse=True)
+        self.memory = self._readers = Readers(rules, style_of(FILES, settings), sparse=True)
         self._names: Bounded[tuple[str, bytes | None], Name] = Bounded()
         self._files: Bounded[Name, FileTable] = Bounded()
-
-    def fresh(self) -> DmsFilesDecoder:
-        """A decoder of the same settings that has seen no row."""
-        return DmsFilesDecoder(self.settings, self.rules)
-
-    def settled(self, name: Name) -> TableSchema | None:
-        """The schema that all rows of a table have that tell nothing new about it.
-
-        None where there is no such; see `DmsReaders.settled`.
-        """
-        schema, file = self._readers.settled(name), self._files.get(name)
-        return schema if file is None or file.reader.schema is schema else None
-
-    def room(self) -> int:
-        """See `DmsReaders.room`."""
-        return self._readers.room()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one row.
@@ -144,6 +128,7 @@ class DmsFilesDecoder:
         image = reader.image(row)
         file = self._files.get(name)
         if file is None or file.reader is not reader:
+            self.memory.add()
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
         return file_change(message, reader.schema, operation, image, place)
 

@@ -33,7 +33,7 @@ from waybill.envelopes.maxwell.encoder import TYPES
 from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.notation.bulk_json_columns import put_of
-from waybill.envelopes.notation.bulk_settled import SettledReader
+from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.types import NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ _json = msgspec.json.Encoder().encode
 # Reading
 
 
-class MaxwellReader(SettledReader):
+class MaxwellReader(RememberingReader):
     """Says what the values of messages with a row mean."""
 
     reads_keys = True
 
     def __init__(self, decoder: MaxwellDecoder) -> None:
-        super().__init__(decoder, decoder.rules)
+        super().__init__(decoder)
         self._settings = decoder.settings
         self._style, self._binlog_style = decoder.style, decoder.binlog_style
 
@@ -81,8 +81,8 @@ class MaxwellReader(SettledReader):
         if {slots.get(("database",)), slots.get(("table",))} != {0, 1}:
             return None
         style = self._style if change.operation == "read" else self._binlog_style
-        row = self.cells(sample, "data", schema, style)
-        old = self.cells(sample, "old", schema, style)
+        row = self.row(sample, "data", schema, style)
+        old = self.row(sample, "old", schema, style)
         if row is None or old is None:
             return None
         before: tuple[Cell | None, ...] | None = None

@@ -34,7 +34,7 @@ from waybill.envelopes.maxwell.settings import (
     style_of,
 )
 from waybill.envelopes.notation.json_rows import Readers, Row, row_of
-from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -43,36 +43,16 @@ from waybill.records import NO_TABLE, Change, skipped
 if TYPE_CHECKING:
     from waybill.bulk.forms import BulkReader
     from waybill.bulk.templates import BulkWriter
-    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message
     from waybill.tables import TableRules
-    from waybill.types import LogicalType
 
 _json = msgspec.json.Encoder().encode
 _decode_row = msgspec.json.Decoder(RowMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_type = msgspec.json.Decoder(str).decode
-_MANY_TABLES = 5_000
 
 
-class _Readers(Readers):
-    """The tables that a decoder has met, and what it knows of them."""
-
-    def known(self, name: Name) -> dict[str, LogicalType]:
-        """The columns of a table by name; empty for an unknown one."""
-        return self._columns.get(name, {})
-
-    def learn(self, name: Name, columns: dict[str, LogicalType]) -> None:
-        """Take over the columns of a table."""
-        self._columns[name] = columns
-
-    @property
-    def many(self) -> bool:
-        """Whether there are so many tables that some may soon be forgotten."""
-        return max(len(self._columns), len(self._readers)) >= _MANY_TABLES
-
-
-class MaxwellDecoder(FastByTable["MaxwellTable"]):
+class MaxwellDecoder(FastRemembering["MaxwellTable"]):
     """Reads Maxwell's messages.
 
     Args:
@@ -88,68 +68,8 @@ class MaxwellDecoder(FastByTable["MaxwellTable"]):
         self.binlog_style = self.style
         if settings.doubled_quotes:
             self.binlog_style = self.style._replace(enum=one_quote)
-        self._readers = _Readers(rules, self.style)
-        self._twin: MaxwellDecoder | None = None
+        self.memory = self._readers = Readers(rules, self.style)
         super().__init__()
-
-    def fresh(self) -> MaxwellDecoder:
-        """A decoder that was told the same and has read nothing."""
-        return MaxwellDecoder(self.settings, self.rules)
-
-    def settled(self, message: Message) -> list[Change] | None:
-        """The changes of a message that tells nothing new, none if it is refused; else None.
-
-        Nothing is remembered of the message.
-        """
-        value = message.value
-        if value is None:
-            return self.decode(message)
-        table = self._probable(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-            except (*JSON_ERRORS, Refusal):
-                changes = None
-            if changes is not None:
-                return changes
-        return self._as_before(message, value, table is None)
-
-    def _as_before(self, message: Message, value: bytes, closely: bool) -> list[Change] | None:
-        """The changes of a message that is read closely, if all that it tells is known.
-
-        Args:
-            message: the message.
-            value: its value.
-            closely: whether all messages are read closely that begin with the names of its table.
-        """
-        twin = self._twin
-        if twin is None:
-            twin = self._twin = self.fresh()
-        name: Name | None = None
-        known: dict[str, LogicalType] = {}
-        try:
-            told = _decode_row(value)
-        except JSON_ERRORS:
-            pass  # an event, or refused before anything is remembered
-        else:
-            own = self.settings.own_database
-            if not own or told.database != own:
-                name = (told.database or None, None, told.table)
-                known = self._readers.known(name)
-                columns = given(told.primary_key_columns)
-                if not (closely and known and columns is None) or _key_of(message) is None:
-                    return None
-                if self._readers.many or twin._readers.many:
-                    self._twin = None
-                    return None
-                twin._readers.learn(name, dict(known))
-        try:
-            changes = twin._slow(message, value)
-        except Refusal:
-            changes = []
-        if name is not None and [*twin._readers.known(name).items()] != [*known.items()]:
-            return None
-        return changes
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
         """Database and table, as they stand in a message."""

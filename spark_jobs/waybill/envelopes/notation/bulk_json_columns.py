@@ -49,14 +49,16 @@ if TYPE_CHECKING:
     from waybill.types import LogicalType
 
 ANY_DIGITS = 1 << 30
-_DIGITS = plain_decimal(ANY_DIGITS, ANY_DIGITS)
-_INTEGERS = plain_decimal(ANY_DIGITS, 0)
+DIGITS = plain_decimal(ANY_DIGITS, ANY_DIGITS)
+INTEGERS = plain_decimal(ANY_DIGITS, 0)
+"""What reads and writes numbers in plain digits."""
+TO_ISO, TO_BLANK = wall_clock(BLANK, T), wall_clock(T, BLANK)
+"""What reads and writes wall clocks with a blank between date and time of day."""
 _FROM_UTC = utc_from_wall(zone_named("UTC"))
 _FLOATS = frozenset({"float32", "float64"})
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
 _SHOWN = {b"true": b"1", b"false": b"0"}
 _json = msgspec.json.Encoder().encode
-_to_iso, _to_blank = wall_clock(BLANK, T), wall_clock(T, BLANK)
 
 
 # Reading
@@ -99,13 +101,13 @@ def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
 def _text(column: LogicalType, read: Callable[[str], str]) -> Convert:
     each = by_call(read)
     if column.kind == "timestamp":
-        return or_else(_to_iso, each)
+        return or_else(TO_ISO, each)
     return or_else(_to_instant, each) if read is _FROM_UTC else each
 
 
 def _to_instant(arena: Arena, texts: Texts) -> Texts:
     """Wall clocks of UTC as instants that end in Z."""
-    found = _to_iso(arena, texts)
+    found = TO_ISO(arena, texts)
     lengths = found.lengths
     at = arena.room(int(lengths[lengths >= 0].sum()) + len(lengths))
     arena.size = kernels.with_last(arena.data, found.starts, lengths, Z, at)
@@ -119,7 +121,7 @@ def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) ->
         if kind in (INTEGER, NUMBER) or not quoted:
             return TAKE_NUMBER if plain else TAKE_WHOLE
         kinds = TEXT if kind <= ESCAPED else TEXT | NUMERIC
-        return Take(kinds | NOTHING, _DIGITS if plain else _INTEGERS)
+        return Take(kinds | NOTHING, DIGITS if plain else INTEGERS)
     if read is None or column.kind not in _FLOATS:
         return None
     string = kind <= ESCAPED
@@ -148,17 +150,17 @@ def put_of(column: LogicalType, style: Style) -> Put | None:
     if column.kind == "bit":
         return Put(False, raw_by_call(write))
     if column.kind == "boolean":
-        return Put(False, _as_digits if style.digits else true_or_false)
+        return Put(False, as_digits if style.digits else true_or_false)
     if not column.is_number:
         return None
     if write is write_integer:
-        return Put(False, _INTEGERS)
-    return Put(False, _DIGITS if write is exact else or_else(_DIGITS, raw_by_call(write)))
+        return Put(False, INTEGERS)
+    return Put(False, DIGITS if write is exact else or_else(DIGITS, raw_by_call(write)))
 
 
 def _written(column: LogicalType, style: Style, each: Convert) -> Convert:
     if column.kind == "timestamp":
-        return or_else(_to_blank, each)
+        return or_else(TO_BLANK, each)
     if column.kind == "timestamptz" and style.timestamptz and style.timestamptz[0] is _FROM_UTC:
         return or_else(_from_instant, each)
     return each
@@ -168,8 +170,9 @@ def _from_instant(arena: Arena, texts: Texts) -> Texts:
     """Instants that end in Z as wall clocks of UTC."""
     lengths = texts.lengths.copy()
     kernels.without_last(arena.data, texts.starts, lengths, Z)
-    return _to_blank(arena, Texts(texts.starts, lengths))
+    return TO_BLANK(arena, Texts(texts.starts, lengths))
 
 
-def _as_digits(arena: Arena, texts: Texts) -> Texts:
+def as_digits(arena: Arena, texts: Texts) -> Texts:
+    """Booleans as 1 and 0."""
     return arena.each(texts, _SHOWN.get)

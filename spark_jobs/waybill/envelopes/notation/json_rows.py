@@ -18,6 +18,7 @@ from waybill.envelopes.notation.json_columns import (
     read_one,
     write_integer,
 )
+from waybill.envelopes.notation.remembering import FEW_TABLES, Memory
 from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
@@ -147,7 +148,7 @@ class RowReader:
         return self.image_type(*values)
 
 
-class Readers:
+class Readers(Memory):
     """The tables that a decoder has met.
 
     Types come from `tables:` of the migration. A column that is not declared is what JSON says it
@@ -161,11 +162,17 @@ class Readers:
     """
 
     def __init__(self, rules: TableRules, style: Style, sparse: bool = False) -> None:
+        super().__init__()
         self.rules = rules
         self.style = style
         self.sparse = sparse
         self._columns: dict[Name, dict[str, LogicalType]] = {}
         self._readers: dict[tuple[TableSchema, Style, frozenset[str]], RowReader] = {}
+
+    def knows(self, schema: TableSchema) -> bool:
+        """See `Memory.knows`."""
+        known = self._columns.get((schema.database, schema.schema, schema.table or ""), {})
+        return [*known.items()] == [(column.name, column.type) for column in schema.columns]
 
     def all_declared(self, name: Name, rows: tuple[Row, ...], why: str) -> tuple[str, ...]:
         """The declared columns of a table, where all of them have to be declared.
@@ -209,6 +216,8 @@ class Readers:
         rule = self.rules.find(*name)
         style = style or self.style
         if len(self._columns) >= _MAX_TABLES or len(self._readers) >= _MAX_TABLES:
+            self.add()
+            self.begun_anew = True
             self._columns.clear()
             self._readers.clear()
         known = self._columns.get(name, {})
@@ -227,6 +236,10 @@ class Readers:
             key if rule.key is None else rule.key,
         )
         _ = schema.key_fields  # refuses rows without their key
+        before = self._columns.get(name)
+        if before is None or [*before.items()] != [*types.items()]:
+            few = max(len(self._columns), len(self._readers)) < FEW_TABLES
+            self.add(first=before is None and few)
         reader = self.reader(schema, style, frozenset(names).difference(rule.columns))
         # Only now it is sure that nothing was refused.
         self._columns[name] = types
@@ -236,6 +249,7 @@ class Readers:
         """The reader of a schema in a style, some of whose columns nobody declared."""
         found = self._readers.get((schema, style, inferred))
         if found is None:
+            self.add()
             found = RowReader(schema, style, inferred)
             self._readers[schema, style, inferred] = found
         return found

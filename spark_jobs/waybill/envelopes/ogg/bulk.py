@@ -33,7 +33,7 @@ from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column
 from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.bulk_json_columns import put_of
-from waybill.envelopes.notation.bulk_settled import SettledReader
+from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE
@@ -66,11 +66,11 @@ _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 # Reading
 
 
-class OggReader(SettledReader):
+class OggReader(RememberingReader):
     """Says what the values of operations with a row mean."""
 
     def __init__(self, decoder: OggDecoder) -> None:
-        super().__init__(decoder, decoder.rules)
+        super().__init__(decoder)
         self._micros = _micros(decoder.clock, decoder.settings.timezone)
 
     def meaning(self, sample: Sample, change: Change) -> Reading | None:
@@ -80,9 +80,9 @@ class OggReader(SettledReader):
             return None
         before = after = None
         if change.before is not None:
-            before = self.cells(sample, "before", schema, STYLE)
+            before = self.row(sample, "before", schema, STYLE)
         if change.after is not None:
-            after = self.cells(sample, "after", schema, STYLE)
+            after = self.row(sample, "after", schema, STYLE)
         if (before is None) is not (change.before is None):
             return None
         if (after is None) is not (change.after is None):

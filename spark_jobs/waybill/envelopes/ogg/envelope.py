@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
-from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.ogg.encoder import OggEncoder
@@ -80,7 +80,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class OggDecoder(FastByTable["_Table"]):
+class OggDecoder(FastRemembering["_Table"]):
     """Reads GoldenGate's JSON.
 
     Args:
@@ -91,39 +91,8 @@ class OggDecoder(FastByTable["_Table"]):
     def __init__(self, settings: OggReadSettings, rules: TableRules) -> None:
         self.settings, self.rules = settings, rules
         self.clock = Clock(zone_named(settings.timezone))
-        self._readers = Readers(rules, STYLE, sparse=True)
+        self.memory = self._readers = Readers(rules, STYLE, sparse=True)
         super().__init__()
-
-    def fresh(self) -> OggDecoder:
-        """A decoder that was told the same and has read nothing."""
-        return OggDecoder(self.settings, self.rules)
-
-    def settled(self, message: Message) -> list[Change] | None:
-        """The changes of a message that tells nothing new, none if it is refused; else None.
-
-        Nothing is remembered of the message.
-        """
-        value = message.value
-        if value is None:
-            return self.decode(message)
-        table = self._probable(value)
-        if table is not None:
-            try:
-                changes = table.read(message, value)
-            except (*JSON_ERRORS, Refusal):
-                changes = None
-            if changes is not None:
-                return changes
-        try:
-            told = _decode(value)
-        except JSON_ERRORS:
-            return []
-        if told.op_type in ROWS:
-            return None
-        try:
-            return [self._single(message, value)]
-        except Refusal:
-            return []
 
     def _hint(self, value: bytes) -> bytes:
         at = value.find(b'"table":"') + 9
@@ -180,7 +149,7 @@ class _Table:
 
     def __init__(self, name: str, key: list[str] | None, reader: RowReader, clock: Clock) -> None:
         self.key = key
-        self.reader = reader
+        self.reader, self.schema = reader, reader.schema
         self.clock = clock
         self.same = SameMessage()
         wire: Any = reader.wire | UnsetType | None

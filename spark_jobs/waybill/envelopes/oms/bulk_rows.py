@@ -1,7 +1,8 @@
 """How the columns of OMS' plain JSON rows are read and written at once.
 
-This is `styles` (and `dataworks_values`) for many values: what is not done here by compiled code
-is left, value by value, to the functions of a column's `Notation`.
+This is `styles` (and `dataworks_values`) for many values, where they differ from other envelopes
+with JSON rows (`notation.bulk_json_columns`). What is not done by compiled code is left, value by
+value, to the functions of a column's `Notation`.
 """
 
 from __future__ import annotations
@@ -15,29 +16,31 @@ from waybill.bulk.arena import Texts
 from waybill.bulk.forms import Cell
 from waybill.bulk.kinds import ESCAPED, NULL
 from waybill.bulk.notations import (
-    BLANK,
     NOTHING,
     NUMERIC,
     PUT_TEXT,
-    TAKE_NUMBER,
     TAKE_TEXT,
-    TAKE_WHOLE,
     TEXT,
     WORD,
     Convert,
     Put,
-    T,
     Take,
     by_call,
     or_else,
-    plain_decimal,
     raw_by_call,
     same,
     short_float,
-    wall_clock,
 )
 from waybill.bulk.rows import Extra, Value
 from waybill.envelopes.made_sequence import came_without
+from waybill.envelopes.notation.bulk_json_columns import (
+    DIGITS,
+    INTEGERS,
+    TO_BLANK,
+    TO_ISO,
+    as_digits,
+    take_of,
+)
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms import columns
@@ -49,7 +52,7 @@ from waybill.types import LogicalType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
     from waybill.bulk.forms import Sample
     from waybill.bulk.rows import Rows
@@ -59,10 +62,8 @@ if TYPE_CHECKING:
 
 Cells = tuple[Cell | None, ...]
 
-ANY_DIGITS = 1 << 30
 _OPENING = 12
 """Bytes of what is carried on that tell its family."""
-_SHOWN = {b"true": b"1", b"false": b"0"}
 _IN_TEXTS = frozenset({"bytes", "bit", "json", "timestamp", "timestamptz"})
 """Types whose values mostly are strings where they may be others too."""
 _wall_clock = columns.notation_of(LogicalType("timestamp")).write
@@ -91,35 +92,22 @@ class Takes(NamedTuple):
 
 def takes_of(schema: TableSchema, style: Style) -> tuple[Takes, ...]:
     """How the columns of a table are read all of whose types are told or declared."""
-    return tuple(_takes(column.type, notation_of(column.type, style)) for column in schema.columns)
+    return tuple(_takes(column.type, style) for column in schema.columns)
 
 
-def _takes(kind: LogicalType, notation: Notation) -> Takes:
+def _takes(kind: LogicalType, style: Style) -> Takes:
+    notation = notation_of(kind, style)
     read = notation.read
-    if notation.wire == "null":
-        return _one(Take(NOTHING))
-    if notation.wire == "text":
-        if read is None:
-            return _one(TAKE_TEXT)
-        fast = wall_clock(BLANK, T) if kind.kind == "timestamp" else None
-        return _one(Take(TEXT | NOTHING, _first(fast, by_call(read))))
-    if notation.number == "plain":
-        return _one(TAKE_NUMBER)
-    if notation.number == "integer":
-        return _one(TAKE_WHOLE)
-    if read is None:
-        return Takes(None, None, None)
-    fast = short_float if kind.kind == "float64" else None
+    if read is None or notation.wire != "raw" or notation.number:
+        take = take_of(kind, style, NULL)
+        return Takes(take, take, take)
+    fast: Convert | None = short_float if kind.kind == "float64" else None
     other = Take(NUMERIC | WORD | NOTHING, _first(fast, _by_literal(read, False)))
     text = TAKE_TEXT
     if kind.kind != "json":
-        fast = wall_clock(BLANK, T) if kind.kind == "timestamp" else None
+        fast = TO_ISO if kind.kind == "timestamp" else None
         text = Take(TEXT | NOTHING, _first(fast, _by_literal(read, True)))
     return Takes(text, other, text if kind.kind in _IN_TEXTS else other)
-
-
-def _one(take: Take) -> Takes:
-    return Takes(take, take, take)
 
 
 def _first(fast: Convert | None, then: Convert) -> Convert:
@@ -192,18 +180,14 @@ def _put(notation: Notation) -> Put:
     if write is None:
         return PUT_TEXT
     if write is exact:
-        return Put(False, or_else(plain_decimal(ANY_DIGITS, ANY_DIGITS), raw_by_call(write)))
+        return Put(False, or_else(DIGITS, raw_by_call(write)))
     if write is write_integer:
-        return Put(False, or_else(plain_decimal(ANY_DIGITS, 0), raw_by_call(write)))
+        return Put(False, or_else(INTEGERS, raw_by_call(write)))
     if write is write_boolean:
-        return Put(False, _as_digits)
+        return Put(False, as_digits)
     if write is _wall_clock:
-        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
+        return Put(True, or_else(TO_BLANK, by_call(write)))
     return Put(False, raw_by_call(write))
-
-
-def _as_digits(arena: Arena, texts: Texts) -> Texts:
-    return arena.each(texts, _SHOWN.get)
 
 
 # What is carried on

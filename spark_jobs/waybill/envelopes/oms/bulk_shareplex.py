@@ -1,8 +1,7 @@
 """Where the values of OMS SharePlex's messages stand, for reading and writing many at once.
 
 Messages of tables whose columns are all declared are read so; `shareplex` and `shareplex_encoder`
-say what they mean. An update tells only what changed, so the columns of a table are those that the
-decoder has met so far: they are looked up for each block.
+say what they mean.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import BulkReader, Count, Reading, Sample
+from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, NULL_SIZE
 from waybill.bulk.notations import (
     BLANK,
@@ -33,6 +32,7 @@ from waybill.bulk.notations import (
 from waybill.bulk.rows import Rows, Value, json_of
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, sequences, transactions
+from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.oms.bulk import made_ids_of
 from waybill.envelopes.oms.bulk_canal import changed_columns
@@ -57,8 +57,6 @@ from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
@@ -66,7 +64,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.oms.bulk_rows import Takes
     from waybill.envelopes.oms.shareplex import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
-    from waybill.records import Change, Message, TableSchema
+    from waybill.records import Change, TableSchema
 
 FAMILY = "shareplex"
 _FIELDS = frozenset({"op", "table", *META})
@@ -78,15 +76,12 @@ _encode = msgspec.json.Encoder().encode
 _SEPARATOR = _encode(SEPARATOR)[1:-1]
 
 
-class OmsShareplexReader(BulkReader):
-    """Says what the values of messages mean.
-
-    A form is ready as soon as the decoder knows the columns of its messages.
-    """
+class OmsShareplexReader(RememberingReader):
+    """Says what the values of messages mean."""
 
     def __init__(self, decoder: OmsShareplexDecoder) -> None:
+        super().__init__(decoder)
         self._decoder = decoder
-        self._learner = decoder.fresh()
         self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
         micros = by_call(lambda text: str(decoder.times[text]))
         if decoder.zone.key == "UTC":
@@ -99,18 +94,7 @@ class OmsShareplexReader(BulkReader):
             micros = or_else(to_units, or_else(blank, micros))
         self._micros = micros
 
-    def learner(self) -> OmsShareplexDecoder:
-        """A decoder of its own: which columns a table has is kept for later messages.
-
-        What it kept itself does no harm, as the columns of the decoder are taken over.
-        """
-        return self._learner
-
-    def harmless(self, message: Message) -> bool:
-        """Whether a message tells nothing about a table; what cannot be read is refused before."""
-        return self._decoder.is_settled(message)
-
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a message of a table whose columns are all declared."""
         schema, slots = change.schema, sample.slots
         declared = self._decoder.rules.find(schema.database, None, schema.table or "").columns
@@ -136,7 +120,7 @@ class OmsShareplexReader(BulkReader):
             name: bytes(raw) if name == "table" else slots["meta", name]
             for name, raw in _carried(change.extra or b"")[FAMILY].items()
         }
-        reading = Reading(
+        return Reading(
             schema,
             change.operation,
             *images,
@@ -147,27 +131,6 @@ class OmsShareplexReader(BulkReader):
             extra,
             None if extra else _nothing,
         )
-        reading.ready = self._ready(sample, reading)
-        return reading
-
-    def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
-        """Tells whether the decoder knows all columns of such messages, and takes over which."""
-        table = _text_of(sample.json(sample.slots["meta", "table"]))
-        named = _named(sample)
-
-        def ready() -> bool:
-            schema = self._decoder.settled(table)
-            if schema is None or not named <= schema.index.keys():
-                return False
-            if schema is not reading.schema:
-                images = self._images(sample, schema, reading.operation)
-                if images is None:
-                    return False
-                reading.schema = schema
-                reading.before, reading.after = images
-            return True
-
-        return ready
 
     def _images(
         self, sample: Sample, schema: TableSchema, operation: str

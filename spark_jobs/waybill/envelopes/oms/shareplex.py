@@ -23,7 +23,7 @@ from pydantic import Field
 from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
-from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from waybill.bulk.forms import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.notation.json_rows import Name
-    from waybill.records import Message, TableSchema
+    from waybill.records import Message
     from waybill.tables import TableRules
-    from waybill.types import LogicalType
 
 OPERATIONS = {"ins": "insert", "upd": "update", "del": "delete"}
 """`meta.op` and the operation that it says."""
@@ -103,15 +102,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
-class _Readers(Readers):
-    """The tables that a decoder has met."""
-
-    def columns_of(self, name: Name) -> tuple[tuple[str, LogicalType], ...]:
-        """Columns and types of a table as it was seen last."""
-        return tuple(self._columns.get(name, {}).items())
-
-
-class OmsShareplexDecoder(FastByTable["_Table"]):
+class OmsShareplexDecoder(FastRemembering["_Table"]):
     """Reads messages of the SharePlex format.
 
     Args:
@@ -127,41 +118,8 @@ class OmsShareplexDecoder(FastByTable["_Table"]):
         self.zone = zone_named(settings.timezone)
         self.times = Micros(utc_from_wall(self.zone), "meta.time")
         self.style = style_of(settings.version)
-        self._readers = _Readers(rules, self.style, sparse=True)
+        self.memory = self._readers = Readers(rules, self.style, sparse=True)
         super().__init__()
-
-    def fresh(self) -> OmsShareplexDecoder:
-        """A decoder that was told the same and has read nothing."""
-        return type(self)(self.settings, self.rules)
-
-    def settled(self, name: str) -> TableSchema | None:
-        """The table that messages with no other columns are read by, whichever way they are read.
-
-        Args:
-            name: the table's name as it stands in messages.
-        """
-        table = self._tables.get(_json(name)[1:-1])
-        if table is None or table.name != name:
-            return None
-        schema = table.reader.schema
-        columns = tuple((column.name, column.type) for column in schema.columns)
-        return schema if self._readers.columns_of(self._name(name)) == columns else None
-
-    def is_settled(self, message: Message) -> bool:
-        """Whether nothing of a message will be remembered: its table is known, or it is refused."""
-        value = message.value
-        if value is None:
-            return True
-        try:
-            table = self._probable(value)
-            if table is not None and table.read(message, value) is not None:
-                return True
-        except (*JSON_ERRORS, Refusal):
-            pass
-        try:
-            return _decode_meta(_decode(value).meta).op not in OPERATIONS
-        except JSON_ERRORS:
-            return True
 
     def _hint(self, value: bytes) -> bytes:
         """A quote inside a string is escaped, so this is a name, if maybe that of a column."""
@@ -216,7 +174,7 @@ class _Table:
 
     def __init__(self, name: str, reader: RowReader, decoder: OmsShareplexDecoder) -> None:
         self.name = name
-        self.reader = reader
+        self.reader, self.schema = reader, reader.schema
         self.tenants = decoder.tenants
         self.times = decoder.times
         self.same = SameMessage()

@@ -1,0 +1,148 @@
+"""Decoders that remember tables: which columns these have, and the types that nobody declared.
+
+What such a decoder makes of a message may depend on the messages before it. Asked what it would
+make of one now (`settled`), it remembers nothing of it, and says so where it would.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from waybill.envelopes.notation.known_tables import FastByTable
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from waybill.records import Change, Message, TableSchema
+
+FEW_TABLES = 5_000
+"""So many tables are far fewer than those from which on a decoder begins anew."""
+
+
+class News(Exception):
+    """A message tells something that is not known.
+
+    Attributes:
+        apart: whether no other message of its table is settled, nor will those of another table
+            be read otherwise for it.
+    """
+
+    def __init__(self, apart: bool = False) -> None:
+        super().__init__()
+        self.apart = apart
+
+
+class Memory(ABC):
+    """What a decoder remembers.
+
+    Attributes:
+        held: whether nothing may be added.
+        begun_anew: whether tables were forgotten, of which something may be left elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.held = False
+        self.begun_anew = False
+
+    @abstractmethod
+    def knows(self, schema: TableSchema) -> bool:
+        """Whether a table has just the columns of a schema, as far as is known by now."""
+
+    def add(self, first: bool = False) -> None:
+        """Say that something will be added.
+
+        Args:
+            first: whether it is all that is known of a table.
+
+        Raises:
+            News: it may not.
+        """
+        if self.held:
+            raise News(first and not self.begun_anew)
+
+
+class Remembering(ABC):
+    """A decoder that remembers tables.
+
+    Attributes:
+        settings: what it was told of the source.
+        rules: declared keys and column types.
+        memory: what it remembers.
+    """
+
+    settings: Any
+    rules: Any
+    memory: Memory
+
+    @abstractmethod
+    def decode(self, message: Message) -> list[Change]:
+        """See `Decoder.decode`."""
+
+    def fresh(self) -> Self:
+        """A decoder that was told the same and has read nothing."""
+        return type(self)(self.settings, self.rules)  # type: ignore[call-arg]
+
+    def settled(self, message: Message) -> list[Change]:
+        """The changes of a message that tells nothing new; nothing is remembered of it.
+
+        Raises:
+            News: it does.
+            Refusal: the message cannot be taken.
+        """
+        self.memory.held = True
+        try:
+            changes = self.decode(message)
+        finally:
+            self.memory.held = False
+        for change in changes:
+            row = change.before is not None or change.after is not None
+            if row and not all(map(self.memory.knows, self.schemas(message, change.schema))):
+                raise News(apart=True)
+        return changes
+
+    def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
+        """The schemas that messages like one may be read by, this or that way.
+
+        Args:
+            message: the message.
+            schema: what it was read by itself.
+
+        Raises:
+            News: they are too many to tell.
+        """
+        return {schema}
+
+
+class RememberedTable(Protocol):
+    """A table whose messages can be read the fast way."""
+
+    @property
+    def schema(self) -> TableSchema:
+        """What is known of it."""
+
+    def read(self, message: Message, value: bytes) -> list[Change] | None:
+        """The changes of a message of this table; None if it needs a closer look."""
+
+
+Table = TypeVar("Table", bound=RememberedTable)
+
+
+class FastRemembering(FastByTable[Table], Remembering):
+    """A decoder that remembers tables and knows that of a message by a hint in its bytes."""
+
+    def settled(self, message: Message) -> list[Change]:
+        """See `Remembering.settled`."""
+        try:
+            return super().settled(message)
+        except News as news:
+            raise News(news.apart and len(self._tables) < FEW_TABLES) from None
+
+    def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
+        """See `Remembering.schemas`; values may decide whether a message is read the fast way."""
+        table = self._tables.get(self._hint(message.value or b""))
+        return {schema} if table is None else {schema, table.schema}
+
+    def _remember(self, hint: Hashable, table: Table) -> None:
+        self.memory.add()
+        super()._remember(hint, table)
