@@ -54,7 +54,7 @@ class Arena:
 
     def __init__(self, first: bytes | Bytes) -> None:
         given = np.frombuffer(first, np.uint8)
-        self.data: Bytes = np.empty(len(given) * 3 // 2 + SPARE, np.uint8)
+        self.data: Bytes = np.empty(len(given) * 3 + SPARE, np.uint8)
         self.data[: len(given)] = given
         self.size = len(given)
 

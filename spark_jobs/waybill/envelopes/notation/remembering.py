@@ -140,7 +140,7 @@ class FastRemembering(FastByTable[Table], Remembering):
 
     def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
         """See `Remembering.schemas`; values may decide whether a message is read the fast way."""
-        table = self._tables.get(self._hint(message.value or b""))
+        table = self._probable(message.value or b"")
         return {schema} if table is None else {schema, table.schema}
 
     def _remember(self, hint: Hashable, table: Table) -> None:
