@@ -106,7 +106,7 @@ def event_of(dice: random.Random, connector: str, number: int, wide: bool) -> by
 
 @pytest.mark.parametrize("target", [JSON, CANAL, EVENTS, AUDIT], ids=name_of)
 @pytest.mark.parametrize("connector", ["mysql", "postgresql", "sqlserver"])
-@properties(8)
+@properties(2)
 @given(seed=st.integers(0, 2**32))
 def test_events_of_connectors(connector, target, seed):
     """Positions, transactions and what else connectors tell, read as Avro and as JSON."""
@@ -204,7 +204,7 @@ def audit_value(dice: random.Random, name: str, node: Node, number: int) -> Any:
 
 
 @pytest.mark.parametrize("target", [JSON, OMS, AUDIT], ids=name_of)
-@properties(20)
+@properties(6)
 @given(seed=st.integers(0, 2**32))
 def test_audit_topics(target, seed):
     """Audit columns of other names and types, images that are told in part, and declared types."""

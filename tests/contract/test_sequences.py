@@ -111,7 +111,7 @@ def tables(changes: list[Change]) -> Any:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
-@properties(5)
+@properties(4)
 @given(data=st.data())
 def test_a_target_has_the_rows_of_its_source(source, target, data):
     came = read_by(source, data.draw(logs()))

@@ -28,7 +28,7 @@ ENVELOPES = [
 COMPARED = {"oms-canal", "oms-dataworks"}
 """They tell types in JSON that is known byte by byte, once it was looked at closely."""
 each = pytest.mark.parametrize("envelope", ENVELOPES, ids=lambda envelope: envelope.name)
-quick = settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
+quick = settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
 WHOLE = Knobs(before="full", partial=False)
 
 
