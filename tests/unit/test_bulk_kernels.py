@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.contract.effort import properties
 from waybill.bulk import kernels
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.block import Scanned, paths_of
+from waybill.bulk.block import JSON, Scanned, paths_of
 from waybill.bulk.kinds import BAD, ESCAPED
 from waybill.bulk.notations import (
     BLANK,
@@ -50,12 +50,13 @@ def back(arena: Arena, texts: Texts) -> list[str | None]:
 
 def block_of(*values: bytes) -> Scanned:
     ends = np.cumsum([len(value) for value in values])
-    return Scanned(b"".join(values), ends - [len(value) for value in values], ends)
+    texts = Scanned(b"".join(values), ends - [len(value) for value in values], ends)
+    return texts.scan_by(JSON)
 
 
 # Messages
 
-JSON = st.recursive(
+ANY_JSON = st.recursive(
     st.none()
     | st.booleans()
     | INT64
@@ -69,7 +70,7 @@ JSON = st.recursive(
 
 
 @properties(150)
-@given(JSON, st.booleans())
+@given(ANY_JSON, st.booleans())
 def test_values_stand_where_json_has_them(data, ascii_only):
     value = json.dumps(data, separators=(",", ":"), ensure_ascii=ascii_only, allow_nan=False)
     try:

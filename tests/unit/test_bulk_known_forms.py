@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from waybill.bulk.block import JSON, Scanned
+from waybill.bulk.block import JSON, Scanned, Scanner
 from waybill.bulk.candidates import MOST, Candidates
 from waybill.bulk.skeleton import Place, Skeleton
 
 VALUES = ["", "x", 'a"b\\c\n', "列" * 5, "long " * 20, 0, -7, 12.5, 10**25, None, True, False]
 
 
-def scanned(texts: list[bytes]) -> Scanned:
+def scanned(texts: list[bytes], scanner: Scanner = JSON) -> Scanned:
     ends = np.cumsum([len(text) for text in texts])
-    return Scanned(b"".join(texts), ends - [len(text) for text in texts], ends)
+    made = Scanned(b"".join(texts), ends - [len(text) for text in texts], ends)
+    return made.scan_by(scanner)
 
 
 def message(dice: random.Random, columns: list[str], changed: list[str], op: str) -> bytes:
@@ -71,8 +72,7 @@ def test_what_is_found_by_forms_is_what_is_there(seed):
     known = scanned(sound)
     for number in dice.sample(range(len(sound)), 12):
         candidates.add(form_of(known, number, dice), int(known.forms[number]))
-    by_forms = scanned(texts)
-    by_forms.scan_by(candidates)
+    by_forms = scanned(texts, candidates)
     assert by_forms.counts.tolist() == plain.counts.tolist()
     everyone = np.arange(len(texts))
     fits = np.array([form.fits(plain, everyone) for form in candidates.forms])
@@ -98,8 +98,7 @@ def test_most_messages_are_found_by_their_forms():
     kinds = [0b11111110] * int(known.counts[0])
     candidates = Candidates()
     candidates.add(Skeleton(Place(known, 0), kinds, range(len(kinds))), int(known.forms[0]))
-    by_forms = scanned(texts)
-    by_forms.scan_by(candidates)
+    by_forms = scanned(texts, candidates)
     assert by_forms.counts.tolist() == known.counts.tolist()
     assert by_forms.known is not None
     assert (by_forms.known == 0).all()

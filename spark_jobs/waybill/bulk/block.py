@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 import numpy as np
@@ -108,8 +108,6 @@ def _as_it_is(_arena: Arena, value: Value) -> Value:
 class Scanned:
     """Texts that stand one after the other, with the places of their values.
 
-    They are scanned when these are asked for first, as JSON unless `scan_by` said otherwise.
-
     Args:
         data: their bytes, or where these are already.
         begins: where each begins in `data`; below zero where there is none.
@@ -117,6 +115,7 @@ class Scanned:
         apart: those that are not to be scanned.
 
     Attributes:
+        scanner: what found the values; what follows is there once it has (`scan_by`).
         counts: how many values each has; below zero where they were not found.
         forms: a hash of everything but the values.
         starts: where each value starts.
@@ -125,6 +124,7 @@ class Scanned:
         known: the number of its form, where the scanner knows forms; -1 where it has none of them.
     """
 
+    scanner: Scanner
     known: Places | None = None
     counts: npt.NDArray[np.int32]
     forms: npt.NDArray[np.uint64]
@@ -138,23 +138,14 @@ class Scanned:
         self.arena = data if isinstance(data, Arena) else Arena(data)
         self.begins, self.ends, self.apart = begins, ends, apart
         self.size = len(begins)
-        self.scanner: Scanner = JSON
-        self._found = False
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _FOUND or self.__dict__.get("_found", True):
-            raise AttributeError(name)
-        self._found = True
-        self.scanner.scan(self)
+    def scan_by(self, scanner: Scanner) -> Self:
+        """Find the values; returns the texts themselves."""
+        self.scanner = scanner
+        scanner.scan(self)
         if self.apart is not None:
             self.counts[self.apart] = -1
-        return self.__dict__[name]
-
-    def scan_by(self, scanner: Scanner) -> None:
-        """Tell the notation, before anything was asked for."""
-        if self._found and scanner is not self.scanner:
-            raise ValueError("the texts are scanned already")
-        self.scanner = scanner
+        return self
 
     def bytes_of(self, number: int) -> bytes:
         """The bytes of a text."""
@@ -167,9 +158,6 @@ class Scanned:
         self.starts = np.empty((self.size, width), np.int32)
         self.stops = np.empty((self.size, width), np.int32)
         self.kinds = np.empty((self.size, width), np.uint8)
-
-
-_FOUND = frozenset({"counts", "forms", "starts", "stops", "kinds"})
 
 
 class _Json(Scanner):

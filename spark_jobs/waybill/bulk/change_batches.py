@@ -15,7 +15,7 @@ from waybill.bulk.rows import merged
 from waybill.bulk.written_changes import changes_of, storable
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.rows import Rows
     from waybill.envelopes.batch import ChangeBatches
     from waybill.records import Change

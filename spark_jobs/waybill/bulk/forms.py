@@ -6,7 +6,6 @@ from one message, which the envelope's decoder reads too; it is taken only if bo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from waybill.bulk import kernels
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
 from waybill.bulk.notations import TEXT, numbers
-from waybill.bulk.readings import Cell, Count, Reading, Sample
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows, Value, bad_rows
 from waybill.bulk.skeleton import Place, Skeleton, values
 from waybill.errors import Refusal
@@ -24,9 +23,7 @@ from waybill.errors import Refusal
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places, Texts
     from waybill.envelopes.protocol import Decoder
-    from waybill.records import Change, Message
-
-__all__ = ["BulkReader", "Cell", "Count", "Form", "Forms", "Reading", "Sample"]
+    from waybill.records import Change
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -38,44 +35,6 @@ _LONGEST = 4000
 """Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
-
-
-class BulkReader(ABC):
-    """Says what the values of messages of an envelope mean.
-
-    Attributes:
-        reads_keys: whether the form of a message's key decides what the message means.
-        keys_alone: whether messages without a value are read at once, by their keys.
-        scanner: finds the values of messages.
-        key_scanner: finds those of message keys.
-    """
-
-    reads_keys = False
-    keys_alone = False
-    scanner: Scanner = JSON
-    key_scanner: Scanner = JSON
-
-    @abstractmethod
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
-        """The meaning of the values of a message, None if such are read on their own.
-
-        Args:
-            sample: the message.
-            change: what the decoder made of it.
-        """
-
-    def learner(self) -> Decoder | None:
-        """A decoder to learn from, where one remembers messages and reads later ones by them.
-
-        Then a block is read at once only if all of its messages are of known forms: what the
-        decoder itself makes of a message may depend on others that are not. None where nothing
-        that is remembered changes what a message means.
-        """
-        return None
-
-    def harmless(self, message: Message) -> bool:
-        """Whether a decoder that reads a message on its own will remember nothing of it."""
-        return True
 
 
 class Form(Skeleton):
@@ -252,7 +211,7 @@ class Forms:
     def _read(self, block: Block) -> tuple[list[Rows], Places]:
         read: list[Rows] = []
         block.scan_by(self._scanner)
-        if block.keys is not None:
+        if block.keys is not None and (self._reader.reads_keys or self._reader.keys_alone):
             block.keys.scan_by(self._reader.key_scanner)
         slow: list[Places] = []
         counts = block.counts

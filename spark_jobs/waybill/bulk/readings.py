@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.bulk.block import JSON, Scanner
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.skeleton import Place
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block, Path, Scanned
     from waybill.bulk.notations import Convert, Take
     from waybill.bulk.rows import Extra, Rows
-    from waybill.records import Message, TableSchema
+    from waybill.envelopes.protocol import Decoder
+    from waybill.records import Change, Message, TableSchema
 
 
 class Cell(NamedTuple):
@@ -142,3 +145,41 @@ class Sample:
             else:
                 found.append(Cell(slot, take))
         return tuple(found)
+
+
+class BulkReader(ABC):
+    """Says what the values of messages of an envelope mean.
+
+    Attributes:
+        reads_keys: whether the form of a message's key decides what the message means.
+        keys_alone: whether messages without a value are read at once, by their keys.
+        scanner: finds the values of messages.
+        key_scanner: finds those of message keys.
+    """
+
+    reads_keys = False
+    keys_alone = False
+    scanner: Scanner = JSON
+    key_scanner: Scanner = JSON
+
+    @abstractmethod
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message, None if such are read on their own.
+
+        Args:
+            sample: the message.
+            change: what the decoder made of it.
+        """
+
+    def learner(self) -> Decoder | None:
+        """A decoder to learn from, where one remembers messages and reads later ones by them.
+
+        Then a block is read at once only if none of its messages tells the decoder anything: what
+        it makes of a message may depend on others before. None where nothing that is remembered
+        changes what a message means.
+        """
+        return None
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a decoder that reads a message on its own will remember nothing of it."""
+        return True

@@ -11,7 +11,7 @@ import pyarrow as pa
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
 from waybill.bulk.arrow_blocks import texts_of
-from waybill.bulk.block import Messages, Scanned, paths_of
+from waybill.bulk.block import JSON, Messages, Scanned, paths_of
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import NOTHING, TEXT
@@ -135,7 +135,8 @@ class _Batch:
         data = np.concatenate([data for data, _, _ in found])
         offsets = batch.column("offset").to_numpy(zero_copy_only=False)
         partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
-        self.texts = Scanned(data, np.concatenate(begins[:3]), np.concatenate(ends[:3]))
+        texts = Scanned(data, np.concatenate(begins[:3]), np.concatenate(ends[:3]))
+        self.texts = texts.scan_by(JSON)
         micros = batch.column("source_time").cast(pa.int64()).fill_null(0)
         self.times = micros.to_numpy(zero_copy_only=False)
         self.begins, self.ends = begins, ends

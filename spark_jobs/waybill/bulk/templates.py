@@ -189,8 +189,7 @@ def _spans(text: bytes, scanner: Scanner) -> list[tuple[Path, int, int, Dress | 
 
     None for a message whose values are not found.
     """
-    block = Scanned(text, np.array([0]), np.array([len(text)]))
-    block.scan_by(scanner)
+    block = Scanned(text, np.array([0]), np.array([len(text)])).scan_by(scanner)
     count = int(block.counts[0])
     if count < 0:
         return None

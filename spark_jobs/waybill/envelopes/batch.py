@@ -22,8 +22,8 @@ from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSche
 
 if TYPE_CHECKING:
     from waybill.bulk.change_batches import BulkChangeBatches
-    from waybill.bulk.forms import BulkReader
     from waybill.bulk.message_batches import BulkMessageBatches
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.pairs import PairJoiner
 

@@ -119,8 +119,8 @@ class Envelope(msgspec.Struct, frozen=True):
         encode_settings: what writing needs to be told.
         key_by: what written message keys are, one sentence.
         pairs: whether an update may come as two messages that have to be joined.
-        bulk_reader: makes a `bulk.forms.BulkReader` of a decoder; None if every message is read on
-            its own.
+        bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
+            read on its own.
         bulk_writer: makes a `bulk.templates.BulkWriter` of an encoder, likewise.
         mark: finds what shows that a message is of this envelope, where that is not the names of
             JSON; None if nothing does.

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import NULL_SIZE
 from waybill.bulk.notations import (
     BLANK,
@@ -28,6 +27,7 @@ from waybill.bulk.notations import (
     same,
     wall_clock,
 )
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, offsets, own, source_or_queue_times, transactions
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer

@@ -32,7 +32,7 @@ from waybill.errors import ConfigurationError, Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules

@@ -25,7 +25,7 @@ from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import TableSchema
 

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
 from waybill.bulk.notations import (
     BLANK,
@@ -41,6 +40,7 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     whole,
 )
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, made_ids, own, sequences, times

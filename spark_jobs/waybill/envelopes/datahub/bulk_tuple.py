@@ -12,7 +12,6 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -35,6 +34,7 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     whole,
 )
+from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.topics import of_other_topics

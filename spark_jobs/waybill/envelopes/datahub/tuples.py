@@ -44,7 +44,7 @@ from waybill.errors import Refusal
 from waybill.types import STRING
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.datahub.tuple_topics import Field as TopicField
     from waybill.records import Change, TableSchema

@@ -19,7 +19,7 @@ from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
 
 _PARTLY = {

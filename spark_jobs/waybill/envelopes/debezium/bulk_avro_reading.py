@@ -24,9 +24,9 @@ from waybill.bulk.avro.values import (
     take_of,
 )
 from waybill.bulk.block import JSON, Scanned
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import BAD, OPTIONAL, STRING, VARINT
 from waybill.bulk.notations import Take, plain_decimal, units_to_wall_clock, whole
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import Place, values
 from waybill.envelopes.avro.schema import without_null
@@ -237,7 +237,7 @@ class _Carried:
         self, sample: Sample, tail: bytes, types: dict[Path, Node], varying: set[int]
     ) -> None:
         whole = b"{%b}" % tail
-        scanned = Scanned(whole, np.array([0]), np.array([len(whole)]))
+        scanned = Scanned(whole, np.array([0]), np.array([len(whole)])).scan_by(JSON)
         if scanned.counts[0] < 0:
             raise ValueError("it is not read at once")
         spans = Place(scanned, 0).spans()

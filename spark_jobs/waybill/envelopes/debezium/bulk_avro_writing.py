@@ -121,7 +121,7 @@ class DebeziumAvroWriter(DebeziumWriter):
         known, scanned = self._scanned
         if known is not rows or scanned is None:
             texts = between(rows.arena, len(rows), b"{}", [0, 1, 2], [tail_of(rows)])
-            scanned = Scanned(rows.arena, texts.starts, texts.starts + texts.lengths)
+            scanned = Scanned(rows.arena, texts.starts, texts.starts + texts.lengths).scan_by(JSON)
             self._scanned = rows, scanned
         return scanned
 

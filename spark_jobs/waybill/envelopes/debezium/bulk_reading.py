@@ -13,9 +13,9 @@ import numpy as np
 
 from waybill.bulk.arena import Texts
 from waybill.bulk.block import Block
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, WHOLE, Convert, same
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.envelopes.debezium.bulk_values import take_of
 from waybill.envelopes.debezium.control import EXTRA

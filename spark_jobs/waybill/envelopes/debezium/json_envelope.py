@@ -17,7 +17,7 @@ from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWr
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
 
 _PARTLY = {

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.block import Block
-from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, NOTHING, numbers, same
+from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import values
 from waybill.bulk.topics import of_other_topics

@@ -12,7 +12,6 @@ import numpy as np
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
-from waybill.bulk.forms import Count
 from waybill.bulk.kinds import INTEGER, NULL_SIZE, PLAIN
 from waybill.bulk.notations import (
     BLANK,
@@ -27,6 +26,7 @@ from waybill.bulk.notations import (
     or_else,
     wall_clock,
 )
+from waybill.bulk.readings import Count
 from waybill.envelopes.dms.notation import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
 from waybill.envelopes.notation.bulk_json_columns import put_of, take_of
@@ -34,8 +34,8 @@ from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places
-    from waybill.bulk.forms import Sample
     from waybill.bulk.notations import Convert
+    from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.notation.json_columns import Style
     from waybill.records import TableSchema

@@ -36,7 +36,7 @@ from waybill.records import NO_TABLE, Change, intern_schema, skipped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules

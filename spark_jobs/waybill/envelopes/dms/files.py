@@ -33,7 +33,7 @@ from waybill.errors import Refusal
 from waybill.records import Change, skipped
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message, TableSchema

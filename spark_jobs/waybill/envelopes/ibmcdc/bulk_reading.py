@@ -14,7 +14,6 @@ import numpy as np
 from waybill.bounded import Bounded
 from waybill.bulk.avro.scanner import AvroScanner
 from waybill.bulk.avro.values import counted, decimal, kinds_of, take_of
-from waybill.bulk.forms import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.kinds import OPTIONAL, STRING
 from waybill.bulk.notations import (
     BLANK,
@@ -26,6 +25,7 @@ from waybill.bulk.notations import (
     wall_clock,
     wall_clock_to_units,
 )
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.envelopes.avro.reading import Leaf
 from waybill.envelopes.avro.schema import without_null
 from waybill.envelopes.debezium.text_values import number_or_special

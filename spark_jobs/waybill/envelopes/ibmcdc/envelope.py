@@ -15,7 +15,7 @@ from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSet
 from waybill.envelopes.protocol import Envelope
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
 
 _AUDIT = "carried with `form: audit` only"

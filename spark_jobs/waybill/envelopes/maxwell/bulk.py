@@ -12,7 +12,6 @@ import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk.block import Block
-from waybill.bulk.forms import Cell, Count, Reading, Sample
 from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -25,6 +24,7 @@ from waybill.bulk.notations import (
     whole,
     written,
 )
+from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording

@@ -41,7 +41,7 @@ from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules

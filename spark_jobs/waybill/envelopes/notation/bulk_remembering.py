@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from waybill.bulk.forms import BulkReader, Cell, Reading, Sample
+from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
 from waybill.envelopes.notation.bulk_json_columns import take_of
 from waybill.envelopes.notation.remembering import News
 from waybill.errors import Refusal

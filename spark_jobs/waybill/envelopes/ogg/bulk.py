@@ -13,7 +13,6 @@ import numpy as np
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
 from waybill.bulk.block import Block
-from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     BLANK,
@@ -27,6 +26,7 @@ from waybill.bulk.notations import (
     wall_clocks_of,
     written,
 )
+from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording

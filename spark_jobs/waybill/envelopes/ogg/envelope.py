@@ -33,7 +33,7 @@ from waybill.records import Change, intern_schema
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message, TableSchema
     from waybill.tables import TableRules

@@ -15,7 +15,6 @@ import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk.arena import Texts
-from waybill.bulk.forms import BulkReader, Count, Reading, Sample
 from waybill.bulk.kinds import BAD
 from waybill.bulk.notations import (
     ANY,
@@ -37,6 +36,7 @@ from waybill.bulk.notations import (
     raw_by_call,
     wall_clock,
 )
+from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, made_ids, sequences, times

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
-    from waybill.bulk.forms import Reading, Sample
     from waybill.bulk.notations import Put
+    from waybill.bulk.readings import Reading, Sample
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.oms.bulk_rows import Takes
     from waybill.envelopes.oms.canal import OmsCanalDecoder

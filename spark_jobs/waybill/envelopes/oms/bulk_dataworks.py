@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import BulkReader, Count, Reading, Sample
 from waybill.bulk.notations import PUT_TEXT
+from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, sequences, times

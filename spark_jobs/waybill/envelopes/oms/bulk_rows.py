@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Texts
-from waybill.bulk.forms import Cell
 from waybill.bulk.kinds import ESCAPED, NULL
 from waybill.bulk.notations import (
     NOTHING,
@@ -31,6 +30,7 @@ from waybill.bulk.notations import (
     same,
     short_float,
 )
+from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra, Value
 from waybill.envelopes.made_sequence import came_without
 from waybill.envelopes.notation.bulk_json_columns import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
-    from waybill.bulk.forms import Sample
+    from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.notation.json_columns import Notation, Style

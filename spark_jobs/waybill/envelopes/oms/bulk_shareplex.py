@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bounded import Bounded
-from waybill.bulk.forms import Count, Reading, Sample
 from waybill.bulk.kinds import ESCAPED, NULL_SIZE
 from waybill.bulk.notations import (
     BLANK,
@@ -29,6 +28,7 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     written,
 )
+from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value, json_of
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, sequences, transactions

@@ -38,7 +38,7 @@ from waybill.records import Change, refused, skipped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRules

@@ -35,7 +35,7 @@ from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
 
 if TYPE_CHECKING:
-    from waybill.bulk.forms import BulkReader
+    from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRule, TableRules
