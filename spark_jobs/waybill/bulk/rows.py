@@ -161,6 +161,13 @@ class Rows:
             self.block.timestamps is None,
         )
 
+    def of_other_topics(self, topic: str) -> Mask:
+        """Which are of messages of other topics, for envelopes whose topics tell the table."""
+        if self.block.topic is not None:
+            return np.full(len(self), self.block.topic != topic)
+        message = self.block.message
+        return np.array([message(n).topic != topic for n in self.places.tolist()], np.bool_)
+
     def take(self, rows: Places | Mask) -> Rows:
         """Some of the rows."""
         return replace(

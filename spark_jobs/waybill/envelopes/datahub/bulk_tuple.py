@@ -37,7 +37,6 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.topics import of_other_topics
 from waybill.bulk.values import column, made_ids, sequences, times
 from waybill.envelopes.datahub.bulk import (
     ANY_DIGITS,
@@ -160,7 +159,7 @@ class TupleReader(RememberingReader):
 
 
 def _other_topic(topic: str) -> Callable[[Rows], Mask]:
-    return lambda rows: of_other_topics(rows, topic)
+    return lambda rows: rows.of_other_topics(topic)
 
 
 _SAME_KIND = {NULL: 0, INTEGER: NUMERIC, NUMBER: NUMERIC, TRUE: WORD, FALSE: WORD}

@@ -16,7 +16,6 @@ from waybill.bulk.notations import ANY, NOTHING, numbers, same
 from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import values
-from waybill.bulk.topics import of_other_topics
 from waybill.envelopes.dms.bulk_values import (
     column_take,
     keys_alone,
@@ -287,7 +286,7 @@ def _other_table(sample: Sample) -> Callable[[Rows], Mask]:
     message = sample.message
     if table_key(message) is None:
         # Nor does any other key with these names.
-        return lambda rows: of_other_topics(rows, message.topic)
+        return lambda rows: rows.of_other_topics(message.topic)
     names = [_encode(name)[1:-1] for name in _names(message.key or b"").values()]
 
     def check(rows: Rows) -> Mask:

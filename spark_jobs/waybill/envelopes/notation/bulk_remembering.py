@@ -42,7 +42,7 @@ class RememberingReader(BulkReader):
     """
 
     def __init__(self, decoder: Remembering) -> None:
-        self._memory = decoder
+        self._remembering = decoder
         self._apart = 0
 
     @abstractmethod
@@ -59,14 +59,14 @@ class RememberingReader(BulkReader):
     def decode(self, message: Message) -> list[Change]:
         """The changes of a message; if it tells something new, as if it were the first one."""
         try:
-            return self._memory.settled(message)
+            return self._remembering.settled(message)
         except News:
-            return self._memory.fresh().decode(message)
+            return self._remembering.fresh().decode(message)
 
     def harmless(self, message: Message) -> bool:
         """Whether those that were read at once are read as they would be without a message."""
         try:
-            self._memory.settled(message)
+            self._remembering.settled(message)
         except Refusal:
             return True
         except News as news:
@@ -88,7 +88,7 @@ class RememberingReader(BulkReader):
         def ready() -> bool:
             self._apart = 0
             try:
-                (change,) = self._memory.settled(sample.message)
+                (change,) = self._remembering.settled(sample.message)
             except (News, Refusal):
                 return False
             if change.schema is reading.schema:
@@ -121,7 +121,7 @@ class RememberingReader(BulkReader):
             take: how a column is read, by whether it is declared and the kind of its value; None
                 where values are read one by one.
         """
-        rule = self._memory.rules.find(schema.database, schema.schema, schema.table or "")
+        rule = self._remembering.rules.find(schema.database, schema.schema, schema.table or "")
         cells: Cells = {}
         for name, slot in slots.items():
             place = schema.index.get(name)
