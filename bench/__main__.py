@@ -395,7 +395,8 @@ def main(
     if parts == ["pairs"]:
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
-    topics = write_topics(folder, messages, keys)
+    writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS
+    topics = write_topics(folder, messages, keys, writers)
     for topic in topics.values():
         size = topic.bytes / topic.messages
         console.print(f"{topic.envelope}: {topic.messages:,} messages, {size:.0f} bytes each")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -194,13 +195,19 @@ def test_a_run_that_failed_has_failed_whoever_reads_its_waybill(tmp_path, words)
     assert (done.returncode, done.stderr) == (3, b"waybill: the batch does not pass the gate\n")
 
 
-def test_interrupted_work_leaves_no_output(tmp_path):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_interrupted_work_leaves_no_output(tmp_path, tmp_path_factory, processes):
     big = tmp_path / "in.jsonl"
     big.write_bytes(b"".join(message + b"\n" for message in history(2_000)) * 100)
+    aside = tmp_path_factory.mktemp("aside")
     process = subprocess.Popen(
-        [*CONVERT, str(big), str(tmp_path / "out.jsonl")],
+        [*CONVERT, str(big), str(tmp_path / "out.jsonl"), "--processes", str(processes)],
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PROJECT / "spark_jobs"),
+            "TMPDIR": str(aside),
+        },
         # Whoever runs the tests in the background has them ignore interrupts.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
@@ -212,6 +219,31 @@ def test_interrupted_work_leaves_no_output(tmp_path):
     assert process.returncode == 130
     assert told == b"waybill: interrupted\n"
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    assert not list(aside.iterdir())
+
+
+def test_no_room_for_what_blocks_become_is_said(tmp_path):
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_bytes(b"".join(message + b"\n" for message in history(2_000)))
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    done = subprocess.run(
+        [*CONVERT, str(source), str(out), "--processes", "2"],
+        capture_output=True,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PROJECT / "spark_jobs"),
+            "TMPDIR": str(aside),
+        },
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
+    )
+    assert done.returncode == 2
+    told = done.stderr.decode()
+    assert f"{aside}/waybill-convert-" in told
+    assert told.endswith("cannot be written (File too large); set TMPDIR to a roomier folder\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "aside"}
+    assert not list(aside.iterdir())
 
 
 def test_tables_complete_what_the_messages_leave_out(tmp_path):

@@ -241,16 +241,26 @@ def test_a_half_before_that_stays_alone_is_refused_and_one_after_is_an_update(tm
 # Several processes
 
 
-@pytest.mark.parametrize("processes", [2, 3])
-def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, processes):
-    """Blocks are so small that most halves are in another block than their partner."""
+@pytest.mark.parametrize(("processes", "opening"), [(2, b""), (2, lines_module.BOM), (3, None)])
+def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, processes, opening):
+    """Blocks are so small that most halves are in another block than their partner.
+
+    Workers read them from the file; from one that is packed they are given them.
+    """
     found = halves(tmp_path, write, 40)
     random.Random(5).shuffle(found)
     given = write([*found[:30], b"{", *found[30:], b""])
+    whole = Path(given).read_bytes()
+    Path(given).write_bytes(gzip.compress(whole) if opening is None else opening + whole)
     one, _ = convert_file(job(tmp_path, "datahub-blob", "canal", given, "one.jsonl"))
-    monkeypatch.setattr(
-        "waybill.inprocess.run.line_blocks", lambda stream: lines_module.line_blocks(stream, 3000)
-    )
+    sizes = []
+
+    def small(stream):
+        for block in lines_module.line_blocks(stream, 3000):
+            sizes.append(len(block))
+            yield block
+
+    monkeypatch.setattr("waybill.inprocess.parallel.line_blocks", small)
     several, _ = convert_file(
         job(tmp_path, "datahub-blob", "canal", given, "several.jsonl"),
         str(tmp_path / "q.jsonl"),
@@ -259,6 +269,7 @@ def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, p
     assert (tmp_path / "several.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
     assert several == one
     assert len(read_lines(tmp_path / "q.jsonl")) == sum(one.refused.values())
+    assert len(sizes) > 10
 
 
 # Files

@@ -95,6 +95,16 @@ class _Worker:
             raise ConfigurationError(message)
         return block
 
+    def keep(self, texts: list[bytes], name: str) -> Path:
+        made = self.folder / name
+        try:
+            with made.open("wb") as out:
+                out.writelines(texts)
+        except OSError as error:
+            message = f"{made} cannot be written ({error.strerror}); set TMPDIR to a roomier folder"
+            raise ConfigurationError(message) from error
+        return made
+
     def refuse(self, message: Message, index: int, kind: str, sentence: str) -> None:
         self.refused.append(quarantine_line(message, index, kind, sentence))
 
@@ -106,9 +116,7 @@ class _Worker:
         texts, halves = self.lines.convert(block, first)
         before = [(half.message, half.index) for half in converter.finish()]
         after = [(half.message, half.index) for half in halves]
-        made = self.folder / str(first)
-        with made.open("wb") as out:
-            out.writelines(texts)
+        made = self.keep(texts, str(first))
         refused, sizes = b"".join(self.refused), [len(text) for text in texts]
         return Piece(account, refused, made, sizes, after, before, len(block) + 1)
 
@@ -204,6 +212,9 @@ def _take(
 def _copy(made: IO[bytes], size: int, sink: IO[bytes]) -> None:
     while size > 0:
         text = made.read(min(size, _AT_ONCE))
+        if not text:
+            message = f"{made.name} became shorter before it was read; convert the file once more"
+            raise ConfigurationError(message)
         sink.write(text)
         size -= len(text)
 
