@@ -141,12 +141,7 @@ def units_to_wall_clock(places: int) -> Convert:
 
     def convert(arena: Arena, texts: Texts) -> Texts:
         values, _, lengths = numbers(arena, texts)
-        starts = np.zeros_like(texts.starts)
-        room = (20 + places) * len(values)
-        at = arena.room(room)
-        arena.size = at + room
-        kernels.unit_wall_clocks(values, places, T, arena.data, at, starts, lengths)
-        return Texts(starts, lengths)
+        return wall_clocks_of(arena, values, places, T, lengths)
 
     return convert
 
@@ -245,14 +240,15 @@ def true_or_false(arena: Arena, texts: Texts) -> Texts:
 def units_to_instant(places: int) -> Convert:
     """Counts of 10**-places seconds since 1970 as instants that end in Z, all digits written."""
     to_wall_clock = units_to_wall_clock(places)
+    return lambda arena, texts: with_z(arena, to_wall_clock(arena, texts))
 
-    def convert(arena: Arena, texts: Texts) -> Texts:
-        found = to_wall_clock(arena, texts)
-        at = arena.room((21 + places) * len(found.starts))
-        arena.size = kernels.with_last(arena.data, found.starts, found.lengths, Z, at)
-        return found
 
-    return convert
+def with_z(arena: Arena, texts: Texts) -> Texts:
+    """Texts with a Z behind them, which take the place of what is given."""
+    lengths = texts.lengths
+    at = arena.room(int(np.maximum(lengths, 0).sum()) + len(lengths))
+    arena.size = kernels.with_last(arena.data, texts.starts, lengths, Z, at)
+    return texts
 
 
 def instant_to_units(places: int) -> Convert:
@@ -310,7 +306,9 @@ def padded(arena: Arena, values: Places, width: int) -> Texts:
     return Texts(starts, lengths)
 
 
-def wall_clocks_of(arena: Arena, values: Places, places: int, between: int) -> Texts:
+def wall_clocks_of(
+    arena: Arena, values: Places, places: int, between: int, lengths: Places | None = None
+) -> Texts:
     """Counts of 10**-places seconds since 1970 as wall clocks, all digits written.
 
     Args:
@@ -318,8 +316,10 @@ def wall_clocks_of(arena: Arena, values: Places, places: int, between: int) -> T
         values: the counts.
         places: digits of the second in a unit.
         between: what stands between date and time of day.
+        lengths: below zero where there is none; it is changed.
     """
-    starts, lengths = np.zeros_like(values), np.zeros_like(values)
+    starts = np.zeros_like(values)
+    lengths = np.zeros_like(values) if lengths is None else lengths
     room = (20 + places) * len(values)
     at = arena.room(room)
     arena.size = at + room

@@ -178,8 +178,11 @@ class _Text:
 
     def values(self, rows: Rows) -> list[Value]:
         made = []
+        known: dict[Get, Value] = {}
         for get, dress in self.gets:
-            value = get(rows)
+            value = known.get(get)
+            if value is None:
+                value = known[get] = get(rows)
             made.append(value if dress is None else dress(rows.arena, value))
         return made
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Texts
-from waybill.bulk.kinds import BAD
-from waybill.bulk.notations import Put, written
+from waybill.bulk.kinds import BAD, NULL_SIZE
+from waybill.bulk.notations import PUT_TEXT, Put, same, written
 from waybill.bulk.rows import Columns, Rows, Value
 from waybill.order import MAX_INDEX, MAX_OFFSET
 
 if TYPE_CHECKING:
+    from waybill.bulk.arena import Arena, Mask
+    from waybill.bulk.block import Path
     from waybill.bulk.templates import Get
 
 
@@ -44,6 +46,45 @@ def own(family: str, name: str, other: Get) -> Get:
         return found if isinstance(found, Value) else other(rows)
 
     return get
+
+
+def field_of(name: str) -> Get:
+    """A field that came from a source of the same family."""
+
+    def get(rows: Rows) -> Value:
+        found = None if rows.extra is None else rows.extra.fields.get(name)
+        if not isinstance(found, Value):
+            raise KeyError(f"the rows have no {name}")
+        return found
+
+    return get
+
+
+def key_array(rows: Rows) -> dict[Path, Get]:
+    """Message keys that are the JSON array of the key's values, after the change or last."""
+    schema, after = rows.schema, rows.operation != "delete"
+    return {
+        (i,): column(after, place, PUT_TEXT)
+        for i, place in enumerate(schema.key_places if schema.key else ())
+    }
+
+
+def nulls(image: Columns, rows: int) -> Mask:
+    """Which of so many rows have a null."""
+    found = np.zeros(rows, np.bool_)
+    for texts in image:
+        if texts is not None:
+            found |= texts.lengths == NULL_SIZE
+    return found
+
+
+def changed_columns(arena: Arena, before: Columns, image: Columns) -> list[Mask]:
+    """For each column that both images have, which rows have other values in them."""
+    return [
+        ~same(arena, was, now)
+        for was, now in zip(before, image, strict=True)
+        if was is not None and now is not None
+    ]
 
 
 def times(unit: int, quoted: bool = False) -> Get:

@@ -131,6 +131,17 @@ def decimals(arena, starts, lengths, scale, at):
 
 
 @compiled
+def _put_varint(rest, arena, at):
+    """Write a number in groups of seven bits, the lowest first; returns where it ends."""
+    while rest > np.uint64(127):
+        arena[at] = np.uint8(rest & np.uint64(127)) | 128
+        rest >>= np.uint64(7)
+        at += 1
+    arena[at] = np.uint8(rest)
+    return at + 1
+
+
+@compiled
 def varints(values, arena, starts, lengths, at):
     """Write integers as varints into the arena.
 
@@ -147,14 +158,8 @@ def varints(values, arena, starts, lengths, at):
     for i in range(values.shape[0]):
         if lengths[i] < 0:
             continue
-        rest = np.uint64(values[i] << 1) ^ np.uint64(values[i] >> 63)
         starts[i] = at
-        while rest > np.uint64(127):
-            arena[at] = np.uint8(rest & np.uint64(127)) | 128
-            rest >>= np.uint64(7)
-            at += 1
-        arena[at] = np.uint8(rest)
-        at += 1
+        at = _put_varint(np.uint64(values[i] << 1) ^ np.uint64(values[i] >> 63), arena, at)
         lengths[i] = at - starts[i]
     return at
 
@@ -238,13 +243,7 @@ def dressed(arena, starts, lengths, sized, null, at):
             at += 1
         if size >= 0:
             if sized:
-                rest = size << 1
-                while rest > 127:
-                    arena[at] = np.uint8(rest & 127) | 128
-                    rest >>= 7
-                    at += 1
-                arena[at] = np.uint8(rest)
-                at += 1
+                at = _put_varint(np.uint64(size << 1), arena, at)
             copy(arena, at, arena, starts[i], size)
             at += size
         starts[i] = first

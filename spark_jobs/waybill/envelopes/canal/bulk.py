@@ -24,12 +24,20 @@ from waybill.bulk.notations import (
     by_call,
     numbers,
     or_else,
-    same,
     wall_clock,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column, offsets, own, source_or_queue_times, transactions
+from waybill.bulk.values import (
+    carried,
+    changed_columns,
+    column,
+    key_array,
+    offsets,
+    own,
+    source_or_queue_times,
+    transactions,
+)
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
@@ -209,11 +217,7 @@ class CanalWriter(BulkWriter):
         if rows.operation == "update" and rows.before is not None:
             if None in rows.before:
                 return np.full(len(rows), -1, np.int64)
-            changed = [
-                ~same(rows.arena, was, now)
-                for was, now in zip(rows.before, image, strict=True)
-                if was is not None and now is not None
-            ]
+            changed = changed_columns(rows.arena, rows.before, image)
             alone |= ~np.any(changed, axis=0)
             flags += changed
         classes = self._flagged.numbers(flags)
@@ -239,11 +243,7 @@ class CanalWriter(BulkWriter):
             values["data", 0, name] = column(not gone, i, puts[i])
             if rows.operation == "update" and rows.before is not None:
                 values["old", 0, name] = column(False, i, puts[i])
-        keys: dict[Path, Get] = {
-            (i,): column(not gone, place, PUT_TEXT)
-            for i, place in enumerate(schema.key_places if schema.key else ())
-        }
-        return [Wording(values, _constant, keys)]
+        return [Wording(values, _constant, key_array(rows))]
 
 
 def _constant(path: Path) -> bool:

@@ -79,15 +79,6 @@ def _with_z(arena: Arena, texts: Texts) -> Texts:
 _read_wall = or_else(_from_blank, or_else(_without_z, by_call(read_wall)))
 
 
-def nulls(image: Columns, rows: int) -> Mask:
-    """Which rows have a null."""
-    found = np.zeros(rows, np.bool_)
-    for texts in image:
-        if texts is not None:
-            found |= texts.lengths == NULL_SIZE
-    return found
-
-
 def keys_alone(schema: TableSchema, image: Columns, rows: int) -> Mask:
     """Rows of which `notation.key_alone` leaves the key only."""
     others = [] if not schema.key else [texts for _, texts in beside_key(schema, image)]

@@ -11,20 +11,28 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk import kernels
-from waybill.bulk.arena import Texts
-from waybill.bulk.notations import BLANK, PUT_TEXT, T, Z, joined_texts, numbers, same, written
+from waybill.bulk.notations import (
+    BLANK,
+    T,
+    joined_texts,
+    numbers,
+    padded,
+    same,
+    wall_clocks_of,
+    with_z,
+    written,
+)
 from waybill.bulk.rows import Value
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
-from waybill.bulk.values import carried, column, transactions
-from waybill.envelopes.dms.bulk_values import column_put, keys_alone, nulls
+from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
+from waybill.envelopes.dms.bulk_values import column_put, keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
 from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Path
     from waybill.bulk.notations import Put
     from waybill.bulk.rows import Columns, Rows
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
 _FAMILY = "dms"
 _encode = msgspec.json.Encoder().encode
 _MICRO_DIGITS = 6
-_SEQUENCE_DIGITS, _DIGITS = 35, 19
+_SEQUENCE_DIGITS = 35
 
 
 class _Puts:
@@ -122,7 +130,7 @@ class DmsWriter(BulkWriter):
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the record of a row."""
-        schema, settings = rows.schema, self._settings
+        settings = self._settings
         prefix = settings.before_prefix
         in_columns = settings.before_images == "columns"
         if rows.operation not in OPERATIONS or rows.moved_from is not None:
@@ -140,22 +148,18 @@ class DmsWriter(BulkWriter):
             path = ("data", prefix + name) if in_columns else (settings.before_field, name)
             values[path] = get
         values |= self._metadata(rows)
-        keys: dict[Path, Get] = {
-            (i,): column(not gone, place, PUT_TEXT)
-            for i, place in enumerate(schema.key_places if schema.key else ())
-        }
-        return [Wording(values, _constant, keys)]
+        return [Wording(values, _constant, key_array(rows))]
 
     def _metadata(self, rows: Rows) -> dict[Path, Get]:
         if carried(rows, _FAMILY) and rows.extra is not None:
             return {
-                ("metadata", name): _field(name)
+                ("metadata", name): field_of(name)
                 for name, value in rows.extra.fields.items()
                 if isinstance(value, Value)
             }
         values: dict[Path, Get] = {}
         if rows.source_time is not None:
-            time = _Times(T, True).get
+            time = _times(T, True)
             values["metadata", "timestamp"] = values["metadata", "commit-timestamp"] = time
         if rows.transaction is not None:
             values["metadata", "transaction-id"] = _transactions
@@ -184,19 +188,7 @@ def _transactions(rows: Rows) -> Value:
     return transactions(rows)._replace(quoted=False)
 
 
-def _field(name: str) -> Get:
-    """A field of the metadata that a source of the family told."""
-
-    def get(rows: Rows) -> Value:
-        found = None if rows.extra is None else rows.extra.fields.get(name)
-        if not isinstance(found, Value):
-            raise KeyError(f"the rows have no {name}")
-        return found
-
-    return get
-
-
-class _Times:
+def _times(between: int, ending: bool) -> Get:
     """Times of changes with six digits of the second.
 
     Args:
@@ -204,32 +196,13 @@ class _Times:
         ending: whether a Z stands behind it.
     """
 
-    def __init__(self, between: int, ending: bool) -> None:
-        self._between, self._ending = between, ending
-        self._last: tuple[Rows, Value] | None = None
-
-    def get(self, rows: Rows) -> Value:
-        """The times, which may stand at two places of the messages."""
-        if self._last is not None and self._last[0] is rows:
-            value = self._last[1]
-            self._last = None
-            return value
-        micros = rows.source_time
-        if micros is None:
+    def get(rows: Rows) -> Value:
+        if rows.source_time is None:
             raise KeyError("the rows have no time")
-        arena, room = rows.arena, (21 + _MICRO_DIGITS) * len(rows)
-        starts, lengths = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-        at = arena.room(room)
-        arena.size = at + room
-        kernels.unit_wall_clocks(
-            micros, _MICRO_DIGITS, self._between, arena.data, at, starts, lengths
-        )
-        if self._ending:
-            at = arena.room(room)
-            arena.size = kernels.with_last(arena.data, starts, lengths, Z, at)
-        value = Value(Texts(starts, lengths), True)
-        self._last = rows, value
-        return value
+        texts = wall_clocks_of(rows.arena, rows.source_time, _MICRO_DIGITS, between)
+        return Value(with_z(rows.arena, texts) if ending else texts, True)
+
+    return get
 
 
 def _positions(rows: Rows) -> Value:
@@ -288,7 +261,7 @@ class DmsFilesWriter(BulkWriter):
             return None
         values: dict[Path, Get] = {(name,): get for name, get in columns.items()}
         if settings.timestamp_column and rows.source_time is not None:
-            values[settings.timestamp_column,] = _Times(BLANK, False).get
+            values[settings.timestamp_column,] = _times(BLANK, False)
         if settings.sequence_column and rows.sequence is not None:
             values[settings.sequence_column,] = _long_sequences
         keys: dict[Path, Get] = {
@@ -310,14 +283,4 @@ def _long_sequences(rows: Rows) -> Value:
     """Sequence ids of one number, with zeros in front."""
     if rows.sequence is None or len(rows.sequence) != 1:
         raise KeyError("the rows have no sequence of one number")
-    arena, count = rows.arena, len(rows)
-    at = arena.room(_SEQUENCE_DIGITS * count)
-    arena.size = at + _SEQUENCE_DIGITS * count
-    made = np.full((count, _SEQUENCE_DIGITS), ord("0"), np.uint8)
-    rest = rows.sequence[0].copy()
-    for place in range(_SEQUENCE_DIGITS - 1, _SEQUENCE_DIGITS - 1 - _DIGITS, -1):
-        rest, digit = np.divmod(rest, 10)
-        made[:, place] += digit.astype(np.uint8)
-    arena.data[at : at + made.size] = made.ravel()
-    starts = at + _SEQUENCE_DIGITS * np.arange(count, dtype=np.int64)
-    return Value(Texts(starts, np.full(count, _SEQUENCE_DIGITS, np.int64)), True)
+    return Value(padded(rows.arena, rows.sequence[0], _SEQUENCE_DIGITS), True)

@@ -20,7 +20,6 @@ from waybill.bulk.notations import (
     joined_texts,
     number_in,
     numbers,
-    same,
     whole,
     written,
 )
@@ -28,7 +27,7 @@ from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column, times
+from waybill.bulk.values import carried, changed_columns, column, field_of, nulls, times
 from waybill.envelopes.maxwell.encoder import TYPES
 from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
@@ -224,14 +223,9 @@ class MaxwellWriter(BulkWriter):
             # A minus sign and leading zeros: what is a number after all is left to the encoder.
             alone |= (lengths < 0) & _signed(rows.arena, starts, rows.transaction.lengths)
         if not self._table(rows.schema).loses_types:
-            null = np.zeros(len(rows), np.bool_)
-            for texts in image:
-                null |= texts is not None and texts.lengths < 0
-            flags.append(null)
-        if rows.operation == "update":
-            for was, now in zip(rows.before or (), image, strict=False):
-                if was is not None and now is not None:
-                    flags.append(~same(rows.arena, was, now))
+            flags.append(nulls(image, len(rows)))
+        if rows.operation == "update" and rows.before is not None:
+            flags += changed_columns(rows.arena, rows.before, image)
         classes = self._flagged.numbers(flags)
         classes[alone] = -1
         return classes
@@ -249,7 +243,7 @@ class MaxwellWriter(BulkWriter):
         if ours and rows.extra is not None:
             for name, told in rows.extra.fields.items():
                 if isinstance(told, Value):
-                    found[name,] = _field(name)
+                    found[name,] = field_of(name)
                 else:
                     constant.add(name)
         elif rows.sequence is not None:
@@ -275,18 +269,6 @@ def _signed(arena: Arena, starts: Places, lengths: Places) -> Mask:
 
 def _same_for_all(text: bytes) -> Get:
     return lambda rows: Value(rows.arena.constant(text, len(rows)), True)
-
-
-def _field(name: str) -> Get:
-    """A field that a message of Maxwell brought along."""
-
-    def get(rows: Rows) -> Value:
-        found = None if rows.extra is None else rows.extra.fields.get(name)
-        if not isinstance(found, Value):
-            raise KeyError(f"the rows have no {name}")
-        return found
-
-    return get
 
 
 def _xid(rows: Rows) -> Value:

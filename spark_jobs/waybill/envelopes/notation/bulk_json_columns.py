@@ -37,6 +37,7 @@ from waybill.bulk.notations import (
     short_float,
     true_or_false,
     wall_clock,
+    with_z,
 )
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
@@ -107,11 +108,7 @@ def _text(column: LogicalType, read: Callable[[str], str]) -> Convert:
 
 def _to_instant(arena: Arena, texts: Texts) -> Texts:
     """Wall clocks of UTC as instants that end in Z."""
-    found = TO_ISO(arena, texts)
-    lengths = found.lengths
-    at = arena.room(int(lengths[lengths >= 0].sum()) + len(lengths))
-    arena.size = kernels.with_last(arena.data, found.starts, lengths, Z, at)
-    return found
+    return with_z(arena, TO_ISO(arena, texts))
 
 
 def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) -> Take | None:

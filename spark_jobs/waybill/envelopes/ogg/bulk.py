@@ -16,7 +16,6 @@ from waybill.bulk.block import Block
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     BLANK,
-    PUT_TEXT,
     Convert,
     T,
     by_call,
@@ -30,7 +29,7 @@ from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column
+from waybill.bulk.values import carried, column, field_of, key_array, nulls
 from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.bulk_json_columns import put_of
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
@@ -193,11 +192,7 @@ class OggWriter(BulkWriter):
             return np.full(len(rows), -1, np.int64)
         flags: list[Mask] = []
         if not self._table(rows.schema).loses_types:
-            null = np.zeros(len(rows), np.bool_)
-            for texts in image:
-                if texts is not None:
-                    null |= texts.lengths < 0
-            flags.append(null)
+            flags.append(nulls(image, len(rows)))
         if rows.sequence is not None and len(rows.sequence) == 1:
             flags.append(rows.sequence[0] < 0)
         return self._flagged.numbers(flags) if flags else None
@@ -213,7 +208,7 @@ class OggWriter(BulkWriter):
         if rows.extra is not None and carried(rows, _FAMILY):
             for name, told in rows.extra.fields.items():
                 if isinstance(told, Value):
-                    found[name,] = _field(name)
+                    found[name,] = field_of(name)
                 else:
                     constant.add(name)
         else:
@@ -229,23 +224,7 @@ class OggWriter(BulkWriter):
                 if put is None:
                     return None
                 found["after" if is_after else "before", name] = column(is_after, i, put)
-        keys: dict[Path, Get] = {
-            (i,): column(not gone, place, PUT_TEXT)
-            for i, place in enumerate(rows.schema.key_places if rows.schema.key else ())
-        }
-        return [Wording(found, lambda path: path[0] in constant, keys)]
-
-
-def _field(name: str) -> Get:
-    """A field that a message of GoldenGate brought along."""
-
-    def get(rows: Rows) -> Value:
-        found = None if rows.extra is None else rows.extra.fields.get(name)
-        if not isinstance(found, Value):
-            raise KeyError(f"the rows have no {name}")
-        return found
-
-    return get
+        return [Wording(found, lambda path: path[0] in constant, key_array(rows))]
 
 
 def _op_ts(rows: Rows) -> Value:

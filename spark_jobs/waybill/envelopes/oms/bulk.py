@@ -39,9 +39,9 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, made_ids, sequences, times
+from waybill.bulk.values import carried, column, field_of, made_ids, sequences, times
 from waybill.envelopes.notation.values import JSON_ERRORS
-from waybill.envelopes.oms.bulk_rows import field_of, nothing_carried, without_untouched
+from waybill.envelopes.oms.bulk_rows import nothing_carried, without_untouched
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS

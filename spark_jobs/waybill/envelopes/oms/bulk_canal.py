@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.notations import PUT_TEXT, same
+from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import column, own, source_or_queue_times
+from waybill.bulk.values import changed_columns, column, own, source_or_queue_times
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk import completed, filled_up
 from waybill.envelopes.oms.bulk_rows import Cells, cells, puts_of, takes_of, without_untouched
@@ -120,7 +120,7 @@ class OmsCanalWriter(BulkWriter):
         if WrittenLobs(rows.schema, self._settings).columns:
             return alone
         if rows.before is not None:
-            changed = changed_columns(rows, rows.before, image)
+            changed = changed_columns(rows.arena, rows.before, image)
             if not changed:
                 return alone
             classes = self._flagged.numbers([*flags, *changed])
@@ -147,15 +147,6 @@ class OmsCanalWriter(BulkWriter):
                 return None
             keys[number,] = _of_row(rows, place, PUT_TEXT)
         return [Wording(values, _constant, keys)]
-
-
-def changed_columns(rows: Rows, before: Columns, image: Columns) -> list[Mask]:
-    """For each column that both images have, which rows have other values in them."""
-    return [
-        ~same(rows.arena, was, now)
-        for was, now in zip(before, image, strict=True)
-        if was is not None and now is not None
-    ]
 
 
 def _image(rows: Rows) -> Columns | None:

@@ -16,7 +16,7 @@ from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, sequences, times
+from waybill.bulk.values import carried, column, field_of, sequences, times
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.oms.bulk import made_ids_of
 from waybill.envelopes.oms.bulk_canal import all_told
@@ -24,7 +24,6 @@ from waybill.envelopes.oms.bulk_rows import (
     Cells,
     cells,
     decided_by,
-    field_of,
     nothing_carried,
     puts_of,
     rows_that_came_without,

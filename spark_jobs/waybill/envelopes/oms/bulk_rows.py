@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Path
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Rows
-    from waybill.bulk.templates import Get
     from waybill.envelopes.notation.json_columns import Notation, Style
     from waybill.records import TableSchema
 
@@ -191,18 +190,6 @@ def _put(notation: Notation) -> Put:
 
 
 # What is carried on
-
-
-def field_of(name: str) -> Get:
-    """A field that came from a source of the same family."""
-
-    def get(rows: Rows) -> Value:
-        found = None if rows.extra is None else rows.extra.fields.get(name)
-        if not isinstance(found, Value):
-            raise KeyError(f"the rows have no {name}")
-        return found
-
-    return get
 
 
 def nothing_carried(family: str) -> Extra:

@@ -31,17 +31,15 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value, json_of
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column, sequences, transactions
+from waybill.bulk.values import carried, changed_columns, column, field_of, sequences, transactions
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.oms.bulk import made_ids_of
-from waybill.envelopes.oms.bulk_canal import changed_columns
 from waybill.envelopes.oms.bulk_rows import (
     DECIDED_BITS,
     Cells,
     cells,
     decided_by,
-    field_of,
     nothing_carried,
     puts_of,
     rows_that_came_without,
@@ -262,7 +260,7 @@ class OmsShareplexWriter(BulkWriter):
         if not table.loses_types:
             flags.append(_holds_null(image, len(rows)))
         if update and rows.before is not None:
-            flags += changed_columns(rows, rows.before, image)
+            flags += changed_columns(rows.arena, rows.before, image)
         decided = self._decided(rows)
         if decided.any():
             flags += [decided >> bit & 1 != 0 for bit in range(DECIDED_BITS)]
