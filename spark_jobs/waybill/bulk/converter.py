@@ -65,17 +65,17 @@ class Converted:
         keys, values = pa.concat_arrays(self._keys), pa.concat_arrays(self._values)
         return keys.take(order), values.take(order)
 
-    def lines(self, first: int, end: int) -> bytes:
+    def lines(self, first: int, end: int) -> memoryview:
         """Some of the values as lines; none of them may be null."""
         values = pa.concat_arrays(self._values)
         buffers: Any = values.buffers()
         _, offsets, data = buffers
         order = self._order[first:end]
         if not len(order):
-            return b""
+            return memoryview(b"")
         places = np.frombuffer(offsets, np.int64)[values.offset :]
         out = kernels.lines(np.frombuffer(data, np.uint8), places, order)
-        return bytes(out)
+        return memoryview(out)
 
 
 class BulkConverter:

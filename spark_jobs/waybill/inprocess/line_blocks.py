@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from waybill.inprocess.account import Account
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
+    from waybill.inprocess.lines import Text
     from waybill.records import Change
 
 BLANK = "blank line"
@@ -34,7 +35,7 @@ class LineBlocks:
         self._worth = Worth((lambda: job.bulk(converter)) if job.lines_by_bulk else None, size)
         self._begun = False
 
-    def convert(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
+    def convert(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
         """What a block of lines becomes, as lines.
 
         Args:
@@ -49,13 +50,14 @@ class LineBlocks:
             return self._one_by_one(block, first)
         return self._at_once(bulk, block, first)
 
-    def _one_by_one(self, block: bytes, first: int) -> tuple[list[bytes], list[Change]]:
+    def _one_by_one(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
         converter = self._converter
         messages = messages_of_block(block, self._job.topic, first, converter.account)
         out: list[Encoded] = []
         origins: list[Message] = []
         converter.convert(messages, out, origins)
-        texts, start, open_halves = [], 0, []
+        texts: list[Text] = []
+        start, open_halves = 0, []
         for at, half in converter.open_halves or ():
             texts.append(lines_of(out[start:at], origins[start:at], converter))
             start = at
@@ -65,18 +67,18 @@ class LineBlocks:
 
     def _at_once(
         self, bulk: BulkConverter, block: bytes, first: int
-    ) -> tuple[list[bytes], list[Change]]:
+    ) -> tuple[list[Text], list[Change]]:
         lead = len(block) if self._begun else _length(block, bulk.lead)
         self._begun = True
         if not 0 < lead < len(block):
             return self._by_bulk(bulk, block, first)
         texts, halves = self._by_bulk(bulk, block[:lead], first)
         rest, more = self._by_bulk(bulk, block[lead + 1 :], first + bulk.lead)
-        return [*texts[:-1], texts[-1] + rest[0], *rest[1:]], halves + more
+        return [*texts[:-1], b"".join([texts[-1], rest[0]]), *rest[1:]], halves + more
 
     def _by_bulk(
         self, bulk: BulkConverter, block: bytes, first: int
-    ) -> tuple[list[bytes], list[Change]]:
+    ) -> tuple[list[Text], list[Change]]:
         from waybill.bulk.block import lines_block
 
         converter = self._converter
@@ -87,7 +89,8 @@ class LineBlocks:
         converted = bulk.convert(
             found, lambda out, origins: without_broken(out, origins, converter)
         )
-        texts, start, halves = [], 0, []
+        texts: list[Text] = []
+        start, halves = 0, []
         for at, half in converter.open_halves or ():
             texts.append(converted.lines(start, at))
             start = at

@@ -1,17 +1,18 @@
 """Several processes for one file of lines, with the output in the order of the input.
 
-Workers read blocks of lines from the file and leave what these become in files of their own,
-which are put together in the order of the blocks: what goes through the pipes between processes is
-slow. A half of an update whose other half is in another block comes back open and is joined here,
-at the place of its after image, as one process would have done it.
+Workers read blocks of lines from the file and leave what these become in files, which are put
+together in the order of the blocks: what goes through the pipes between processes is slow. A half
+of an update whose other half is in another block comes back open and is joined here, at the place
+of its after image, as one process would have done it.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,8 +21,17 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from waybill.errors import ConfigurationError
 from waybill.inprocess.account import Account
 from waybill.inprocess.line_blocks import LineBlocks, lines_of
-from waybill.inprocess.lines import STANDARD, line_blocks, size_of, told
+from waybill.inprocess.lines import (
+    STANDARD,
+    WRITTEN_AT_ONCE,
+    Text,
+    line_blocks,
+    size_of,
+    told,
+    write_texts,
+)
 from waybill.inprocess.quarantine import quarantine_line
+from waybill.inprocess.stretches import Stretch, read_stretch, stretches_of
 from waybill.rare_collections import RARELY
 
 if TYPE_CHECKING:
@@ -31,17 +41,13 @@ if TYPE_CHECKING:
     from waybill.records import Message
 
 
-_AT_ONCE = 1 << 20
-"""Bytes that are copied at once."""
-
-
 class Piece(NamedTuple):
     """What one block became.
 
     Attributes:
         account: the counts.
         refused: lines for the quarantine.
-        made: the file that holds the texts it became, one after the other.
+        made: the file that begins with the texts it became, one after the other.
         sizes: how many bytes each text has.
         open_after: before the second text stands the update whose after image is the first of
             these, and so on.
@@ -56,18 +62,6 @@ class Piece(NamedTuple):
     open_after: list[tuple[Message, int]]
     open_before: list[tuple[Message, int]]
     bytes_read: int
-
-
-class Stretch(NamedTuple):
-    """A block of lines in the input.
-
-    Attributes:
-        start: where it begins in the file.
-        size: how many bytes it has, the last line feed left out.
-    """
-
-    start: int
-    size: int
 
 
 class _Worker:
@@ -86,20 +80,12 @@ class _Worker:
         self.converter = job.converter(self.refuse, keep_halves=True)
         self.lines = LineBlocks(job, self.converter, size)
 
-    def read(self, stretch: Stretch) -> bytes:
-        with Path(self.job.input).open("rb") as stream:
-            stream.seek(stretch.start)
-            block = stream.read(stretch.size)
-        if len(block) != stretch.size:
-            message = f"{self.job.input} became shorter while it was read; convert it once more"
-            raise ConfigurationError(message)
-        return block
-
-    def keep(self, texts: list[bytes], name: str) -> Path:
+    def keep(self, texts: list[Text], name: str) -> Path:
         made = self.folder / name
         try:
-            with made.open("wb") as out:
-                out.writelines(texts)
+            # Written over what it became before: new pages would take longer than the writing.
+            with made.open("r+b" if made.exists() else "xb") as out:
+                write_texts(out, texts)
         except OSError as error:
             message = f"{made} cannot be written ({error.strerror}); set TMPDIR to a roomier folder"
             raise ConfigurationError(message) from error
@@ -108,7 +94,7 @@ class _Worker:
     def refuse(self, message: Message, index: int, kind: str, sentence: str) -> None:
         self.refused.append(quarantine_line(message, index, kind, sentence))
 
-    def convert(self, block: bytes, first: int) -> Piece:
+    def convert(self, block: bytes, first: int, name: str) -> Piece:
         converter = self.converter
         account = converter.account = Account()
         converter.open_halves = []
@@ -116,7 +102,7 @@ class _Worker:
         texts, halves = self.lines.convert(block, first)
         before = [(half.message, half.index) for half in converter.finish()]
         after = [(half.message, half.index) for half in halves]
-        made = self.keep(texts, str(first))
+        made = self.keep(texts, name)
         refused, sizes = b"".join(self.refused), [len(text) for text in texts]
         return Piece(account, refused, made, sizes, after, before, len(block) + 1)
 
@@ -130,10 +116,12 @@ def _start(job: ConvertJob, folder: str, size: int | None) -> None:
     _worker = _Worker(job, folder, size)
 
 
-def _convert(block: bytes | Stretch, first: int) -> Piece:
+def _convert(block: bytes | Stretch, first: int, name: str) -> Piece:
     if _worker is None:
         raise RuntimeError("the worker was not started")
-    return _worker.convert(_worker.read(block) if isinstance(block, Stretch) else block, first)
+    if isinstance(block, Stretch):
+        block = read_stretch(_worker.job.input, block)
+    return _worker.convert(block, first, name)
 
 
 def convert_parallel(
@@ -156,26 +144,26 @@ def convert_parallel(
         processes: how many workers.
         tell: told how many bytes are done.
     """
-    first, size = 0, size_of(source)
-    # What is no plain file, or packed, is read here.
-    start = None if size is None or job.input == STANDARD else source.tell()
+    size = size_of(source)
     share = None if size is None else size // processes
+    # What is no plain file, or packed, is read here.
+    plain = size is not None and job.input != STANDARD
+    blocks: Iterator[bytes | Stretch] = stretches_of(source) if plain else line_blocks(source)
+    first = 0
     pending: deque[Future[Piece]] = deque()
     with (
         tempfile.TemporaryDirectory(prefix="waybill-convert-") as folder,
         # Spawned, not forked: the progress display runs in a thread of this process.
         ProcessPoolExecutor(processes, get_context("spawn"), _start, (job, folder, share)) as pool,
     ):
+        names = deque(str(number) for number in range(2 * processes + 1))
         try:
-            for block in told(job.input, line_blocks(source)):
-                given: bytes | Stretch = block
-                if start is not None:
-                    given = Stretch(start, len(block))
-                    start += len(block) + 1
-                pending.append(pool.submit(_convert, given, first))
-                first += block.count(b"\n") + 1
-                if len(pending) > 2 * processes:
-                    _take(pending.popleft().result(), converter, sink, aside, tell)
+            for block in told(job.input, blocks):
+                if not names:
+                    names.append(_take(pending.popleft().result(), converter, sink, aside, tell))
+                pending.append(pool.submit(_convert, block, first, names.popleft()))
+                lines = block.lines if isinstance(block, Stretch) else block.count(b"\n") + 1
+                first += lines
             while pending:
                 _take(pending.popleft().result(), converter, sink, aside, tell)
         except BaseException:
@@ -192,31 +180,33 @@ def _take(
     sink: IO[bytes],
     aside: IO[bytes] | None,
     tell: Callable[[int], None],
-) -> None:
+) -> str:
+    """Put what a block became into the output; returns the name of the file that is free again."""
     converter.account.add(piece.account)
     if aside is not None and piece.refused:
         aside.write(piece.refused)
     # A half that finds no partner here is refused, as one process would have refused it.
     converter.open_halves = None
-    with piece.made.open("rb") as made:
+    with piece.made.open("rb", buffering=0) as made:
         for i, size in enumerate(piece.sizes):
             _copy(made, size, sink)
             if i < len(piece.open_after):
                 _settle(piece.open_after[i], converter, sink)
-    piece.made.unlink()
     for half in piece.open_before:
         _settle(half, converter, sink)
     tell(piece.bytes_read)
+    return piece.made.name
 
 
-def _copy(made: IO[bytes], size: int, sink: IO[bytes]) -> None:
+def _copy(made: io.FileIO, size: int, sink: IO[bytes]) -> None:
+    buffer = memoryview(bytearray(WRITTEN_AT_ONCE))
     while size > 0:
-        text = made.read(min(size, _AT_ONCE))
-        if not text:
+        there = made.readinto(buffer[:size])
+        if not there:
             message = f"{made.name} became shorter before it was read; convert the file once more"
             raise ConfigurationError(message)
-        sink.write(text)
-        size -= len(text)
+        sink.write(buffer[:there])
+        size -= there
 
 
 def _settle(half: tuple[Message, int], converter: Converter, sink: IO[bytes]) -> None:

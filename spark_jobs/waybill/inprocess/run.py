@@ -18,6 +18,7 @@ from waybill.inprocess.lines import (
     open_output,
     size_of,
     told,
+    write_texts,
 )
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.rare_collections import rare_collections
@@ -148,7 +149,7 @@ def _lines_to_lines(
     lines = LineBlocks(job, converter, size_of(source))
     for block in told(job.input, line_blocks(source)):
         texts, _ = lines.convert(block, converter.account.messages)
-        sink.writelines(texts)
+        write_texts(sink, texts)
         tell(len(block) + 1)
     converter.finish()
     sink.flush()
@@ -159,7 +160,7 @@ def _to_lines(converter: Converter, blocks: Iterator[list[Message]], sink: IO[by
     origins: list[Message] = []
     for messages in blocks:
         converter.convert(messages, out, origins)
-        sink.write(lines_of(out, origins, converter))
+        write_texts(sink, [lines_of(out, origins, converter)])
         out.clear()
         origins.clear()
     converter.finish()
