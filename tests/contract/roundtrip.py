@@ -54,7 +54,7 @@ class Trip:
     """Why what was written is not read again."""
     read: list[Change] = field(default_factory=list)
     bare: list[Change] = field(default_factory=list)
-    """Read by someone who was told nothing about the table."""
+    """Read by someone who was told nothing about the table, where that was asked for."""
 
 
 def write_settings(envelope: Envelope, **settings: Any) -> Any:
@@ -106,8 +106,13 @@ def _declared(column: Column) -> LogicalType:
     return column.type if digits is None else LogicalType(column.type.kind, int(digits[1]))
 
 
-def travel(envelope: Envelope, changes: list[Change], **settings: Any) -> list[Trip]:
-    """Encode changes with one encoder and read the messages with one decoder."""
+def travel(
+    envelope: Envelope, changes: list[Change], *, bare: bool = True, **settings: Any
+) -> list[Trip]:
+    """Encode changes with one encoder and read the messages with one decoder.
+
+    `differences` needs them to be read once more, `bare`.
+    """
     assert envelope.encoder is not None
     assert envelope.decoder is not None
     written = write_settings(envelope, **settings)
@@ -138,6 +143,8 @@ def travel(envelope: Envelope, changes: list[Change], **settings: Any) -> list[T
         except Refusal as refusal:
             trip.unread = refusal
             readers[0][1].rest()
+            continue
+        if not bare:
             continue
         try:
             trip.bare = read(*readers[1], messages)
