@@ -112,7 +112,7 @@ def at_once(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, 
             block, lambda out, origins: without_broken(out, origins, outcome.converter)
         )
         text = converted.lines(0, len(converted))
-        found = text.split(b"\n")[:-1]
+        found = bytes(text).split(b"\n")[:-1]
         assert len(found) == len(converted)
         outcome.values += found
     return outcome.finish()

@@ -22,6 +22,7 @@ from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.line_blocks import BLANK
 from waybill.inprocess.lines import OutputFile, line_blocks, open_output
 from waybill.inprocess.run import convert_file, layout_of
+from waybill.inprocess.stretches import stretches_of
 
 TYPES = {"id": "bigint(20)", "total": "decimal(60,20)", "note": "varchar(9)"}
 EXACT = "1234567890123456789012345678901234567890.10000000000000000001"
@@ -79,6 +80,18 @@ def test_blocks_hold_every_line_whole(data, size):
     blocks = list(line_blocks(io.BytesIO(data), size))
     lines = [line for block in blocks for line in block.split(b"\n")]
     assert lines == (data.removesuffix(b"\n").split(b"\n") if data else [])
+
+
+@given(st.binary(max_size=200), st.integers(1, 30), st.integers(1, 30), st.integers(0, 3))
+def test_stretches_are_whole_lines_and_nothing_is_left_out(data, block, step, start):
+    stream = io.BytesIO(data)
+    stream.seek(start)
+    stretches = list(stretches_of(stream, block, step))
+    lines = [data[at : at + size].split(b"\n") for at, size, _ in stretches]
+    assert [stretch.lines for stretch in stretches] == list(map(len, lines))
+    rest = data[start:]
+    whole = rest.removesuffix(b"\n").split(b"\n") if rest else []
+    assert [line for some in lines for line in some] == whole
 
 
 def test_only_a_line_feed_ends_a_line(tmp_path, write):
@@ -260,7 +273,13 @@ def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, p
             sizes.append(len(block))
             yield block
 
+    def short(stream):
+        for stretch in stretches_of(stream, 3000, 1000):
+            sizes.append(stretch.size)
+            yield stretch
+
     monkeypatch.setattr("waybill.inprocess.parallel.line_blocks", small)
+    monkeypatch.setattr("waybill.inprocess.parallel.stretches_of", short)
     several, _ = convert_file(
         job(tmp_path, "datahub-blob", "canal", given, "several.jsonl"),
         str(tmp_path / "q.jsonl"),

@@ -6,22 +6,27 @@ from one message, which the envelope's decoder reads too; it is taken only if bo
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
+from waybill.bulk.arena import Places
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
-from waybill.bulk.notations import TEXT, numbers
+from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
+from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Columns, Extra, Rows, Value, bad_rows
-from waybill.bulk.skeleton import Place, Skeleton, values
+from waybill.bulk.rows import Columns, Extra, Rows, Value
+from waybill.bulk.skeleton import Place, Skeleton
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.bulk.arena import Mask, Places, Texts
+    from collections.abc import Iterator
+
+    from waybill.bulk.arena import Mask
     from waybill.envelopes.protocol import Decoder
     from waybill.records import Change
 
@@ -52,8 +57,18 @@ class Form(Skeleton):
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
         super().__init__(sample.place, allowed, self._claimed())
+        self.plan()
+        self.alike = 0
+        """The same number for forms whose messages are read together."""
         self.key: Skeleton | None = None
         """The form of the message keys, where that decides anything."""
+
+    def plan(self) -> None:
+        """See which values are read; once more whenever the reading tells another schema."""
+        self.schema = self.reading.schema
+        told = [how_of(value) for value in self._values()]
+        self.slots = np.array([slot for slot, _ in told], np.int64)
+        self.hows = tuple(how for _, how in told)
 
     def _claimed(self) -> set[int]:
         """The values that may differ."""
@@ -69,112 +84,104 @@ class Form(Skeleton):
             claimed.add(told.slot if isinstance(told, Cell) else told)
         return claimed
 
-    def read(self, block: Block, texts: Scanned, places: Places) -> tuple[Rows, Places]:
-        """The changes of messages of this form, and those messages that need a closer look.
+    def _values(self) -> Iterator[int | Cell | Count]:
+        """The values that are read."""
+        reading = self.reading
+        for cells in (reading.before, reading.after):
+            yield from (cell for cell in cells or () if cell is not None)
+        yield from reading.sequence or ()
+        for told in (reading.source_time, reading.transaction):
+            if told is not None:
+                yield told
+        yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
+        yield from reading.aside
+
+    def shape(self) -> tuple[object, ...]:
+        """What is the same for forms whose messages are read together."""
+        reading = self.reading
+        return (
+            reading.schema,
+            reading.operation,
+            _pattern(reading.before),
+            _pattern(reading.after),
+            None if reading.sequence is None else len(reading.sequence),
+            (reading.source_time is None, reading.transaction is None),
+            (reading.family, *self._fields()),
+            (reading.carry, reading.check),
+            (reading.rank, reading.full_row, reading.half),
+            self.hows,
+        )
+
+    def _fields(self) -> list[tuple[str, bytes | bool]]:
+        """What is carried on: JSON, or whether a value stands between quotes."""
+        return [
+            (name, told if isinstance(told, bytes) else bool(self.allowed[told] & TEXT))
+            for name, told in self.reading.extra.items()
+        ]
+
+    def rows(self, block: Block, found: Gathered) -> tuple[Rows, Places]:
+        """The changes of messages of this shape, and those messages that need a closer look.
 
         Args:
             block: the messages.
-            texts: what has the form: the block itself, or its keys.
-            places: which messages.
+            found: the values that they hold.
         """
-        reading = self.reading
-        values = _Values(texts, places)
-        transaction = values.text(reading.transaction)
+        reading, places, values = self.reading, found.places, iter(found.values)
+        before, after = (_image(cells, values) for cells in (reading.before, reading.after))
+        sequence = None
+        if reading.sequence is not None:
+            sequence = tuple(next(values) for _ in reading.sequence)
+        source_time = None if reading.source_time is None else next(values)
+        transaction = None if reading.transaction is None else next(values)
         extra = None if reading.carry is None else reading.carry(block, places)
         if reading.family:
-            extra = Extra.of(reading.family, self._fields(values))
+            fields = {
+                name: told if isinstance(told, bytes) else Value(next(values), told)
+                for name, told in self._fields()
+            }
+            extra = Extra.of(reading.family, fields)
+        bad = found.bad if extra is None else found.bad | _not_carried(extra)
+        if transaction is not None:
+            bad |= transaction.lengths < 1
         rows = Rows(
             block,
             places,
             reading.schema,
             reading.operation,
-            values.image(reading.before),
-            values.image(reading.after),
-            None
-            if reading.sequence is None
-            else tuple(values.count(told) for told in reading.sequence),
+            before,
+            after,
+            sequence,
             reading.rank,
             reading.full_row,
             reading.half,
             None,
-            None if reading.source_time is None else values.count(reading.source_time),
+            source_time,
             transaction,
             extra,
         )
-        bad = values.bad | bad_rows(rows)
-        if extra is not None:
-            for value in extra.fields.values():
-                if isinstance(value, Value):
-                    bad |= ~value.texts.good
-                    if not value.quoted:
-                        bad |= value.texts.lengths > _LONGEST
-        if transaction is not None:
-            bad |= transaction.lengths < 1
         if reading.check is not None:
             bad |= reading.check(rows)
         if not bad.any():
             return rows, places[:0]
         return rows.take(~bad), places[bad]
 
-    def _fields(self, values: _Values) -> dict[str, Value | bytes]:
-        """What is carried on."""
-        fields: dict[str, Value | bytes] = {}
-        for name, told in self.reading.extra.items():
-            if isinstance(told, bytes):
-                fields[name] = told
-            else:
-                quoted = bool(self.allowed[told] & TEXT)
-                fields[name] = Value(values.of(told), quoted)
-        return fields
+
+def _pattern(cells: tuple[Cell | None, ...] | None) -> tuple[bool, ...] | None:
+    return None if cells is None else tuple(cell is None for cell in cells)
 
 
-class _Values:
-    """The values of some messages of one form.
-
-    Attributes:
-        bad: which messages have a number that needs a closer look.
-    """
-
-    def __init__(self, block: Scanned, places: Places) -> None:
-        self._block, self._places = block, places
-        self._known: dict[Cell, Texts] = {}
-        self.bad: Mask = np.zeros(len(places), np.bool_)
-
-    def of(self, slot: int) -> Texts:
-        """One value of each."""
-        return values(self._block, self._places, slot)
-
-    def text(self, told: int | Cell | None) -> Texts | None:
-        """One value of each, None where there is none to be read."""
-        if isinstance(told, Cell):
-            return self._column(told)
-        return None if told is None else self.of(told)
-
-    def count(self, told: Count) -> Places:
-        """One number of each."""
-        texts = self.of(told.slot)
-        if told.convert is not None:
-            texts = told.convert(self._block.arena, texts)
-        found, _, lengths = numbers(self._block.arena, texts)
-        self.bad |= (lengths < 0) | (found < told.lowest) | (found > told.highest)
-        return found * told.factor
-
-    def image(self, cells: tuple[Cell | None, ...] | None) -> Columns | None:
-        """The columns of an image of each."""
-        return None if cells is None else tuple(self._column(cell) for cell in cells)
-
-    def _column(self, cell: Cell | None) -> Texts | None:
-        if cell is None:
-            return None
-        texts = self._known.get(cell)
-        if texts is None:
-            texts = cell.take.read(self._block.arena, self.of(cell.slot))
-            self._known[cell] = texts
-        return texts
+def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Columns | None:
+    """The columns of an image."""
+    if cells is None:
+        return None
+    return tuple(None if cell is None else next(values) for cell in cells)
 
 
 _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
+
+_Found = list[tuple[Form, Scanned, Places]]
+"""Messages of known forms, and what has the form: the block itself, or its keys."""
 
 
 class Forms:
@@ -197,6 +204,8 @@ class Forms:
         self._scanner: Scanner = self._candidates if by_form else reader.scanner
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
+        self._shapes: Bounded[object, int] = Bounded()
+        self._next = count()
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
@@ -209,26 +218,31 @@ class Forms:
         return all(self._reader.harmless(block.message(number)) for number in slow.tolist())
 
     def _read(self, block: Block) -> tuple[list[Rows], Places]:
-        read: list[Rows] = []
+        found: _Found = []
         block.scan_by(self._scanner)
         if block.keys is not None and (self._reader.reads_keys or self._reader.keys_alone):
             block.keys.scan_by(self._reader.key_scanner)
         slow: list[Places] = []
         counts = block.counts
         if block.known is not None:
-            counts = self._recognized(block, block.known, read, slow)
-        self._grouped(block, block, counts, read, slow)
+            counts = self._recognized(block, block.known, found, slow)
+        self._grouped(block, block, counts, found, slow)
         apart = block.counts < 0
         if self._reader.keys_alone and block.keys is not None:
             gone = apart & (block.begins < 0)
             if gone.any():
                 counts = np.where(gone, block.keys.counts, np.int32(-1))
-                self._grouped(block, block.keys, counts, read, slow)
+                self._grouped(block, block.keys, counts, found, slow)
                 apart &= counts < 0
         slow.append(np.flatnonzero(apart))
+        read: list[Rows] = []
+        for rows, left in _rows_of(block, found):
+            if len(rows):
+                read.append(rows)
+            slow.append(left)
         return read, np.sort(np.concatenate(slow))
 
-    def _recognized(self, block: Block, known: Places, read: list[Rows], slow: list[Places]) -> Any:
+    def _recognized(self, block: Block, known: Places, found: _Found, slow: list[Places]) -> Any:
         """Messages whose form was found when they were scanned; the `counts` of all others."""
         counts = np.where(known >= 0, np.int32(-1), block.counts)
         forms, order, ends = kernels.grouped(known.astype(np.uint64), known)
@@ -241,18 +255,18 @@ class Forms:
                 continue
             form = self._candidates.forms[number]
             everyone = np.ones(len(places), np.bool_)
-            rest = self._through(form, block, block, places, read, slow, everyone)
+            rest = self._through(form, block, block, places, found, slow, everyone)
             counts[rest] = block.counts[rest]
         return counts
 
     def _grouped(
-        self, block: Block, texts: Scanned, counts: Any, read: list[Rows], slow: list[Places]
+        self, block: Block, texts: Scanned, counts: Any, found: _Found, slow: list[Places]
     ) -> None:
         """Messages whose `counts` are not below zero, by what they look like."""
         forms, order, ends = kernels.grouped(texts.forms, counts)
         start = 0
         for form, end in zip(forms.tolist(), ends.tolist(), strict=True):
-            self._alike(block, texts, (texts is block, form), order[start:end], read, slow)
+            self._alike(block, texts, (texts is block, form), order[start:end], found, slow)
             start = end
 
     def _alike(
@@ -261,7 +275,7 @@ class Forms:
         texts: Scanned,
         look: _Look,
         rest: Places,
-        read: list[Rows],
+        found: _Found,
         slow: list[Places],
     ) -> None:
         """Messages that differ in values only, and in what these mean."""
@@ -269,7 +283,7 @@ class Forms:
             slow.append(rest)
             return
         for form in self._known.get(look, ()):
-            rest = self._through(form, block, texts, rest, read, slow)
+            rest = self._through(form, block, texts, rest, found, slow)
             if not len(rest):
                 return
         while len(rest):
@@ -287,7 +301,7 @@ class Forms:
             self._known[look] = [*known, learnt]
             if texts is block:
                 self._candidates.add(learnt, look[1])
-            rest = self._through(learnt, block, texts, rest, read, slow)
+            rest = self._through(learnt, block, texts, rest, found, slow)
 
     def _through(
         self,
@@ -295,7 +309,7 @@ class Forms:
         block: Block,
         texts: Scanned,
         rest: Places,
-        read: list[Rows],
+        found: _Found,
         slow: list[Places],
         fits: Mask | None = None,
     ) -> Places:
@@ -313,11 +327,19 @@ class Forms:
         if ready is not None and fits.any() and not ready():
             slow.append(rest[fits])
         elif fits.any():
-            rows, left = form.read(block, texts, rest[fits])
-            if len(rows):
-                read.append(rows)
-            slow.append(left)
+            if form.schema is not form.reading.schema:
+                form.plan()
+                self._compare(form)
+            found.append((form, texts, rest[fits]))
         return rest[~fits]
+
+    def _compare(self, form: Form) -> None:
+        """See with which forms the messages of one are read."""
+        shape = form.shape()
+        form.alike = self._shapes.get(shape, -1)
+        if form.alike < 0:
+            # Never the same number again, even where the memory was full and is new.
+            form.alike = self._shapes[shape] = next(self._next)
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
@@ -339,6 +361,7 @@ class Forms:
         if reading is None:
             return None
         form = Form(sample, reading)
+        self._compare(form)
         if self._reader.reads_keys and message.key is not None and texts is block:
             if block.keys is None or block.keys.counts[number] < 0:
                 return None
@@ -347,8 +370,32 @@ class Forms:
         place = np.array([number])
         if not form.fits(texts, place).all():
             return None
-        rows, _ = form.read(block, texts, place)
+        ((rows, _),) = _rows_of(block, [(form, texts, place)])
         return form if len(rows) and rows.change(0) == change else None
+
+
+def _not_carried(extra: Extra) -> Mask:
+    """Which rows have something to carry on that needs a closer look."""
+    bad: Any = False
+    for value in extra.fields.values():
+        if isinstance(value, Value):
+            bad |= ~value.texts.good
+            if not value.quoted:
+                bad |= value.texts.lengths > _LONGEST
+    return bad  # type: ignore[no-any-return]
+
+
+def _rows_of(block: Block, found: _Found) -> list[tuple[Rows, Places]]:
+    """The changes of messages of known forms, and those messages that need a closer look."""
+    groups: dict[object, list[tuple[Form, Asked]]] = {}
+    for form, texts, places in found:
+        asked = Asked(form.slots, texts, places)
+        groups.setdefault((texts is block, form.alike), []).append((form, asked))
+    alike = [Group(group[0][0].hows, [one for _, one in group]) for group in groups.values()]
+    values = gathered(block.arena, alike)
+    return [
+        group[0][0].rows(block, mine) for group, mine in zip(groups.values(), values, strict=True)
+    ]
 
 
 def _has_key(change: Change) -> bool:

@@ -8,6 +8,7 @@ goes its own way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +31,10 @@ Convert = Callable[[Arena, Texts], Texts]
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
+
+
+_shared = lru_cache(maxsize=2000)
+"""Converters that are made of the same are the same: what they convert is converted together."""
 
 
 def kinds(*named: int) -> int:
@@ -83,6 +88,7 @@ TAKE_NUMBER = Take(NUMERIC | NOTHING)
 PUT_TEXT = Put(True)
 
 
+@_shared
 def by_call(convert: Callable[[str], str]) -> Convert:
     """A converter of texts that knows one at a time; what it refuses needs a closer look."""
 
@@ -107,6 +113,7 @@ def raw_by_call(write: Callable[[str], object]) -> Convert:
     return lambda arena, texts: arena.each(texts, one)
 
 
+@_shared
 def wall_clock(between: int, becomes: int) -> Convert:
     """Wall clocks with another sign between date and time of day."""
 
@@ -119,6 +126,7 @@ def wall_clock(between: int, becomes: int) -> Convert:
     return convert
 
 
+@_shared
 def or_else(first: Convert, then: Convert) -> Convert:
     """A converter that leaves to another one what it cannot do."""
 
@@ -136,6 +144,7 @@ def or_else(first: Convert, then: Convert) -> Convert:
     return convert
 
 
+@_shared
 def units_to_wall_clock(places: int) -> Convert:
     """Counts of 10**-places seconds since 1970 as wall clocks with a T, all digits written."""
 
@@ -146,6 +155,7 @@ def units_to_wall_clock(places: int) -> Convert:
     return convert
 
 
+@_shared
 def wall_clock_to_units(places: int, exact: int = -1) -> Convert:
     """Wall clocks with a T as counts of 10**-places seconds since 1970.
 
@@ -163,6 +173,7 @@ def wall_clock_to_units(places: int, exact: int = -1) -> Convert:
     return convert
 
 
+@_shared
 def whole(lowest: int, highest: int) -> Convert:
     """Integers of a range, in plain digits; others need a closer look."""
 
@@ -207,6 +218,7 @@ def same(arena: Arena, one: Texts, other: Texts) -> npt.NDArray[np.bool_]:
     return equal
 
 
+@_shared
 def plain_decimal(whole: int, scale: int) -> Convert:
     """Numbers in plain digits, as they are; others need a closer look.
 
@@ -237,6 +249,7 @@ def true_or_false(arena: Arena, texts: Texts) -> Texts:
     return Texts(texts.starts, lengths)
 
 
+@_shared
 def units_to_instant(places: int) -> Convert:
     """Counts of 10**-places seconds since 1970 as instants that end in Z, all digits written."""
     to_wall_clock = units_to_wall_clock(places)
@@ -251,6 +264,7 @@ def with_z(arena: Arena, texts: Texts) -> Texts:
     return texts
 
 
+@_shared
 def instant_to_units(places: int) -> Convert:
     """Instants that end in Z as counts of 10**-places seconds since 1970; never a finer one."""
     to_units = wall_clock_to_units(places)
@@ -273,6 +287,17 @@ def joined_texts(arena: Arena, one: Texts, other: Texts) -> Texts:
     return Texts(starts, lengths)
 
 
+@_shared
+def at_most(longest: int) -> Convert:
+    """Texts of so many bytes, as they are; longer ones need a closer look."""
+
+    def convert(_: Arena, texts: Texts) -> Texts:
+        return Texts(texts.starts, np.where(texts.lengths > longest, BAD, texts.lengths))
+
+    return convert
+
+
+@_shared
 def number_in(opening: bytes, marks: bytes, which: int) -> Convert:
     """Digits of one of the numbers of texts that are an opening and then numbers.
 

@@ -67,8 +67,10 @@ class Reading:
         extra: those fields by name: values of the message, or JSON that is the same for all.
         carry: gives what is carried on where that is no list of fields.
         ready: whether the decoder would read such messages so now, where it remembers others; what
-            it says after one message holds until that decoder reads another one.
+            it says after one message holds until that decoder reads another one. It may change
+            the schema, and with it the images.
         check: tells which rows need a closer look after all.
+        aside: values that are not used, as far as they need no closer look.
         free: values that decide nothing, with the kinds that they may have, as bits.
         rank: see `records.Change`.
         full_row: see `records.Change`.
@@ -87,6 +89,7 @@ class Reading:
     carry: Callable[[Block, Places], Extra] | None = None
     ready: Callable[[], bool] | None = None
     check: Callable[[Rows], Mask] | None = None
+    aside: tuple[Cell, ...] = ()
     free: dict[int, int] = field(default_factory=dict)
     rank: int = 1
     full_row: bool = False

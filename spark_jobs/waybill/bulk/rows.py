@@ -272,13 +272,3 @@ def _taken(columns: Columns | None, rows: Places | Mask) -> Columns | None:
     if columns is None:
         return None
     return tuple(None if texts is None else texts.take(rows) for texts in columns)
-
-
-def bad_rows(rows: Rows) -> Mask:
-    """Which rows have a value that cannot be had at once."""
-    bad = np.zeros(len(rows), np.bool_)
-    for columns in (rows.before, rows.after, rows.moved_from):
-        for texts in columns or ():
-            if texts is not None:
-                bad |= ~texts.good
-    return bad

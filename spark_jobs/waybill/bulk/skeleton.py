@@ -101,6 +101,17 @@ class Skeleton:
 
 def values(block: Scanned, places: Places, slot: int) -> Texts:
     """One value of some messages."""
-    starts, lengths = np.empty_like(places), np.empty_like(places)
-    kernels.in_slot(block.starts, block.stops, block.kinds, places, slot, starts, lengths)
-    return Texts(starts, lengths)
+    starts, lengths = several_values(block, places, [slot])
+    return Texts(starts[0], lengths[0])
+
+
+def several_values(block: Scanned, places: Places, slots: list[int]) -> tuple[Places, Places]:
+    """Where some values of some messages start, and how long they are: an array for each value."""
+    size, count = len(places), len(slots)
+    starts, lengths = np.empty((2, count, size), np.int64)
+    targets = np.arange(0, count * size, size) if size else np.zeros(count, np.int64)
+    kernels.in_slots(
+        *(block.starts, block.stops, block.kinds, places, np.array(slots, np.int64), targets),
+        *(starts.reshape(-1), lengths.reshape(-1)),
+    )
+    return starts, lengths

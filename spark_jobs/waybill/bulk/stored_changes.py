@@ -16,7 +16,7 @@ from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import NOTHING, TEXT
 from waybill.bulk.rows import Columns, Extra, Rows, Value
-from waybill.bulk.skeleton import Place, Skeleton, values
+from waybill.bulk.skeleton import Place, Skeleton, several_values, values
 from waybill.records import ROW_OPERATIONS, Message
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class _Image:
 
     def columns(self, block: Scanned, numbers: Places) -> Columns:
         """The values of each column."""
-        return tuple(None if slot is None else values(block, numbers, slot) for slot in self.slots)
+        told = [slot for slot in self.slots if slot is not None]
+        found = zip(*several_values(block, numbers, told), strict=True)
+        return tuple(None if slot is None else Texts(*next(found)) for slot in self.slots)
 
 
 class _Carried:

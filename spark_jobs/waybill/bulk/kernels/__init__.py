@@ -12,7 +12,7 @@ from waybill.bulk.kernels.numbers import (
     words,
 )
 from waybill.bulk.kernels.order_keys import order_keys, read_order_keys
-from waybill.bulk.kernels.scanning import fitting, grouped, head_size, in_order, in_slot, scan
+from waybill.bulk.kernels.scanning import fitting, grouped, head_size, in_order, in_slots, scan
 from waybill.bulk.kernels.times import (
     unit_wall_clocks,
     wall_clock_units,
@@ -29,7 +29,7 @@ __all__ = [
     "head_size",
     "holds",
     "in_order",
-    "in_slot",
+    "in_slots",
     "integers",
     "join_texts",
     "lines",

@@ -6,6 +6,31 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kinds import BAD
+from waybill.bulk.raw_memory import word
+
+_MINUS, _ZERO = 45, 48
+_LARGEST = np.uint64(2**63 - 1)
+_TENS = np.array([10**power for power in range(9)], np.uint64)
+_ZEROS = np.uint64(0x3030303030303030)
+_HALVES = np.uint64(0xF0F0F0F0F0F0F0F0)
+_SIXES = np.uint64(0x0606060606060606)
+
+
+@compiled
+def _few_digits(arena, p, size):
+    """Whether up to eight bytes are digits, and their number; all eight are looked at together."""
+    others = np.uint64(64 - 8 * size)
+    # The digits come last, behind zeros: the first byte is the lowest, and is worth the most.
+    bytes_ = (word(arena, p) << others) | (
+        _ZEROS >> np.uint64(8 * size) if size < 8 else np.uint64(0)
+    )
+    high = (bytes_ & _HALVES) | (((bytes_ + _SIXES) & _HALVES) >> np.uint64(4))
+    if high != np.uint64(0x3333333333333333):
+        return False, np.uint64(0)
+    bytes_ = (bytes_ & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(2561) >> np.uint64(8)
+    bytes_ = (bytes_ & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601) >> np.uint64(16)
+    number = (bytes_ & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001) >> np.uint64(32)
+    return True, number
 
 
 @compiled
@@ -13,39 +38,32 @@ def integers(arena, starts, lengths, most, values):
     """Integers of texts in plain digits; `lengths` becomes `BAD` for other texts and longer ones.
 
     Args:
-        arena: where the texts are.
+        arena: where the texts are; eight bytes behind them may be looked at.
         starts: where each starts.
         lengths: how long it is; below zero where there is none, which gives 0.
         most: how many digits are taken, at most 19; those beyond 2**63 - 1 are not.
         values: takes the integers.
     """
-    largest = np.int64(2**63 - 1)
     for i in range(starts.shape[0]):
         size = lengths[i]
         values[i] = 0
         if size < 0:
             continue
         p = starts[i]
-        end = p + size
-        minus = size > 0 and arena[p] == 45
+        minus = size > 0 and arena[p] == _MINUS
         if minus:
             p += 1
-        good = 0 < end - p <= most and not (arena[p] == 48 and (end - p > 1 or minus))
-        short = p + 18
-        value = np.int64(0)
-        if good:
-            while p < end:
-                digit = np.int64(arena[p]) - 48
-                if digit < 0 or digit > 9:
-                    good = False
-                    break
-                if p >= short and value > (largest - digit) // 10:
-                    good = False
-                    break
-                value = value * 10 + digit
-                p += 1
-        if good:
-            values[i] = -value if minus else value
+            size -= 1
+        good = 0 < size <= most and not (arena[p] == _ZERO and (size > 1 or minus))
+        value = np.uint64(0)
+        while good and size > 0:
+            step = min(size, 8)
+            good, part = _few_digits(arena, p, step)
+            value = value * _TENS[step] + part
+            p += step
+            size -= step
+        if good and value <= _LARGEST:
+            values[i] = -np.int64(value) if minus else np.int64(value)
         else:
             lengths[i] = BAD
 

@@ -198,25 +198,31 @@ def fitting(
 
 
 @compiled
-def in_slot(starts, stops, kinds, places, slot, found, lengths):
-    """Where one value of some messages starts and how long it is; -1 for null.
+def in_slots(starts, stops, kinds, places, slots, targets, found, lengths):
+    """Where some values of some messages start and how long they are; -1 for null.
 
     Args:
         starts: where each value of each message starts.
         stops: where it stops.
         kinds: its kind.
         places: which messages.
-        slot: which of their values.
-        found: takes where it starts.
-        lengths: takes how long it is.
+        slots: which of their values.
+        targets: for each of these where in the next two it goes for the first message; those of
+            the others follow.
+        found: takes where each starts.
+        lengths: takes how long each is.
     """
     for i in range(places.shape[0]):
         place = places[i]
-        found[i] = starts[place, slot]
-        if kinds[place, slot] == NULL or kinds[place, slot] == VOID:
-            lengths[i] = NULL_SIZE
-        else:
-            lengths[i] = stops[place, slot] - starts[place, slot]
+        for s in range(slots.shape[0]):
+            slot = slots[s]
+            start = starts[place, slot]
+            kind = kinds[place, slot]
+            found[targets[s] + i] = start
+            if kind in (NULL, VOID):
+                lengths[targets[s] + i] = NULL_SIZE
+            else:
+                lengths[targets[s] + i] = stops[place, slot] - start
 
 
 @compiled

@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Texts
-from waybill.bulk.block import Block
 from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, WHOLE, Convert, same
+from waybill.bulk.notations import ANY, WHOLE, Convert, Take, at_most, same
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.rows import Extra, Value
 from waybill.envelopes.debezium.bulk_values import take_of
 from waybill.envelopes.debezium.control import EXTRA
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
@@ -27,7 +26,8 @@ from waybill.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.arena import Arena, Places
+    from waybill.bulk.block import Block
     from waybill.envelopes.debezium.row_readers import RowPlan
     from waybill.records import Change, Message, TableSchema
 
@@ -111,7 +111,7 @@ class DebeziumReader(BulkReader):
             transaction=transaction,
             carry=_Carried(sample),
             ready=self._ready(message.topic, schema),
-            check=_check(found.aside()),
+            aside=tuple(Cell(slot, _SHORT) for slot in found.aside()),
             free=found.free(),
             rank=change.rank,
             full_row=change.full_row,
@@ -164,24 +164,6 @@ class DebeziumReader(BulkReader):
 
 
 _ROWS = frozenset({"read", "insert", "update", "delete"})
-
-
-def _check(aside: list[int]) -> Callable[[Rows], Mask]:
-    """Finds rows that the decoder may not take.
-
-    Args:
-        aside: integers that are not used.
-    """
-
-    def check(rows: Rows) -> Mask:
-        block, places = rows.block, rows.places
-        large = np.zeros(len(rows), np.bool_)
-        if isinstance(block, Block):
-            for slot in aside:
-                large |= block.stops[places, slot] - block.starts[places, slot] > _DIGITS
-        return large
-
-    return check
 
 
 class Around:
@@ -277,6 +259,7 @@ class Around:
 _DECIDING = ((), ("id",))
 _DIGITS = 15
 """An integer of so many digits, or of one less with a sign, is taken in any field."""
+_SHORT = Take(ANY, at_most(_DIGITS))
 
 
 def _part(source: Source, name: str, part: int) -> Convert:

@@ -11,12 +11,13 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.block import Block
-from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN, TRUE
+from waybill.bulk.kinds import ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.notations import (
     ANY,
     TEXT,
     Convert,
+    Take,
+    at_most,
     joined_texts,
     number_in,
     numbers,
@@ -25,7 +26,6 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
-from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, changed_columns, column, field_of, nulls, times
 from waybill.envelopes.maxwell.encoder import TYPES
@@ -36,10 +36,10 @@ from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.types import NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from waybill.bulk.arena import Arena, Mask, Places, Texts
-    from waybill.bulk.block import Path
+    from waybill.bulk.block import Block, Path
     from waybill.envelopes.maxwell.encoder import MaxwellEncoder
     from waybill.envelopes.maxwell.envelope import MaxwellDecoder
     from waybill.envelopes.notation.json_columns import Style
@@ -115,7 +115,7 @@ class MaxwellReader(RememberingReader):
             carry=None if extra else _nothing,
             free=free_slots,
             full_row=change.full_row,
-            check=_check(sample),
+            aside=tuple(_aside(sample)),
         )
 
 
@@ -150,32 +150,20 @@ def _last(arena: Arena, texts: Texts) -> Texts:
     return arena.constant(b"%d" % LAST, len(texts.starts))
 
 
-def _check(sample: Sample) -> Callable[[Rows], Mask]:
-    """Tells the rows with a value that stays as it is and may be none of its field."""
-    longest: dict[int, int] = {}
+def _aside(sample: Sample) -> Iterator[Cell]:
+    """Values that stay as they are and may be none of their field."""
     for path, slot in sample.slots.items():
-        if path[0] == "primary_key":
-            longest[slot] = _LONGEST_KEY
-        elif path[0] == "position":
-            longest[slot] = _LONGEST_POSITION
-        elif path[0] in CARRIED and sample.kinds[slot] > ESCAPED:
-            longest[slot] = _LONGEST_NUMBER
-    ranges = {
-        sample.slots[name,]: convert for name, convert in _RANGES.items() if (name,) in sample.slots
-    }
-
-    def check(rows: Rows) -> Mask:
-        bad = np.zeros(len(rows), np.bool_)
-        block = rows.block
-        if not isinstance(block, Block):
-            raise TypeError("messages are checked where they are read")
-        for slot, most in longest.items():
-            bad |= values(block, rows.places, slot).lengths > most
-        for slot, convert in ranges.items():
-            bad |= convert(block.arena, values(block, rows.places, slot)).lengths == BAD
-        return bad
-
-    return check
+        name, longest = path[0], None
+        if name == "primary_key":
+            longest = _LONGEST_KEY
+        elif name == "position":
+            longest = _LONGEST_POSITION
+        elif name in CARRIED and sample.kinds[slot] > ESCAPED:
+            longest = _LONGEST_NUMBER
+        if longest is not None:
+            yield Cell(slot, Take(ANY, at_most(longest)))
+        if name in _RANGES and len(path) == 1:
+            yield Cell(slot, Take(ANY, _RANGES[str(name)]))
 
 
 # Writing

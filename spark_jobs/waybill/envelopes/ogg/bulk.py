@@ -12,12 +12,14 @@ import numpy as np
 
 from waybill.bounded import Bounded
 from waybill.bulk import kernels
-from waybill.bulk.block import Block
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
+    ANY,
     BLANK,
     Convert,
     T,
+    Take,
+    at_most,
     by_call,
     number_in,
     or_else,
@@ -25,9 +27,8 @@ from waybill.bulk.notations import (
     wall_clocks_of,
     written,
 )
-from waybill.bulk.readings import Count, Reading, Sample
+from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
-from waybill.bulk.skeleton import values
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls
 from waybill.envelopes.made_sequence import OWN
@@ -39,10 +40,8 @@ from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.bulk.arena import Arena, Mask, Places, Texts
-    from waybill.bulk.block import Path
+    from waybill.bulk.block import Block, Path
     from waybill.envelopes.ogg.encoder import OggEncoder
     from waybill.envelopes.ogg.envelope import OggDecoder
     from waybill.envelopes.ogg.notation import Clock
@@ -53,7 +52,8 @@ _MICROS = 6
 """Digits of a second in the canonical time."""
 _WIDEST = 2**62
 """More microseconds than any time has."""
-_LONGEST_POSITION = 100
+_SHORT_POSITION = Take(ANY, at_most(100))
+"""Positions of more digits are not looked at."""
 _TEXTS = frozenset({"op_ts", "current_ts", "pos"})
 """Fields that are carried on and are texts."""
 _OPERATIONS = frozenset({"insert", "update", "delete"})
@@ -111,7 +111,7 @@ class OggReader(RememberingReader):
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            check=_check(slots["pos",]) if told["pos"] else None,
+            aside=(Cell(slots["pos",], _SHORT_POSITION),) if told["pos"] else (),
         )
 
 
@@ -143,19 +143,6 @@ def _units_from(between: int) -> Convert:
         return written(arena, found, lengths)
 
     return convert
-
-
-def _check(place: int) -> Callable[[Rows], Mask]:
-    """Tells the rows with a position of more digits than are looked at."""
-
-    def check(rows: Rows) -> Mask:
-        block = rows.block
-        if not isinstance(block, Block):
-            raise TypeError("messages are checked where they are read")
-        longer: Mask = values(block, rows.places, place).lengths > _LONGEST_POSITION
-        return longer
-
-    return check
 
 
 # Writing
