@@ -5,6 +5,7 @@ Both notations are read and written so; `tuple_decoder` and `tuples` say what th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -158,6 +159,7 @@ class TupleReader(RememberingReader):
         return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
 
 
+@lru_cache(maxsize=1000)
 def _other_topic(topic: str) -> Callable[[Rows], Mask]:
     return lambda rows: rows.of_other_topics(topic)
 
@@ -183,6 +185,7 @@ def _slots(sample: Sample, fields: tuple[Field, ...] | None) -> Slots | None:
     return {field.name: data[place] for place, field in enumerate(fields)}
 
 
+@lru_cache(maxsize=1000)
 def _carry(extra: bytes) -> Callable[[Block, Places], Extra]:
     """What is carried on, which is the same for all."""
     fields = {name: bytes(raw) for name, raw in _carried(extra)[FAMILY].items()}

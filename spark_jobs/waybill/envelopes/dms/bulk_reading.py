@@ -12,8 +12,8 @@ import numpy as np
 
 from waybill.bulk.block import Block
 from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, NOTHING, numbers, same
-from waybill.bulk.readings import Count, Reading, Sample
+from waybill.bulk.notations import ANY, NOTHING, Take, at_most, numbers, same
+from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import values
 from waybill.envelopes.dms.bulk_values import (
@@ -32,7 +32,7 @@ from waybill.records import ROW_OPERATIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.arena import Mask, Places, Texts
     from waybill.bulk.rows import Rows
     from waybill.envelopes.dms.envelope import DmsDecoder
     from waybill.envelopes.dms.files import DmsFilesDecoder
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 _METADATA = "metadata"
 _POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-record-id"
 _COMMIT, _TIME = "commit-timestamp", "timestamp"
-_MOST_DIGITS = 18
+_SHORT = Take(ANY, at_most(18))
+"""Integers of more digits need a closer look."""
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(dict[str, str]).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
@@ -55,8 +56,8 @@ def _alone(rows: Rows) -> Mask:
 
 
 def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | None:
-    if not checks:
-        return None
+    if len(checks) < 2:
+        return checks[0] if checks else None
 
     def check(rows: Rows) -> Mask:
         found = np.zeros(len(rows), np.bool_)
@@ -100,10 +101,10 @@ class DmsReader(RememberingReader):
             if not was:
                 before = _gone(sample, change, now, free, checks)
         extra, texts = self._extra(sample, change)
-        sequence, check = _sequence(sample, change, texts)
-        if check is None:
+        ordered = _sequence(sample, change, texts)
+        if ordered is None:
             return None
-        checks.append(check)
+        sequence, more = ordered
         time = texts.get(_COMMIT, texts.get(_TIME))
         if change.transaction is not None and _ID not in texts:
             return None
@@ -118,7 +119,10 @@ class DmsReader(RememberingReader):
             family="dms" if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            check=_any_of(checks),
+            check=_any_of(checks + more),
+            aside=tuple(
+                Cell(slot, _SHORT) for slot in texts.values() if sample.kinds[slot] == INTEGER
+            ),
             free=free,
             full_row=change.full_row,
         )
@@ -192,40 +196,55 @@ def _gone(
 
 def _sequence(
     sample: Sample, change: Change, told: Slots
-) -> tuple[tuple[Count, ...] | None, Callable[[Rows], Mask] | None]:
-    """How the sequence is read, and the rows that need a closer look; None where none can."""
+) -> tuple[tuple[Count, ...] | None, list[Callable[[Rows], Mask]]] | None:
+    """How the sequence is read, and what tells rows that need a closer look; None if it cannot."""
     slot = told.get(_POSITION)
     placed = told.get(_ID), told.get(_RECORD)
-    by_id = False
-    sequence = None
-    if change.sequence is not None:
-        if slot is None:
-            return None, None
-        sequence = position_counts(sample, slot, placed, len(change.sequence))
-        if sequence is None:
-            return None, None
-        by_id = any(count.slot != slot for count in sequence)
+    if change.sequence is None:
+        return None, [] if slot is None else [_hidden_order(sample, slot, placed)]
+    if slot is None:
+        return None
+    sequence = position_counts(sample, slot, placed, len(change.sequence))
+    if sequence is None:
+        return None
+    by_id = any(count.slot != slot for count in sequence)
+    return sequence, [_other_file] if by_id else []
+
+
+def _other_file(rows: Rows) -> Mask:
+    """Rows whose transaction is not of the file that their position names."""
+    if rows.sequence is None:
+        raise ValueError("the position tells the file")
+    other: Mask = _numbers(rows, _ID) >> 32 != rows.sequence[0]
+    return other
+
+
+def _hidden_order(
+    sample: Sample, slot: int, placed: tuple[int | None, int | None]
+) -> Callable[[Rows], Mask]:
+    """Rows of which the position tells an order after all."""
+    named = [
+        name if place is not None and sample.kinds[place] == INTEGER else None
+        for name, place in zip((_ID, _RECORD), placed, strict=True)
+    ]
 
     def check(rows: Rows) -> Mask:
-        found = np.zeros(len(rows), np.bool_)
-        numbered: dict[str, Places] = {}
-        fields = rows.extra.fields if rows.extra is not None else {}
-        for name, place in told.items():
-            field = fields[name]
-            if sample.kinds[place] != INTEGER or not isinstance(field, Value):
-                continue
-            found |= field.texts.lengths > _MOST_DIGITS
-            if name in (_ID, _RECORD):
-                numbered[name] = numbers(rows.arena, field.texts)[0]
-        if by_id and rows.sequence is not None:
-            found |= numbered[_ID] >> 32 != rows.sequence[0]
-        position = fields.get(_POSITION)
-        if rows.sequence is None and isinstance(position, Value):
-            ids = numbered.get(_ID), numbered.get(_RECORD)
-            found |= with_order(rows, position.texts, ids)
-        return found
+        ids = [None if name is None else _numbers(rows, name) for name in named]
+        return with_order(rows, _field(rows, _POSITION), (ids[0], ids[1]))
 
-    return sequence, check
+    return check
+
+
+def _numbers(rows: Rows, name: str) -> Places:
+    return numbers(rows.arena, _field(rows, name))[0]
+
+
+def _field(rows: Rows, name: str) -> Texts:
+    """A field that is carried on."""
+    value = rows.extra.fields[name] if rows.extra is not None else None
+    if not isinstance(value, Value):
+        raise TypeError(f"{name} is carried on as it stands")
+    return value.texts
 
 
 def _nothing(_: Block, __: Places) -> Extra:
