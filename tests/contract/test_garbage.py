@@ -197,11 +197,16 @@ MAXWELL = b'{"database":"shop","table":"t","type":"update","data":{%b"n":7},"old
 OGG = b'{"table":"OGG.T","op_type":"I","primary_keys":["id"],"after":{"id":1,"at":"%b"}}'
 GOOD = DEBEZIUM % (b"1", b"null", b"")
 TRUNCATE = GOOD.replace(b'{"id":1,"at":1}', b"null").replace(b'"c"', b'"t"')
+UNCHANGED = GOOD.replace(b'{"id":1,"at":1}', b'{"a":"__debezium_unavailable_value"}').replace(
+    b'"c"', b'"u"'
+)
 FOUND = {
     # A name that no struct can have, carried on to a message with a schema.
     "name": ("debezium-json", GOOD, TRUNCATE[:-1] + b',"a\\"b":""}'),
     # A block of another type than its schema has.
     "block": ("debezium-json", GOOD, DEBEZIUM % (b"1", b"[]", b"")),
+    # An update of a table without key that tells no column at all.
+    "unchanged": ("debezium-json", GOOD, UNCHANGED),
     # A fraction among counts of time: the counts after it were taken for texts.
     "count": ("debezium-json", GOOD, DEBEZIUM % (b"-0.0", b"null", b"")),
     # A document where texts are: the texts after it were taken for documents.

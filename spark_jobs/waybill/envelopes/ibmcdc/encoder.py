@@ -296,8 +296,8 @@ def _check_old_row(change: Change) -> None:
     Raises:
         Refusal: it does not tell it, or leaves out columns that the row has now.
     """
-    before = () if change.before is None else _present(_values(change.before))
-    if not set(_present(_values(change.after))) <= set(before):
+    before = set() if change.before is None else set(_present(_values(change.before)))
+    if change.before is None or not set(_present(_values(change.after))) <= before:
         sentence = "an update of a table without key needs the whole row before it: all columns "
         raise Refusal("encoding", f"{sentence}are the message key; declare a key under `tables`")
 
