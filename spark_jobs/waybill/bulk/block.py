@@ -80,6 +80,9 @@ class Scanner(ABC):
 
         Those whose values are not found get the count -1. Two others with the same form most
         probably differ in nothing but values.
+
+        A scanner may write a text anew, behind all others, if that says the same: then the text
+        begins and ends there.
         """
 
     @abstractmethod

@@ -161,8 +161,12 @@ class Converter:
         self._take_written(written, change.message, out, origins)
 
     def _count_losses(self) -> None:
-        self.account.losses.update(self._losses)
-        self._losses.clear()
+        if self._losses:
+            # `Counter.update` takes longer than most messages have losses.
+            counted = self.account.losses
+            for name in self._losses:
+                counted[name] += 1
+            self._losses.clear()
 
     def _take_written(
         self, written: list[Encoded], origin: Message, out: list[Encoded], origins: list[Message]

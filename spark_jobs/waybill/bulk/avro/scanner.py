@@ -31,6 +31,11 @@ def confluent(texts: Scanned) -> tuple[Places, Places]:
     return names, starts
 
 
+def single(value: bytes) -> Scanned:
+    """One text alone."""
+    return Scanned(value, np.array([0]), np.array([len(value)]))
+
+
 class AvroScanner(Scanner):
     """Finds values by the programs of their schemas.
 
@@ -79,8 +84,7 @@ class AvroScanner(Scanner):
         Raises:
             ValueError: it has no program.
         """
-        single = Scanned(value, np.array([0]), np.array([len(value)]))
-        names, starts = self._framing(single)
+        names, starts = self._framing(single(value))
         program = self._programs.get(int(names[0]))
         if program is None:
             raise ValueError("the schema has no program")

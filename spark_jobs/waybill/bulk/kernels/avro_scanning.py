@@ -117,9 +117,126 @@ def is_utf8(data, p, end):  # noqa: C901
 
 
 @compiled
-def scan(  # noqa: C901
-    data, begins, ends, entries, steps, width, starts, stops, kinds, counts, forms
+def values_of(  # noqa: C901
+    data, p, end, entry, steps, width, i, found, form, starts, stops, kinds
 ):
+    """Find the values of one message.
+
+    Args:
+        data: the arena.
+        p: where its data begins.
+        end: where it ends.
+        entry: where in `steps` its program begins.
+        steps: programs, one behind the other.
+        width: how many values a message may have.
+        i: the number of the message.
+        found: how many values it has before these.
+        form: a hash of what is no value before these.
+        starts: takes where each value starts, without its branch and length.
+        stops: takes where it stops.
+        kinds: takes its kind.
+
+    Returns:
+        The number of values, with those before; -1 for a message that is damaged, or written with
+        more bytes than it takes. Then a hash of the program and the branches taken, null or not
+        apart.
+    """
+    prime = np.uint64(0x100000001B3)
+    at = np.int64(entry)
+    form = (form ^ np.uint64(entry)) * prime
+    good = True
+    while True:
+        step = steps[at]
+        if step == _END:
+            good = p == end
+            break
+        if step == _UNION:
+            if p >= end:
+                good = False
+                break
+            branch = np.int64(data[p])
+            if branch & 1 or branch >= 2 * steps[at + 1]:
+                good = False
+                break
+            p += 1
+            form = (form ^ np.uint64(branch + 1)) * prime
+            at = entry + steps[at + 2 + (branch >> 1)]
+            continue
+        if step > _NOTHING:
+            at = entry + steps[at + 1]
+            continue
+        if found >= width:
+            good = False
+            break
+        kind = np.int64(VOID)
+        bits = 0
+        optional = 0
+        if step == _NOTHING:
+            at += 1
+        elif step == _LEAF:
+            kind = steps[at + 1]
+            bits = steps[at + 2]
+            at += 3
+        else:
+            if p >= end:
+                good = False
+                break
+            branch = np.int64(data[p])
+            if branch != 0 and branch != 2:
+                good = False
+                break
+            p += 1
+            if branch != 2 * steps[at + 3]:
+                kind = steps[at + 1]
+                bits = steps[at + 2]
+                optional = OPTIONAL
+            at += 4
+        start = p
+        if kind == VARINT:
+            p = _varint_end(data, p, end, bits)
+        elif kind >= BYTES:
+            stop = _varint_end(data, p, end, 64)
+            if stop < 0:
+                good = False
+                break
+            told = unsigned(data, p, stop)
+            if told & np.uint64(1) or told >> np.uint64(1) > np.uint64(end - stop):
+                good = False
+                break
+            start = stop
+            p = stop + np.int64(told >> np.uint64(1))
+            if kind == STRING and not is_utf8(data, start, p):
+                good = False
+                break
+        elif kind == BOOLEAN:
+            if p >= end or data[p] > 1:
+                good = False
+                break
+            p += 1
+        elif kind == FLOAT:
+            p += 4
+        elif kind == DOUBLE:
+            p += 8
+        elif kind == FIXED:
+            p += bits
+        elif kind == ENUM:
+            p = _varint_end(data, p, end, 64)
+            if p >= 0:
+                told = unsigned(data, start, p)
+                if told & np.uint64(1) or told >> np.uint64(1) >= np.uint64(bits):
+                    p = np.int64(-1)
+        if p < 0 or p > end:
+            good = False
+            break
+        starts[i, found] = start
+        stops[i, found] = p
+        kinds[i, found] = kind + optional
+        found += 1
+    return np.int64(found if good else -1), (form ^ np.uint64(found)) * prime
+
+
+@compiled
+def scan(data, begins, ends, entries, steps, width, starts, stops, kinds, counts, forms):
     """Find the values of Avro messages, as `kernels.scan` does of JSON.
 
     Args:
@@ -132,109 +249,15 @@ def scan(  # noqa: C901
         starts: takes where each value starts, without its branch and length.
         stops: takes where it stops.
         kinds: takes its kind.
-        counts: takes the number of values; -1 for messages that are damaged, or written with more
-            bytes than it takes.
-        forms: takes a hash of the program and the branches taken, null or not apart.
+        counts: takes the number of values; -1 where they are not found, see `values_of`.
+        forms: takes a hash of everything but the values.
     """
-    prime = np.uint64(0x100000001B3)
+    first = np.uint64(0xCBF29CE484222325)
     for i in range(begins.shape[0]):
-        counts[i] = -1
-        entry = entries[i]
+        entry = np.int64(entries[i])
         if entry < 0:
+            counts[i] = -1
             continue
-        p = begins[i]
-        end = ends[i]
-        at = np.int64(entry)
-        form = (np.uint64(0xCBF29CE484222325) ^ np.uint64(entry)) * prime
-        found = 0
-        good = True
-        while True:
-            step = steps[at]
-            if step == _END:
-                good = p == end
-                break
-            if step == _UNION:
-                if p >= end:
-                    good = False
-                    break
-                branch = np.int64(data[p])
-                if branch & 1 or branch >= 2 * steps[at + 1]:
-                    good = False
-                    break
-                p += 1
-                form = (form ^ np.uint64(branch + 1)) * prime
-                at = entry + steps[at + 2 + (branch >> 1)]
-                continue
-            if step > _NOTHING:
-                at = entry + steps[at + 1]
-                continue
-            if found >= width:
-                good = False
-                break
-            kind = np.int64(VOID)
-            bits = 0
-            optional = 0
-            if step == _NOTHING:
-                at += 1
-            elif step == _LEAF:
-                kind = steps[at + 1]
-                bits = steps[at + 2]
-                at += 3
-            else:
-                if p >= end:
-                    good = False
-                    break
-                branch = np.int64(data[p])
-                if branch != 0 and branch != 2:
-                    good = False
-                    break
-                p += 1
-                if branch != 2 * steps[at + 3]:
-                    kind = steps[at + 1]
-                    bits = steps[at + 2]
-                    optional = OPTIONAL
-                at += 4
-            start = p
-            if kind == VARINT:
-                p = _varint_end(data, p, end, bits)
-            elif kind >= BYTES:
-                stop = _varint_end(data, p, end, 64)
-                if stop < 0:
-                    good = False
-                    break
-                told = unsigned(data, p, stop)
-                if told & np.uint64(1) or told >> np.uint64(1) > np.uint64(end - stop):
-                    good = False
-                    break
-                start = stop
-                p = stop + np.int64(told >> np.uint64(1))
-                if kind == STRING and not is_utf8(data, start, p):
-                    good = False
-                    break
-            elif kind == BOOLEAN:
-                if p >= end or data[p] > 1:
-                    good = False
-                    break
-                p += 1
-            elif kind == FLOAT:
-                p += 4
-            elif kind == DOUBLE:
-                p += 8
-            elif kind == FIXED:
-                p += bits
-            elif kind == ENUM:
-                p = _varint_end(data, p, end, 64)
-                if p >= 0:
-                    told = unsigned(data, start, p)
-                    if told & np.uint64(1) or told >> np.uint64(1) >= np.uint64(bits):
-                        p = np.int64(-1)
-            if p < 0 or p > end:
-                good = False
-                break
-            starts[i, found] = start
-            stops[i, found] = p
-            kinds[i, found] = kind + optional
-            found += 1
-        if good:
-            counts[i] = found
-        forms[i] = (form ^ np.uint64(found)) * prime
+        counts[i], forms[i] = values_of(
+            data, begins[i], ends[i], entry, steps, width, i, 0, first, starts, stops, kinds
+        )

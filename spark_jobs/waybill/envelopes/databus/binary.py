@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waybill.envelopes.databus.decoder import EventDecoder
 from waybill.envelopes.databus.encoder import EventEncoder
@@ -13,6 +13,7 @@ from waybill.envelopes.protocol import Envelope
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:
+    from waybill.bulk.readings import BulkReader
     from waybill.envelopes.databus.event import Event
 
 
@@ -34,7 +35,16 @@ class BinaryEncoder(EventEncoder):
 
 
 def _frame(events: list[Event]) -> bytes:
+    if len(events) == 1:
+        return event_bytes(events[0])
     return b"".join([event_bytes(event) for event in events])
+
+
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.databus.bulk_reading import DatabusReader
+    from waybill.envelopes.databus.bulk_scanning import BinaryScanner
+
+    return DatabusReader(decoder, BinaryScanner)
 
 
 PARTLY = {
@@ -78,5 +88,6 @@ ENVELOPE = Envelope(
     encode_settings=BinaryWriteSettings,
     key_by="the values of the primary key as JSON; none for a table without key",
     mark=mark,
+    bulk_reader=_bulk_reader,
 )
 """The declaration of `databus-binary`."""

@@ -130,7 +130,8 @@ def _time(per_second: int, digits: int) -> ToText:
     return text
 
 
-def _zulu(value: int) -> str:
+def zulu_text(value: int) -> str:
+    """An instant of milliseconds since 1970."""
     return f"{millis_text(value)}Z"
 
 
@@ -150,14 +151,14 @@ _LOGICAL: dict[tuple[str, str], tuple[LogicalType, ToText | None]] = {
     ("int", "date"): (LogicalType("date"), _date),
     ("int", "time-millis"): (_TIME, _time(1000, 3)),
     ("long", "time-micros"): (_TIME, _time(1_000_000, 6)),
-    ("long", "timestamp-millis"): (_UTC, _zulu),
+    ("long", "timestamp-millis"): (_UTC, zulu_text),
     ("long", "timestamp-micros"): (_UTC, _units(1000, 3, "Z")),
     ("long", "timestamp-nanos"): (_UTC, _units(1_000_000, 6, "Z")),
     ("long", "local-timestamp-millis"): (_WALL, millis_text),
     ("long", "local-timestamp-micros"): (_WALL, _units(1000, 3, "")),
     ("long", "local-timestamp-nanos"): (_WALL, _units(1_000_000, 6, "")),
 }
-_DECLARED_TIMES: dict[str, ToText] = {"timestamp": millis_text, "timestamptz": _zulu}
+_DECLARED_TIMES: dict[str, ToText] = {"timestamp": millis_text, "timestamptz": zulu_text}
 
 
 def declared_text(column: AvroColumn, declared: LogicalType) -> ToText | None:

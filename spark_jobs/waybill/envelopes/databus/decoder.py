@@ -78,7 +78,7 @@ class EventDecoder:
         self.rules = rules
         self.book = schema_book(settings.schemas, settings.sources)
         self._plans: dict[bytes, RowPlan] = {}
-        self._registered_plans: dict[bytes, RowPlan] = {}
+        self._registered_plans: dict[Registered, RowPlan] = {}
         self._told_plans: dict[bytes, RowPlan] = {}
 
     def changes(self, message: Message, events: Iterable[Event | Refusal]) -> list[Change]:
@@ -179,7 +179,7 @@ class EventDecoder:
             registered = self.book.by_id.get(event.digest)
             if registered is None:
                 return self._plan_beside(event.digest, told)
-            plan = self._plans[event.digest] = self._known_plan(registered)
+            plan = self._plans[event.digest] = self.known_plan(registered)
         return plan
 
     def _plan_beside(self, digest: bytes, told: Told) -> RowPlan:
@@ -204,13 +204,18 @@ class EventDecoder:
         if registered is None:
             message = f"names version {version} of the schema of source {event.source}, not known"
             raise Refusal("schema", message)
-        return self._known_plan(registered)
+        return self.known_plan(registered)
 
-    def _known_plan(self, registered: Registered) -> RowPlan:
-        plan = self._registered_plans.get(registered.id)
+    def known_plan(self, registered: Registered) -> RowPlan:
+        """How rows of a schema of the book are read.
+
+        Raises:
+            Refusal: kind `schema`; the schema cannot be used.
+        """
+        plan = self._registered_plans.get(registered)
         if plan is None:
             plan = RowPlan(registered, self.rules, self.settings)
-            self._registered_plans[registered.id] = plan
+            self._registered_plans[registered] = plan
         return plan
 
     def _plan_of_source(self, event: Event, told: Told) -> RowPlan:
@@ -222,7 +227,7 @@ class EventDecoder:
                 "name the source under `sources`"
             )
             raise Refusal("schema", message)
-        plan = self._known_plan(registered)
+        plan = self.known_plan(registered)
         if event.opcode != DELETE:
             raise Refusal("shape", "is no DELETE and has no value")
         return plan

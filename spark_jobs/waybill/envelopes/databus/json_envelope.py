@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from waybill.envelopes.databus.binary import CARRIES, PARTLY, SEQUENCE
 from waybill.envelopes.databus.decoder import EventDecoder
@@ -13,6 +13,7 @@ from waybill.envelopes.protocol import Envelope
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:
+    from waybill.bulk.readings import BulkReader
     from waybill.envelopes.databus.event import Event
 
 
@@ -37,6 +38,13 @@ def _frame(events: list[Event]) -> bytes:
     return b"\n".join([line_of(event) for event in events])
 
 
+def _bulk_reader(decoder: Any) -> BulkReader:
+    from waybill.envelopes.databus.bulk_reading import DatabusReader
+    from waybill.envelopes.databus.bulk_scanning import JsonScanner
+
+    return DatabusReader(decoder, JsonScanner)
+
+
 ENVELOPE = Envelope(
     name="databus-json",
     title="Databus events as JSON, values in Avro",
@@ -49,5 +57,6 @@ ENVELOPE = Envelope(
     decode_settings=DatabusReadSettings,
     encode_settings=JsonWriteSettings,
     key_by="the values of the primary key as JSON; none for a table without key",
+    bulk_reader=_bulk_reader,
 )
 """The declaration of `databus-json`."""

@@ -15,7 +15,6 @@ from waybill.envelopes.avro.writing import (
     write_float,
     write_int,
     write_long,
-    write_text,
 )
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import instant_ms
@@ -98,9 +97,10 @@ def _integer(write: Callable[[bytearray, int], None], name: str) -> Write:
 
 def _text(out: bytearray, text: str) -> None:
     try:
-        write_text(out, text)
+        data = text.encode()
     except UnicodeEncodeError:
         raise Refusal("encoding", "a text with half a surrogate pair is not UTF-8") from None
+    write_bytes(out, data)
 
 
 def _bytes(out: bytearray, text: str) -> None:

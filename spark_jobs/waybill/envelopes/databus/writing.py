@@ -27,12 +27,14 @@ def event_bytes(event: Event) -> bytes:
     return _version_2(event) if event.version == 2 else _version_1(event)
 
 
+_OPCODES = {UPSERT: 1, DELETE: 2}
+
+
 def _version_1(event: Event) -> bytes:
     order = int(event.little)
     value = event.value or b""
     # A data event has exactly one opcode bit; a control event has none.
-    attributes = {UPSERT: 1, DELETE: 2}.get(event.opcode, 0) | event.trace << 2
-    attributes |= event.replicated << 8
+    attributes = _OPCODES.get(event.opcode, 0) | event.trace << 2 | event.replicated << 8
     key = event.key
     if isinstance(key, bytes):
         attributes |= 8

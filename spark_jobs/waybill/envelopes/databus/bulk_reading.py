@@ -1,0 +1,216 @@
+"""Where the values of Databus's events stand, for reading many at once.
+
+Messages of one event of a row are read so, if its schema is known before and no header says more;
+`decoder` says what they mean.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from waybill.bounded import Bounded
+from waybill.bulk.avro.values import counted, decimal, take_of
+from waybill.bulk.kernels.databus_scanning import ANY_TIME, FINE, WHOLE_MICROS
+from waybill.bulk.notations import (
+    BLANK,
+    T,
+    Take,
+    or_else,
+    plain_decimal,
+    units_to_instant,
+    units_to_wall_clock,
+    wall_clock,
+    whole,
+)
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.rows import Extra, Value
+from waybill.bulk.skeleton import values
+from waybill.envelopes.avro.schema import without_null
+from waybill.envelopes.databus.bulk_scanning import number_of, version_number
+from waybill.envelopes.databus.columns import leaf_of, millis_text, zulu_text
+from waybill.envelopes.databus.decoder import written_key
+from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.errors import Refusal
+from waybill.types import INTEGER_RANGE
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Arena, Places, Texts
+    from waybill.bulk.block import Block
+    from waybill.bulk.notations import Convert
+    from waybill.envelopes.avro.schema import Node
+    from waybill.envelopes.databus.bulk_scanning import EventScanner, Head
+    from waybill.envelopes.databus.decoder import EventDecoder
+    from waybill.envelopes.databus.rows import RowPlan
+    from waybill.envelopes.databus.schemas import Registered
+    from waybill.records import Change
+
+_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_json = msgspec.json.Encoder().encode
+
+
+class DatabusReader(BulkReader):
+    """Says what the values of events mean.
+
+    Args:
+        decoder: reads one message exactly.
+        scanner: finds the values of messages.
+    """
+
+    def __init__(self, decoder: EventDecoder, scanner: type[EventScanner]) -> None:
+        self._decoder = decoder
+        self._takes: Bounded[RowPlan, tuple[Take | None, ...]] = Bounded()
+        versions = decoder.settings.schema_ids == "version"
+        self._known = _numbered(decoder, versions)
+        self._scanner = self.scanner = scanner(self._schema, versions)
+
+    def _schema(self, number: int) -> Node | None:
+        registered = self._known.get(number)
+        try:
+            return None if registered is None else self._decoder.known_plan(registered).node
+        except Refusal:
+            return None
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of an event."""
+        registered = self._known.get(self._scanner.number(sample.value))
+        if sample.message.headers or registered is None:
+            return None
+        plan = self._decoder.known_plan(registered)
+        row = self._row(sample, plan)
+        if row is None or plan.schema is not change.schema:
+            return None
+        head = self._scanner.head(sample.value)
+        delete = change.operation == "delete"
+        before, after = (row, None) if delete else (None, row)
+        carried = None if change.extra is None else _Carried(change.extra, head)
+        free = [*head.free, head.physical, head.logical, head.key]
+        time = None
+        if change.source_time is not None:
+            free.append(head.nanos)
+            wanted = ANY_TIME if carried is None else carried.time
+            time = Count(head.nanos, convert=head.micros(wanted))
+        transaction = None
+        if change.transaction is not None:
+            transaction = Cell(head.sequence, Take(head.kinds, head.digits))
+        return Reading(
+            change.schema,
+            change.operation,
+            before,
+            after,
+            sequence=(Count(head.sequence, convert=head.digits),),
+            source_time=time,
+            transaction=transaction,
+            carry=carried,
+            free=dict.fromkeys(free, head.kinds),
+        )
+
+    def _row(self, sample: Sample, plan: RowPlan) -> tuple[Cell | None, ...] | None:
+        """The columns of a row; None if one of them cannot be read at once."""
+        takes = self._takes.get(plan)
+        if takes is None:
+            takes = self._takes[plan] = tuple(
+                take_of(field.node, leaf_of(text), _quick(plan, place))
+                for place, (field, text) in enumerate(
+                    zip(plan.node.fields, plan.texts, strict=True)
+                )
+            )
+        cells: list[Cell | None] = [None] * len(plan.schema.columns)
+        for field, take, at in zip(plan.node.fields, takes, plan.places, strict=True):
+            slot = sample.slots.get((field.name,))
+            if slot is None or take is None:
+                return None
+            cells[at] = Cell(slot, take)
+        return tuple(cells)
+
+
+def _numbered(decoder: EventDecoder, versions: bool) -> dict[int, Registered]:
+    """The schemas that events may name, by the numbers of the scanner."""
+    book = decoder.book
+    if versions:
+        return {version_number(*told): one for told, one in book.by_version.items()}
+    # Two schemas with the same number are none: messages of the other would be read by this one.
+    found: dict[int, Registered] = {}
+    several = set()
+    for digest, one in book.by_id.items():
+        number = number_of(digest)
+        if found.setdefault(number, one) is not one:
+            several.add(number)
+    return {number: one for number, one in found.items() if number not in several}
+
+
+def _quick(plan: RowPlan, place: int) -> Convert | None:
+    """What makes most texts of a column by compiled code."""
+    column, text = plan.columns[place], plan.texts[place]
+    declared = plan.schema.columns[plan.places[place]].type
+    node = without_null(plan.node.fields[place].node)
+    if text is None or text is str:
+        return None
+    if text is millis_text or text is zulu_text:
+        return counted((units_to_wall_clock if text is millis_text else units_to_instant)(3))
+    if text is column.text:
+        logical = column.logical or ""
+        if logical == "decimal":
+            return decimal(node.attributes.get("scale", 0))
+        if "timestamp" not in logical:
+            return None
+        made = units_to_wall_clock if logical.startswith("local-") else units_to_instant
+        return counted(made(_DIGITS[logical.rpartition("-")[2]]))
+    if column.text is str and declared.is_integer:
+        return counted(whole(*INTEGER_RANGE[declared.kind]))
+    if column.kind != "string":
+        return None
+    if declared.kind == "decimal":
+        precision, scale = declared.precision or 0, declared.scale or 0
+        return plain_decimal(precision - scale, scale) if 0 < scale < precision else None
+    if check_for(declared) is iso_from_blank:
+        return or_else(_wall_clocks, _from_blanks)
+    return None
+
+
+_wall_clocks, _from_blanks = wall_clock(T, T), wall_clock(BLANK, T)
+
+
+class _Carried:
+    """What an event carries on: the partitions, the key and fine times, and what messages share.
+
+    Args:
+        extra: what one of them carries on.
+        head: where its values stand.
+
+    Attributes:
+        time: what their times are.
+    """
+
+    def __init__(self, extra: bytes, head: Head) -> None:
+        self._head = head
+        self._fields = {name: bytes(raw) for name, raw in _carried(extra)["databus"].items()}
+        self.time = FINE if "nanos" in self._fields else WHOLE_MICROS
+
+    def __call__(self, block: Block, places: Places) -> Extra:
+        """What is carried on of some messages."""
+        head = self._head
+        of = partial(_told, block, places)
+        fields: dict[str, Value | bytes] = {**self._fields}
+        fields["physical"] = fields["logical"] = of(head.physical, head.digits)
+        if head.logical != head.physical:
+            fields["logical"] = of(head.logical, head.digits)
+        fields["key"] = of(head.key, _key_json if head.byte_key else head.digits, not head.byte_key)
+        if self.time == FINE:
+            fields["nanos"] = of(head.nanos, head.digits)
+        return Extra.of("databus", fields)
+
+
+def _told(
+    block: Block, places: Places, slot: int, convert: Convert | None, quoted: bool = False
+) -> Value:
+    texts = values(block, places, slot)
+    return Value(texts if convert is None else convert(block.arena, texts), quoted)
+
+
+def _key_json(arena: Arena, texts: Texts) -> Texts:
+    return arena.each(texts, lambda data: _json(written_key(data)))
