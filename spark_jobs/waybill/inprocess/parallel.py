@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import gc
 import io
+import signal
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -124,6 +127,31 @@ def _convert(block: bytes | Stretch, first: int, name: str) -> Piece:
     return _worker.convert(block, first, name)
 
 
+def _ready() -> None:
+    """What a worker is asked to see that it runs."""
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let an interrupt wait, so that what is begun can be ended.
+
+    Processes that are started meanwhile are never interrupted: this one ends them.
+    """
+    told: list[int] = []
+    here = threading.current_thread() is threading.main_thread()
+    # Threads of libraries take signals too, and Python then handles them in this one.
+    handler = signal.signal(signal.SIGINT, lambda *_: told.append(1)) if here else None
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if here:
+            signal.signal(signal.SIGINT, handler)
+        if told:
+            signal.raise_signal(signal.SIGINT)
+
+
 def convert_parallel(
     job: ConvertJob,
     converter: Converter,
@@ -151,11 +179,16 @@ def convert_parallel(
     blocks: Iterator[bytes | Stretch] = stretches_of(source) if plain else line_blocks(source)
     first = 0
     pending: deque[Future[Piece]] = deque()
-    with (
-        tempfile.TemporaryDirectory(prefix="waybill-convert-") as folder,
-        # Spawned, not forked: the progress display runs in a thread of this process.
-        ProcessPoolExecutor(processes, get_context("spawn"), _start, (job, folder, share)) as pool,
-    ):
+    with ExitStack() as stack:
+        with _uninterrupted():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="waybill-convert-"))
+            # Spawned, not forked: the progress display runs in a thread of this process.
+            pool = stack.enter_context(
+                ProcessPoolExecutor(processes, get_context("spawn"), _start, (job, folder, share))
+            )
+            # A worker is started when something is asked and none is idle.
+            for _ in range(processes):
+                pool.submit(_ready)
         names = deque(str(number) for number in range(2 * processes + 1))
         try:
             for block in told(job.input, blocks):
