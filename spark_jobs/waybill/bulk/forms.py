@@ -56,7 +56,8 @@ class Form(Skeleton):
             allowed[reading.transaction.slot] = reading.transaction.take.kinds
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
-        super().__init__(sample.place, allowed, self._claimed())
+        used = {how_of(value)[0] for value in self._used()}
+        super().__init__(sample.place, allowed, used | set(reading.free))
         self.plan()
         self.alike = 0
         """The same number for forms whose messages are read together."""
@@ -66,26 +67,12 @@ class Form(Skeleton):
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""
         self.schema = self.reading.schema
-        told = [how_of(value) for value in self._values()]
+        told = [how_of(value) for value in (*self._used(), *self.reading.aside)]
         self.slots = np.array([slot for slot, _ in told], np.int64)
         self.hows = tuple(how for _, how in told)
 
-    def _claimed(self) -> set[int]:
-        """The values that may differ."""
-        reading = self.reading
-        claimed = set(reading.free)
-        for cells in (reading.before, reading.after):
-            claimed |= {cell.slot for cell in cells or () if cell is not None}
-        counts = (*(reading.sequence or ()), reading.source_time)
-        claimed |= {count.slot for count in counts if count is not None}
-        claimed |= {slot for slot in reading.extra.values() if isinstance(slot, int)}
-        if reading.transaction is not None:
-            told = reading.transaction
-            claimed.add(told.slot if isinstance(told, Cell) else told)
-        return claimed
-
-    def _values(self) -> Iterator[int | Cell | Count]:
-        """The values that are read."""
+    def _used(self) -> Iterator[int | Cell | Count]:
+        """The values that changes are made of."""
         reading = self.reading
         for cells in (reading.before, reading.after):
             yield from (cell for cell in cells or () if cell is not None)
@@ -94,7 +81,6 @@ class Form(Skeleton):
             if told is not None:
                 yield told
         yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
-        yield from reading.aside
 
     def shape(self) -> tuple[object, ...]:
         """What is the same for forms whose messages are read together."""
