@@ -346,10 +346,10 @@ def _event_key(schema: TableSchema, key: Any) -> int | bytes | Part:
     """
     if key is None or not schema.key:
         return b""
-    values = msgspec.structs.astuple(key)
+    values = (key.f0,) if len(schema.key) == 1 else msgspec.structs.astuple(key)
     if len(values) == 1 and values[0] is not None:
         kind, text = schema.columns[schema.key_places[0]].type.kind, values[0]
-        if kind in INTEGER_RANGE and text.lstrip("-").isdigit() and len(text) < 21:
+        if kind in INTEGER_RANGE and len(text) < 21 and text.lstrip("-").isdigit():
             number = int(text)
             if LONG_RANGE[0] <= number <= LONG_RANGE[1]:
                 return number

@@ -7,6 +7,7 @@ from decimal import Decimal
 from math import isinf
 from typing import TYPE_CHECKING
 
+from waybill.bounded import Bounded
 from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.avro.writing import (
     write_boolean,
@@ -83,14 +84,24 @@ def _nothing(_out: bytearray, text: str) -> None:
 
 
 def _integer(write: Callable[[bytearray, int], None], name: str) -> Write:
+    known: Bounded[str, bytes] = Bounded()
+
     def convert(out: bytearray, text: str) -> None:
+        data = known.get(text)
+        if data is None:
+            data = known[text] = made(text)
+        out += data
+
+    def made(text: str) -> bytes:
+        found = bytearray()
         try:
             number = int(text) if len(text) < 40 else 1 << 64
             if str(number) != text:
                 raise _refusal(text, name)
-            write(out, number)
+            write(found, number)
         except ValueError:
             raise _refusal(text, name) from None
+        return bytes(found)
 
     return convert
 
