@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.contract.effort import EFFORT, properties
 from tests.contract.roundtrip import read_settings, rules_for, write_settings
-from tests.contract.test_garbage import good_messages
+from tests.contract.test_garbage import good_streams
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
 from waybill.bulk.block import Block, lines_block
 from waybill.bulk.change_batches import BulkChangeBatches
@@ -268,12 +268,8 @@ DIGITS = [
 @some_pairs(1)
 def test_golden_messages(source, target):
     """Every golden message several times, so that its form is known when it comes again."""
-    by_settings: dict[tuple[str, str], list[Any]] = {}
-    for message, rules, told in good_messages(source):
-        by_settings.setdefault((repr(rules), repr(told)), []).append((message, rules, told))
-    for found in by_settings.values():
-        _, rules, told = found[0]
-        lines = [m.value for m, _, _ in found if m.value and b"\n" not in m.value]
+    for messages, rules, told in good_streams(source):
+        lines = [m.value for m in messages if m.value and b"\n" not in m.value]
         agree(source, target, lines * 6, rules, told)
 
 

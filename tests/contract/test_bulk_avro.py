@@ -294,7 +294,7 @@ def agree(
 
 
 @pairs
-@properties(3)
+@properties(2)
 @given(seed=st.integers(0, 2**32))
 def test_streams(source, target, seed):
     dice = random.Random(seed)
@@ -303,7 +303,7 @@ def test_streams(source, target, seed):
 
 
 @pairs
-@properties(3)
+@properties(2)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_streams(source, target, seed):
     dice = random.Random(seed)
@@ -373,7 +373,7 @@ def decoded(
 
 
 @sources
-@properties(3)
+@properties(2)
 @given(seed=st.integers(0, 2**32))
 def test_rows_of_changes(source, seed):
     dice = random.Random(seed)
@@ -403,7 +403,7 @@ def encoded(
 
 
 @pairs
-@properties(3)
+@properties(2)
 @given(seed=st.integers(0, 2**32))
 def test_rows_of_the_outbox(source, target, seed):
     dice = random.Random(seed)

@@ -26,7 +26,7 @@ from tests.contract.test_bulk_avro import (
     damaged,
     name_of,
 )
-from tests.contract.test_garbage import good_messages
+from tests.contract.test_garbage import good_streams
 from waybill.envelopes import registry
 from waybill.envelopes.avro.framing import prefix_of
 from waybill.envelopes.avro.json_writing import json_writer
@@ -46,14 +46,11 @@ GOLDEN = [
 @pytest.mark.parametrize(("name", "target"), GOLDEN)
 def test_golden_messages(name, target):
     """Every golden message several times, so that its form is known when it comes again."""
-    by_settings: dict[tuple[str, str], list[Any]] = {}
-    for message, rules, told in good_messages(name):
-        by_settings.setdefault((repr(rules), repr(told)), []).append((message, rules, told))
-    assert by_settings
-    for found in by_settings.values():
-        _, rules, told = found[0]
+    streams = good_streams(name)
+    assert streams
+    for messages, rules, told in streams:
         with tempfile.TemporaryDirectory() as folder:
-            agree(Side(name), target, [m for m, _, _ in found] * 6, rules, told, folder)
+            agree(Side(name), target, messages * 6, rules, told, folder)
 
 
 def event_of(dice: random.Random, connector: str, number: int, wide: bool) -> bytes:

@@ -118,7 +118,7 @@ def test_a_declaration_that_lies_is_found(envelope, capability):
 
 
 @envelopes
-@properties(20)
+@properties(15)
 @given(data=st.data())
 def test_a_history_comes_back(envelope, data):
     """Changes as sources send them: nothing changes but what is declared, and that is counted."""
@@ -129,7 +129,7 @@ def test_a_history_comes_back(envelope, data):
 
 
 @envelopes
-@properties(20)
+@properties(15)
 @given(data=st.data())
 def test_values_over_the_edge_are_carried_or_refused(envelope, data):
     history = data.draw(histories(knobs=Knobs(hard=True), steps=(1, 4)))
@@ -144,7 +144,7 @@ def test_values_over_the_edge_are_carried_or_refused(envelope, data):
 
 
 @envelopes
-@properties(20)
+@properties(15)
 @given(data=st.data())
 def test_the_same_change_is_the_same_bytes(envelope, data):
     history = data.draw(histories())

@@ -43,6 +43,16 @@ def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
     return found
 
 
+def good_streams(name: str) -> list[tuple[list[Message], TableRules, Any]]:
+    """The messages of the golden cases that are read alike, with what their reader is told."""
+    found: dict[str, tuple[list[Message], TableRules, Any]] = {}
+    for message, rules, told in good_messages(name):
+        alike = repr((rules.exact, rules.patterns, told))
+        messages, _, _ = found.setdefault(alike, ([], rules, told))
+        messages.append(message)
+    return list(found.values())
+
+
 def reason(refusal: Refusal) -> tuple[str, str]:
     assert refusal.kind in REFUSAL_KINDS
     assert refusal.sentence

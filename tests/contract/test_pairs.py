@@ -46,7 +46,7 @@ def carried(source, target, changes) -> list[Any]:
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS + ITSELF)
-@properties(6)
+@properties(4)
 @given(data=st.data())
 def test_there_and_back(source, target, data):
     history = data.draw(histories(steps=(1, 6)))
