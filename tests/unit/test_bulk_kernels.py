@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -18,7 +20,9 @@ from waybill.bulk.kinds import BAD, ESCAPED
 from waybill.bulk.notations import (
     BLANK,
     T,
+    by_call,
     numbers,
+    or_else,
     units_to_wall_clock,
     wall_clock,
     wall_clock_to_units,
@@ -230,3 +234,19 @@ def test_rarer_order_keys_are_left_to_others(sequence):
     bounds = np.array([0]), np.array([len(data)])
     kernels.read_order_keys(data, *bounds, np.zeros((4, 1), np.int64), counts, ranks, flags)
     assert counts[0] == -1
+
+
+def test_converters_of_the_same_are_one_and_hold_nothing_once_they_are_not_used():
+    class Decoder:
+        def read(self, text: str) -> str:
+            return text
+
+    decoder = Decoder()
+    read = decoder.read
+    made = or_else(wall_clock(BLANK, T), by_call(read))
+    assert made is or_else(wall_clock(BLANK, T), by_call(read))
+    assert made is not or_else(wall_clock(T, BLANK), by_call(read))
+    held = weakref.ref(decoder)
+    del made, read, decoder
+    gc.collect()
+    assert held() is None

@@ -6,12 +6,11 @@ from one message, which the envelope's decoder reads too; it is taken only if bo
 
 from __future__ import annotations
 
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waybill.bounded import Bounded
+from waybill.bounded import Bounded, Numbers
 from waybill.bulk import kernels
 from waybill.bulk.arena import Places
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
@@ -190,8 +189,7 @@ class Forms:
         self._scanner: Scanner = self._candidates if by_form else reader.scanner
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
-        self._shapes: Bounded[object, int] = Bounded()
-        self._next = count()
+        self._shapes: Numbers[object] = Numbers()
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
@@ -315,17 +313,9 @@ class Forms:
         elif fits.any():
             if form.schema is not form.reading.schema:
                 form.plan()
-                self._compare(form)
+                form.alike = self._shapes.of(form.shape())
             found.append((form, texts, rest[fits]))
         return rest[~fits]
-
-    def _compare(self, form: Form) -> None:
-        """See with which forms the messages of one are read."""
-        shape = form.shape()
-        form.alike = self._shapes.get(shape, -1)
-        if form.alike < 0:
-            # Never the same number again, even where the memory was full and is new.
-            form.alike = self._shapes[shape] = next(self._next)
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
@@ -347,7 +337,7 @@ class Forms:
         if reading is None:
             return None
         form = Form(sample, reading)
-        self._compare(form)
+        form.alike = self._shapes.of(form.shape())
         if self._reader.reads_keys and message.key is not None and texts is block:
             if block.keys is None or block.keys.counts[number] < 0:
                 return None

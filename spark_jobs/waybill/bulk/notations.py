@@ -8,8 +8,9 @@ goes its own way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, ParamSpec
+from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
@@ -28,13 +29,28 @@ DIGITS = 19
 """An integer of 64 bits has no more digits."""
 
 Convert = Callable[[Arena, Texts], Texts]
+P = ParamSpec("P")
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
 
 
-_shared = lru_cache(maxsize=2000)
-"""Converters that are made of the same are the same: what they convert is converted together."""
+def _shared(make: Callable[P, Convert]) -> Callable[P, Convert]:
+    """Let converters that are made of the same be the same: theirs is converted together.
+
+    Only as long as one is used: what it is made of may hold a decoder.
+    """
+    made: WeakValueDictionary[object, Convert] = WeakValueDictionary()
+
+    @wraps(make)
+    def shared(*args: P.args, **kwargs: P.kwargs) -> Convert:
+        key = args, *sorted(kwargs.items())
+        found = made.get(key)
+        if found is None:
+            found = made[key] = make(*args, **kwargs)
+        return found
+
+    return shared
 
 
 def kinds(*named: int) -> int:

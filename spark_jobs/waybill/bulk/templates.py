@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from waybill.bounded import Bounded
+from waybill.bounded import Bounded, Numbers
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND
 from waybill.bulk.block import JSON, Path, Scanned, Scanner
@@ -91,8 +91,7 @@ class Flagged:
     """Numbers for rows by what is true of them, the same numbers whenever it is asked."""
 
     def __init__(self) -> None:
-        self._known: Bounded[bytes, int] = Bounded()
-        self._next = 1 << _FEW_FLAGS
+        self._packed: Numbers[bytes] = Numbers(1 << _FEW_FLAGS)
 
     def numbers(self, flags: list[Mask]) -> Places:
         """A number for each row; rows of one number have the same flags."""
@@ -103,15 +102,9 @@ class Flagged:
             return numbers
         packed = np.packbits(np.stack(flags, axis=1), axis=1)
         found, inverse = np.unique(packed, axis=0, return_inverse=True)
-        return np.array([self._number(one.tobytes()) for one in found], np.int64)[inverse.ravel()]
-
-    def _number(self, packed: bytes) -> int:
-        number = self._known.get(packed)
-        if number is None:
-            # Never the same again, even where the memory was full and is new.
-            number = self._known[packed] = self._next
-            self._next += 1
-        return number
+        return np.array([self._packed.of(one.tobytes()) for one in found], np.int64)[
+            inverse.ravel()
+        ]
 
 
 _FEW_FLAGS = 60

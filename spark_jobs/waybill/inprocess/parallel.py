@@ -137,10 +137,10 @@ def _uninterrupted() -> Iterator[None]:
 
     Processes that are started meanwhile are never interrupted: this one ends them.
     """
-    told: list[int] = []
+    waiting: list[int] = []
     here = threading.current_thread() is threading.main_thread()
     # Threads of libraries take signals too, and Python then handles them in this one.
-    handler = signal.signal(signal.SIGINT, lambda *_: told.append(1)) if here else None
+    handler = signal.signal(signal.SIGINT, lambda *_: waiting.append(1)) if here else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -148,7 +148,7 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if here:
             signal.signal(signal.SIGINT, handler)
-        if told:
+        if waiting:
             signal.raise_signal(signal.SIGINT)
 
 
