@@ -62,11 +62,15 @@ packed: dist/executors.tar.gz ## Pack Python and the packages of Spark's executo
 
 .PHONY: test
 test: setup ## Run every test that needs no server: fast, Spark, Airflow, the demo
-	@scripts/test.sh fast spark airflow e2e
+	@scripts/test.sh fast hostile spark airflow e2e
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
 	@scripts/test.sh fast
+
+.PHONY: test-hostile
+test-hostile: setup ## Run a minute of damaged messages through every envelope
+	@scripts/test.sh hostile
 
 .PHONY: test-spark
 test-spark: setup ## Run the tests that need Spark

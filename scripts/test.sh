@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|spark|kafka|s3|airflow|e2e|killed|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -22,26 +22,29 @@ with_tests() {
 
 # Two processes, each with a session of Spark and servers of its own: much of a small batch is waiting.
 two="-n 2 --dist worksteal"
+# The same where the tests of a file share an Airflow.
+two_by_file="-n 2 --dist loadfile"
 
 run_phase() {
     case $1 in
         fast)
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
             options=$two ;;
+        hostile) paths="tests/hostile" options=$two ;;
         spark) paths="tests/spark" options=$two ;;
         kafka) paths="tests/kafka" options=$two ;;
         s3) paths="tests/s3" options=$two ;;
-        airflow) paths="tests/dags" options= ;;
-        e2e) paths="tests/e2e" options= ;;
+        airflow) paths="tests/dags" options=$two_by_file ;;
+        e2e) paths="tests/e2e" options=$two_by_file ;;
         killed) paths="tests/killed" options=$two ;;
         stack) paths="tests/stack" options= ;;
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
-        drawn) paths="tests/property tests/contract" options="$two --timeout=7200" ;;
+        drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;
         histories)
             paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py"
             options="--timeout=1800" ;;
         *)
-            echo "test.sh: no phase '$1'; there are fast, spark, kafka, s3, airflow, e2e, killed, stack, drawn and histories" >&2
+            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, stack, drawn and histories" >&2
             return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words

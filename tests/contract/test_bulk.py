@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import EFFORT, properties
+from tests.contract.outcomes import good_streams
 from tests.contract.roundtrip import read_settings, rules_for, write_settings
-from tests.contract.test_garbage import good_streams
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
 from waybill.bulk.block import Block, lines_block
 from waybill.bulk.change_batches import BulkChangeBatches

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
+from tests.contract.outcomes import good_streams
 from tests.contract.test_bulk_avro import (
     AUDIT,
     CANAL,
@@ -26,7 +27,6 @@ from tests.contract.test_bulk_avro import (
     damaged,
     name_of,
 )
-from tests.contract.test_garbage import good_streams
 from waybill.envelopes import registry
 from waybill.envelopes.avro.framing import prefix_of
 from waybill.envelopes.avro.json_writing import json_writer

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
+from tests.contract.outcomes import outcome, said
 from tests.contract.probes import OTHER, PLAIN, ROW, change
 from tests.contract.roundtrip import travel
-from tests.contract.test_garbage import outcome, said
 from tests.histories import Knobs, histories
 from waybill.envelopes import registry
 from waybill.errors import Refusal

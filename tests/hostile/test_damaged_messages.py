@@ -3,102 +3,25 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
+from tests.contract.outcomes import good_messages, outcome, reason, said
 from tests.contract.test_envelopes import BOTH_WAYS, by_name
-from tests.golden import test_golden as golden
-from tests.histories import by_name as images
 from waybill.envelopes import registry
-from waybill.errors import REFUSAL_KINDS, Refusal
-from waybill.records import OPERATIONS, ROW_OPERATIONS, Change, Column, Message, intern_schema
+from waybill.errors import Refusal
+from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
-OUTCOMES = {"ok", "refused", "skipped"}
+CASES = 550
+"""Of each property and envelope: a minute in all."""
+
 envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=by_name)
-
-
-@lru_cache
-def good_messages(name: str) -> list[tuple[Message, TableRules, Any]]:
-    """The messages of the golden cases, with what their readers are told."""
-    found = []
-    for path in sorted(Path(golden.HERE, name).glob("*.json")):
-        case = msgspec.json.decode(path.read_bytes(), type=golden.Case)
-        if (case.read_as or name) != name:
-            continue
-        told = registry.get(name).decode_settings(**case.settings)
-        for place, wire in enumerate(case.messages):
-            headers = [(n, golden.bytes_of(v)) for n, v in wire.headers or ()] or None
-            key, value = golden.bytes_of(wire.key), golden.bytes_of(wire.value)
-            message = Message("topic", 0, place, wire.timestamp, key, value, headers)
-            found.append((message, golden.rules_of(case.tables), told))
-    return found
-
-
-def good_streams(name: str) -> list[tuple[list[Message], TableRules, Any]]:
-    """The messages of the golden cases that are read alike, with what their reader is told."""
-    found: dict[str, tuple[list[Message], TableRules, Any]] = {}
-    for message, rules, told in good_messages(name):
-        alike = repr((rules.exact, rules.patterns, told))
-        messages, _, _ = found.setdefault(alike, ([], rules, told))
-        messages.append(message)
-    return list(found.values())
-
-
-def reason(refusal: Refusal) -> tuple[str, str]:
-    assert refusal.kind in REFUSAL_KINDS
-    assert refusal.sentence
-    return refusal.kind, refusal.sentence
-
-
-def outcome(decoder, message) -> Any:
-    """What comes of a message, checked for what every reader of changes relies on."""
-    try:
-        changes = decoder.decode(message)
-    except Refusal as refusal:
-        return reason(refusal)
-    assert isinstance(changes, list)
-    for change in changes:
-        assert change.operation in OPERATIONS
-        assert change.outcome in OUTCOMES
-        if change.outcome == "refused":
-            assert change.reason_kind in REFUSAL_KINDS
-            continue
-        assert change.order_key
-        msgspec.json.encode([change.before, change.after])
-        assert change.extra is None or isinstance(json.loads(change.extra), dict)
-        if change.operation in ROW_OPERATIONS and change.outcome == "ok":
-            assert change.after is not None or change.before is not None
-            try:
-                change.key_image()
-                change.old_key_image()
-            except Refusal:
-                pass
-    return changes
-
-
-def said(found: Any) -> Any:
-    """What changes say, apart from columns that a table was seen to have meanwhile."""
-    if not isinstance(found, list):
-        return found
-    return [
-        {
-            **msgspec.structs.asdict(change),
-            "schema": change.schema.qualified_name,
-            "before": images(change.schema, change.before),
-            "after": images(change.schema, change.after),
-            "moved_from": change.moved_from and msgspec.structs.astuple(change.moved_from),
-        }
-        for change in found
-    ]
 
 
 def written(changes) -> None:
@@ -118,7 +41,7 @@ def written(changes) -> None:
 
 
 @envelopes
-@properties(150)
+@properties(CASES)
 @given(value=st.one_of(st.binary(), st.text().map(str.encode)), key=st.none() | st.binary())
 def test_any_bytes(envelope, value, key):
     decoder = envelope.decoder(envelope.decode_settings(), TableRules())
@@ -174,7 +97,7 @@ def broken(draw: st.DrawFn, value: bytes) -> bytes:
 
 
 @envelopes
-@properties(150)
+@properties(CASES)
 @given(data=st.data())
 def test_damaged_messages(envelope, data):
     """One decoder reads a good message, a damaged one, and the good one again as before."""
