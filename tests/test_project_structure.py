@@ -20,6 +20,7 @@ PHASES = {
     "contract",
     "golden",
     "property",
+    "hostile",
     "spark",
     "kafka",
     "s3",

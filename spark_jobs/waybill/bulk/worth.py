@@ -23,6 +23,12 @@ _KERNELS = "waybill.bulk.kernels"
 Made = TypeVar("Made")
 
 
+def at_once(size: int | None) -> bool:
+    """Whether what is compiled pays from the first of so many bytes on."""
+    told = os.environ.get(SWITCH)
+    return told == "on" or (told != "off" and size is not None and size >= WORTH_AT_ONCE)
+
+
 class Worth(Generic[Made]):
     """Adds up what one task or file has to convert.
 
@@ -37,8 +43,7 @@ class Worth(Generic[Made]):
         self._seen = 0
         self._most = WORTH
         if told == "on" or size is not None:
-            at_once = told == "on" or (size or 0) >= WORTH_AT_ONCE
-            self._most = 0 if at_once else sys.maxsize
+            self._most = 0 if at_once(size) else sys.maxsize
         self._made: Made | None = None
 
     def of(self, size: int) -> Made | None:
