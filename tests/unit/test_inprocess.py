@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from waybill.errors import ConfigurationError
 from waybill.inprocess import lines as lines_module
+from waybill.inprocess import parallel
 from waybill.inprocess.converter import TOMBSTONE
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.line_blocks import BLANK
@@ -289,6 +291,23 @@ def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, p
     assert several == one
     assert len(read_lines(tmp_path / "q.jsonl")) == sum(one.refused.values())
     assert len(sizes) > 10
+
+
+def test_workers_are_where_this_process_is_now(tmp_path, write, monkeypatch):
+    """What they begin from may have begun long ago and somewhere else."""
+    given = write(history(3))
+    convert_file(job(tmp_path, "canal", "oms-default", given), processes=2)
+    there = tmp_path / "there"
+    there.mkdir()
+    Path(given).rename(there / "moved.jsonl")
+    monkeypatch.chdir(there)
+    monkeypatch.setenv("WAYBILL_TOLD_LATER", "yes")
+    moved = ConvertJob("canal", "oms-default", "moved.jsonl", "out.jsonl")
+    convert_file(moved, processes=2)
+    assert (there / "out.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
+    around = (parallel.Surroundings.now(), moved, str(there), None)
+    with ProcessPoolExecutor(1, parallel.beginning(None), parallel.start, around) as pool:
+        assert pool.submit(os.getenv, "WAYBILL_TOLD_LATER").result() == "yes"
 
 
 # Files

@@ -119,7 +119,7 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def _beginning(size: int | None) -> BaseContext:
+def beginning(size: int | None) -> BaseContext:
     """How workers begin, that will get so many bytes each.
 
     They are no forks of this process, in which the progress display is a thread, but of one that
@@ -136,8 +136,28 @@ def _beginning(size: int | None) -> BaseContext:
     return context
 
 
-def _start(job: ConvertJob, folder: str, size: int | None) -> None:
+class Surroundings(NamedTuple):
+    """What a worker would have from this process if it were its fork: it may have changed since."""
+
+    folder: str
+    environment: dict[str, str]
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """Those of this process."""
+        return cls(str(Path.cwd()), dict(os.environ))
+
+    def take(self) -> None:
+        """Make them those of this process."""
+        os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+
+
+def start(around: Surroundings, job: ConvertJob, folder: str, size: int | None) -> None:
+    """Make this process a worker."""
     global _worker
+    around.take()
     # All it leaves is in its files: taking apart what it holds takes a quarter of a second.
     atexit.register(os._exit, 0)
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
@@ -218,7 +238,12 @@ def convert_parallel(
         with _uninterrupted():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="waybill-convert-"))
             pool = stack.enter_context(
-                ProcessPoolExecutor(processes, _beginning(share), _start, (job, folder, share))
+                ProcessPoolExecutor(
+                    processes,
+                    beginning(share),
+                    start,
+                    (Surroundings.now(), job, folder, share),
+                )
             )
             # A worker is started when something is asked and none is idle.
             for _ in range(processes):
