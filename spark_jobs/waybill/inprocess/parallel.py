@@ -8,7 +8,6 @@ of its after image, as one process would have done it.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import io
 import os
@@ -158,8 +157,6 @@ def start(around: Surroundings, job: ConvertJob, folder: str, size: int | None) 
     """Make this process a worker."""
     global _worker
     around.take()
-    # All it leaves is in its files: taking apart what it holds takes a quarter of a second.
-    atexit.register(os._exit, 0)
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     gc.set_threshold(RARELY)
     _worker = _Worker(job, folder, size)
