@@ -76,7 +76,7 @@ def outcome(decoder, message) -> Any:
                 change.key_image()
                 change.old_key_image()
             except Refusal:
-                pass
+                pass  # a key that cannot be one is refused; anything else is a fault
     return changes
 
 

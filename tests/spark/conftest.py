@@ -35,7 +35,7 @@ def spark() -> Iterator[SparkSession]:
     root = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
     # With Java's second compiler: in so long a session it saves a quarter of the time.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
     settings = Migration.model_validate(
         {
             "name": "tests",

@@ -306,7 +306,7 @@ def test_workers_are_where_this_process_is_now(tmp_path, write, monkeypatch):
     convert_file(moved, processes=2)
     assert (there / "out.jsonl").read_bytes() == (tmp_path / "out.jsonl").read_bytes()
     around = (parallel.Surroundings.now(), moved, str(there), None)
-    with ProcessPoolExecutor(1, parallel.beginning(None), parallel.start, around) as pool:
+    with ProcessPoolExecutor(1, parallel.beginning(moved, None), parallel.start, around) as pool:
         assert pool.submit(os.getenv, "WAYBILL_TOLD_LATER").result() == "yes"
 
 

@@ -118,14 +118,14 @@ class _Worker:
 _worker: _Worker | None = None
 
 
-def beginning(size: int | None) -> BaseContext:
-    """How workers begin, that will get so many bytes each.
+def beginning(job: ConvertJob, size: int | None) -> BaseContext:
+    """How workers of a job begin, that will get so many bytes each.
 
     They are no forks of this process, in which the progress display is a thread, but of one that
     has loaded what all of them need, once.
     """
     context = get_context("forkserver")
-    compiled = ["waybill.bulk.converter"] if at_once(size) else []
+    compiled = ["waybill.bulk.converter"] if job.lines_by_bulk and at_once(size) else []
     context.set_forkserver_preload([__name__, *compiled])
     try:
         forkserver.ensure_running()
@@ -237,7 +237,7 @@ def convert_parallel(
             pool = stack.enter_context(
                 ProcessPoolExecutor(
                     processes,
-                    beginning(share),
+                    beginning(job, share),
                     start,
                     (Surroundings.now(), job, folder, share),
                 )
