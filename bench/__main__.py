@@ -195,6 +195,25 @@ def pairs_in_spark(topics: dict[str, Topic], envelopes: list[str]) -> None:
     console.print(table)
 
 
+def json_pairs_in_spark(folder: Path, envelopes: list[str], every: list[str], name: str) -> None:
+    """Every JSON envelope into every other one, the ratio to orjson beside it."""
+    table = Table(title="JSON to JSON in Spark, local[2], ratio to orjson's loads and dumps")
+    table.add_column("from")
+    for title in every:
+        table.add_column(title, justify="right", max_width=10)
+    for source in envelopes:
+        given = {"source": source, "targets": every, "folder": str(folder), "name": name}
+        told = json.dumps(given)
+        figures: Any = in_its_own_process(f"{source} to JSON", "json_pairs", "", told, alone=True)
+        if figures is None:
+            continue
+        times = [figures["targets"][target] for target in every]
+        ratios = [one["base"] / one["convert"] for one in times]
+        table.add_row(source, *(f"{ratio:.2f}" for ratio in ratios))
+        console.print(f"{source} to JSON: {min(ratios):.2f} to {max(ratios):.2f} of orjson")
+    console.print(table)
+
+
 def lake_stages(topics: dict[str, Topic]) -> None:
     """Archive, convert and merge of a whole batch through the lake."""
     table = Table(title="Stages over the lake, local[2], thousand rows/s")
@@ -368,7 +387,7 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, lake, kafka, line, merge, upkeep or memory "
+            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep or memory "
             "(not by default)."
         ),
     ] = None,
@@ -380,7 +399,9 @@ def main(
     batches: Annotated[int, typer.Option(help="Small batches before upkeep.")] = 100,
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
-    parts = only or ["spark", "process", "pairs", "lake", "kafka", "line", "merge", "upkeep"]
+    parts = only or [
+        *("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep")
+    ]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
     if "upkeep" in parts:
@@ -392,7 +413,12 @@ def main(
         chosen = envelope or list(every)
         pairs_in_memory(folder, chosen, f"{messages}-{keys}")
         pairs_in_spark(every, chosen)
-    if parts == ["pairs"]:
+    if "json" in parts:
+        every = write_all(folder, messages, keys)
+        texts = [name for name in every if name not in AVRO]
+        chosen = [name for name in envelope or texts if name in texts]
+        json_pairs_in_spark(folder, chosen, texts, f"{messages}-{keys}")
+    if set(parts) <= {"pairs", "json"}:
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS

@@ -125,3 +125,20 @@ def test_no_more_forms_than_can_be_tried():
         candidates.add(Skeleton(Place(known, 0), [0b1000], [0]), 7)
     assert len(candidates.forms) == MOST
     assert JSON.paths(b'{"a":1}') == candidates.paths(b'{"a":1}')
+
+
+def test_a_message_of_more_values_than_any_form_is_found_beside_those_of_known_forms():
+    """Places are kept for as many values as known forms have, until another message comes."""
+    few = [b'{"a":%d}' % n for n in range(6)]
+    many = json.dumps({f"c{n}": n for n in range(40)}, separators=(",", ":")).encode()
+    candidates = Candidates()
+    known = scanned(few)
+    candidates.add(Skeleton(Place(known, 0), [0b1000], [0]), int(known.forms[0]))
+    assert scanned(few, candidates).starts.shape == (6, 1)
+    plain, by_forms = (scanned([*few, many], scanner) for scanner in (JSON, candidates))
+    assert by_forms.known is not None
+    assert by_forms.known.tolist() == [0] * 6 + [-1]
+    for name in ("starts", "stops", "kinds"):
+        one, other = getattr(by_forms, name), getattr(plain, name)
+        assert one[:, 0].tolist() == other[:, 0].tolist()
+        assert one[6, :40].tolist() == other[6, :40].tolist()

@@ -162,6 +162,14 @@ class Scanned:
         self.stops = np.empty((self.size, width), np.int32)
         self.kinds = np.empty((self.size, width), np.uint8)
 
+    def widen(self, width: int) -> None:
+        """Make room for more values of each text; those that are there stay."""
+        for name in ("starts", "stops", "kinds"):
+            found = getattr(self, name)
+            wider = np.empty((self.size, width), found.dtype)
+            wider[:, : found.shape[1]] = found
+            setattr(self, name, wider)
+
 
 class _Json(Scanner):
     """Finds the values of JSON texts."""

@@ -50,7 +50,7 @@ class Candidates(Scanner):
             return
         if self._packed is None:
             self._packed = _Packed(self.forms, self._looks)
-        texts.room(WIDTH)
+        texts.room(self._packed.width)
         begins = texts.begins if texts.apart is None else np.where(texts.apart, -1, texts.begins)
         known = self._packed.scan(texts, begins)
         there = known >= 0
@@ -58,6 +58,7 @@ class Candidates(Scanner):
             JSON.scan(texts)  # messages may have more values now, too
             return
         if not there.all():
+            texts.widen(WIDTH)
             kernels.scan(
                 *(texts.arena.data, np.where(there, -1, begins), texts.ends, WIDTH),
                 *(texts.starts, texts.stops, texts.kinds, texts.counts, texts.forms),
@@ -79,11 +80,13 @@ class _Packed:
     Attributes:
         values: how many values each has.
         looks: what `Scanned.forms` tells of it.
+        width: how many values the one with the most has.
     """
 
     def __init__(self, forms: list[Skeleton], looks: list[int]) -> None:
         self.values = np.array([len(form.allowed) for form in forms], np.int64)
         self.looks = np.array(looks, np.uint64)
+        self.width = int(self.values.max())
         plans = [_Plan(form) for form in forms]
         width = max(len(plan.slots) for plan in plans)
         self._cuts = np.zeros((len(forms), width + 2), np.int64)

@@ -7,6 +7,8 @@ numbered helpers; names and texts of a message never get into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from msgspec import UNSET
@@ -29,9 +31,15 @@ def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callabl
     """
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
     scope: dict[str, Any] = {"UNSET": UNSET, **names}
-    exec(f"def {header}:\n{body}\n", scope)
+    exec(_code(f"def {header}:\n{body}\n"), scope)
     made: Callable[..., Any] = scope[header.partition("(")[0]]
     return made
+
+
+@lru_cache(maxsize=1_000)
+def _code(source: str) -> CodeType:
+    # Every task of a worker makes its own functions, of the same source.
+    return compile(source, "<generated>", "exec")
 
 
 class Few(dict[str, Any]):
