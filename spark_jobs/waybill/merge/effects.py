@@ -41,13 +41,13 @@ def tombstones(moves: DataFrame) -> DataFrame:
 
 
 def newest(frame: DataFrame) -> DataFrame:
-    """The newest effect of every key and how many there were, in one shuffle.
+    """The newest effect of every key, in one shuffle.
 
     The hash goes first: the sort that the aggregate needs then compares numbers, not long texts.
     """
     state: Column = F.struct("order", "live", "image", "whole", "sources")
     return (
         frame.groupBy(F.xxhash64("qualified", "key").alias("hash"), "qualified", "key")
-        .agg(F.max(state).alias("newest"), F.count("*").alias("n"))
-        .select("qualified", "key", "newest.*", "n")
+        .agg(F.max(state).alias("newest"))
+        .select("qualified", "key", "newest.*")
     )

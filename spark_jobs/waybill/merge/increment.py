@@ -202,11 +202,11 @@ class Increment:
         survey = Survey(0, defaultdict(TableSurvey), Counter(), {})
         if self.frame is None:
             return survey
-        names = ["database", "schema", "table", "operation", "schema_id", "topic", "partition"]
+        names = ["database", "schema", "table", "operation", "topic", "partition"]
         rows = (
             self.accepted()
             .select(
-                *(*names, "key", "old_key", "order_key", "source_time"),
+                *(*names, "schema_id", "key", "old_key", "order_key", "source_time"),
                 F.expr(NO_SEQUENCE).alias("unordered"),
                 F.expr(self._order).alias("merged_by"),
             )
@@ -219,6 +219,10 @@ class Increment:
                 F.min("merged_by").alias("lowest"),
                 F.max("merged_by").alias("highest"),
                 F.max(F.unix_micros("source_time")).alias("time"),
+                # With a set among its results Spark keeps the groups, which are few, in a map;
+                # without one it would sort every change, as it does where the highest of texts
+                # is asked for.
+                F.collect_set("schema_id").alias("schema_ids"),
             )
             .select(F.expr(QUALIFIED).alias("qualified"), "*")
             .collect()

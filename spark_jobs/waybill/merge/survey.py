@@ -64,7 +64,7 @@ class Survey(NamedTuple):
 
 
 def count(table: TableSurvey, row: Row) -> None:
-    """Count a group of accepted changes: so many of an operation and schema, from a partition."""
+    """Count a group of accepted changes: so many of an operation, from a partition."""
     operation, n = row.operation, row.n
     table.topics.add(row.topic)
     if operation == "truncate":
@@ -80,5 +80,4 @@ def count(table: TableSurvey, row: Row) -> None:
     if not row.topic.startswith(TOPIC):
         # A dump is named by the migration, where nobody can say what a dot means.
         table.identities.add((row.database or "", row["schema"] or "", row.table or ""))
-    if row.schema_id is not None:
-        table.schema_ids.add(row.schema_id)
+    table.schema_ids.update(row.schema_ids)
