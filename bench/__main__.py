@@ -197,10 +197,11 @@ def pairs_in_spark(topics: dict[str, Topic], envelopes: list[str]) -> None:
 
 def json_pairs_in_spark(folder: Path, envelopes: list[str], every: list[str], name: str) -> None:
     """Every JSON envelope into every other one, the ratio to orjson beside it."""
-    table = Table(title="JSON to JSON in Spark, local[2], ratio to orjson's loads and dumps")
-    table.add_column("from")
-    for title in every:
-        table.add_column(title, justify="right", max_width=10)
+    title = "JSON to JSON in Spark, local[2], ratio to orjson's loads and dumps"
+    table = Table(title=title, padding=0)
+    table.add_column("from", min_width=max(map(len, every)))
+    for target in every:
+        table.add_column(target, justify="right", overflow="fold")
     for source in envelopes:
         given = {"source": source, "targets": every, "folder": str(folder), "name": name}
         told = json.dumps(given)
