@@ -199,20 +199,34 @@ def json_pairs_in_spark(folder: Path, envelopes: list[str], every: list[str], na
     """Every JSON envelope into every other one, the ratio to orjson beside it."""
     title = "JSON to JSON in Spark, local[2], ratio to orjson's loads and dumps"
     table = Table(title=title, padding=0)
-    table.add_column("from", min_width=max(map(len, every)))
-    for target in every:
+    texts = [envelope for envelope in every if envelope not in AVRO]
+    table.add_column("from", min_width=max(map(len, texts)))
+    for target in texts:
         table.add_column(target, justify="right", overflow="fold")
-    for source in envelopes:
-        given = {"source": source, "targets": every, "folder": str(folder), "name": name}
+    for source in (envelope for envelope in envelopes if envelope in texts):
+        given = {"source": source, "targets": texts, "folder": str(folder), "name": name}
         told = json.dumps(given)
         figures: Any = in_its_own_process(f"{source} to JSON", "json_pairs", "", told, alone=True)
         if figures is None:
             continue
-        times = [figures["targets"][target] for target in every]
+        times = [figures[target] for target in texts]
         ratios = [one["base"] / one["convert"] for one in times]
         table.add_row(source, *(f"{ratio:.2f}" for ratio in ratios))
         console.print(f"{source} to JSON: {min(ratios):.2f} to {max(ratios):.2f} of orjson")
     console.print(table)
+
+
+def every_envelope(
+    parts: list[str], folder: Path, messages: int, keys: int, only: list[str] | None
+) -> None:
+    """The parts `pairs` and `json`, on topics of all envelopes."""
+    every, name = write_all(folder, messages, keys), f"{messages}-{keys}"
+    chosen = only or list(every)
+    if "pairs" in parts:
+        pairs_in_memory(folder, chosen, name)
+        pairs_in_spark(every, chosen)
+    if "json" in parts:
+        json_pairs_in_spark(folder, chosen, list(every), name)
 
 
 def lake_stages(topics: dict[str, Topic]) -> None:
@@ -409,16 +423,8 @@ def main(
         after_upkeep(batches)
     if set(parts) <= {"memory", "upkeep"}:
         return
-    if "pairs" in parts:
-        every = write_all(folder, messages, keys)
-        chosen = envelope or list(every)
-        pairs_in_memory(folder, chosen, f"{messages}-{keys}")
-        pairs_in_spark(every, chosen)
-    if "json" in parts:
-        every = write_all(folder, messages, keys)
-        texts = [name for name in every if name not in AVRO]
-        chosen = [name for name in envelope or texts if name in texts]
-        json_pairs_in_spark(folder, chosen, texts, f"{messages}-{keys}")
+    if {"pairs", "json"} & set(parts):
+        every_envelope(parts, folder, messages, keys, envelope)
     if set(parts) <= {"pairs", "json"}:
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)

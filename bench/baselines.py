@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 ROW_TYPE = "struct<id:bigint,name:string,comment:string,amount:{amount},placed_at:{time},flag:int>"
 
 
+COLUMNS = "key binary, value binary"
+"""What every conversion inside `mapInArrow` gives, as Spark is told it."""
+
+
 def identity_json(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """orjson loads and dumps of every value, and nothing else."""
     import orjson
@@ -65,10 +69,21 @@ def drain(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def read(spark: SparkSession, topic: Topic) -> DataFrame:
-    """The topic as tasks read it: in its order, split for both cores."""
-    rows = spark.read.parquet(str(topic.parquet)).repartitionByRange(4, "offset")
-    return rows.sortWithinPartitions("offset")
+def read(spark: SparkSession, topic: Topic, parts: int = 4, most: int | None = None) -> DataFrame:
+    """The topic as tasks read it: in its order, split for both cores, and in memory.
+
+    Args:
+        spark: the session.
+        topic: the topic.
+        parts: how many tasks read it.
+        most: take so many of the first messages; all if None.
+    """
+    rows = spark.read.parquet(str(topic.parquet))
+    if most is not None:
+        rows = rows.where(f"offset < {most}")
+    frame = rows.repartitionByRange(parts, "offset").sortWithinPartitions("offset").cache()
+    frame.count()
+    return frame
 
 
 _CANAL_ROW = (

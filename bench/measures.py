@@ -24,7 +24,7 @@ from bench.written_topics import settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 REPEATS = 3
 """The first run warms up; the best of the others counts, as the machine is noisy."""
@@ -142,52 +142,51 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         lead = 0
 
 
-def spark_convert(topic: Topic, target: str, scratch: Path) -> dict[str, float]:
-    """Messages through `Conversion` inside mapInArrow."""
+def made_in_tasks(frame: DataFrame, topic: Topic, target: str) -> DataFrame:
+    """Messages of a topic through `Conversion` inside mapInArrow, as the stages have it."""
     from waybill.task_start import light
 
-    spark = spark_session(scratch)
-    frame = baselines.read(spark, topic).cache()
-    frame.count()
     job = convert_job(topic, target)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return converted(job, batches)
 
-    # As the stages have it.
-    made = frame.mapInArrow(light(run), "key binary, value binary")
+    return frame.mapInArrow(light(run), baselines.COLUMNS)
+
+
+def spark_convert(topic: Topic, target: str, scratch: Path) -> dict[str, float]:
+    """The conversion of a whole topic in Spark."""
+    spark = spark_session(scratch)
+    made = made_in_tasks(baselines.read(spark, topic), topic, target)
     return {"seconds": best(lambda: baselines.drain(made))}
 
 
 def spark_orjson(topic: Topic, scratch: Path) -> dict[str, float]:
     """The baseline (a): orjson loads and dumps inside mapInArrow."""
     spark = spark_session(scratch)
-    frame = baselines.read(spark, topic).cache()
-    frame.count()
+    frame = baselines.read(spark, topic)
     work = baselines.identity_json
-    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, "key binary, value binary")))
+    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, baselines.COLUMNS)))
     return {"seconds": seconds}
 
 
 def spark_fastavro(topic: Topic, scratch: Path) -> dict[str, float]:
     """The baseline of Avro: fastavro's schemaless reader and orjson dumps inside mapInArrow."""
     spark = spark_session(scratch)
-    frame = baselines.read(spark, topic).cache()
-    frame.count()
+    frame = baselines.read(spark, topic)
     folder, envelope = topic.parquet.parent.parent, topic.envelope
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return baselines.identity_avro(folder, envelope, batches)
 
-    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, "key binary, value binary")))
+    seconds = best(lambda: baselines.drain(frame.mapInArrow(work, baselines.COLUMNS)))
     return {"seconds": seconds}
 
 
 def spark_jvm(topic: Topic, scratch: Path) -> dict[str, float]:
     """The baseline (c): from_json and to_json in the JVM."""
     spark = spark_session(scratch)
-    frame = baselines.read(spark, topic).cache()
-    frame.count()
+    frame = baselines.read(spark, topic)
     seconds = best(lambda: baselines.drain(baselines.spark_json(frame, topic.envelope)))
     return {"seconds": seconds}
 
