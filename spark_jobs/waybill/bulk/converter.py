@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from waybill.bulk import kernels
+from waybill.bulk.filling import Given, array_of, packed
 from waybill.bulk.forms import FEWEST, Forms
 from waybill.bulk.halves import joined
 from waybill.bulk.rows import merged
-from waybill.bulk.templates import Templates, Written, array_of, there_in
+from waybill.bulk.templates import Templates, Written
 from waybill.inprocess.converter import JOINED, TOMBSTONE
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Block
+    from waybill.bulk.filling import Packed
     from waybill.bulk.rows import Rows
     from waybill.envelopes.protocol import Encoded, Envelope
     from waybill.inprocess.converter import Converter
@@ -37,11 +41,15 @@ class Converted:
     def __init__(
         self, size: int, made: list[Written], alone: list[Encoded], numbers: list[int]
     ) -> None:
-        self._values = [array for written in made for array in written.values]
-        self._keys = [array for written in made for array in written.keys]
+        self._values = [
+            *(texts for written in made for texts in written.values),
+            Given(array_of([one.value for one in alone])),
+        ]
+        self._keys = [
+            *(texts for written in made for texts in written.keys),
+            Given(array_of([one.key for one in alone])),
+        ]
         origins = [written.rows.places for written in made for _ in written.values]
-        self._values.append(array_of([one.value for one in alone]))
-        self._keys.append(array_of([one.key for one in alone]))
         found = np.concatenate([*origins, np.array(numbers, np.int64)])
         self._order: Places = kernels.in_order(found, size)
         self._origins = found
@@ -52,30 +60,26 @@ class Converted:
 
     def drop_nulls(self) -> int:
         """Leave out messages without a value; returns how many there were."""
-        nulls = sum(array.null_count for array in self._values)
+        there = np.concatenate([texts.sizes for texts in self._values]) >= 0
+        nulls = len(there) - int(there.sum())
         if nulls:
-            there = np.concatenate([there_in(array) for array in self._values])
             self._order = self._order[there[self._order]]
             self.origins = self._origins[self._order]
         return nulls
 
     def arrays(self) -> tuple[pa.Array, pa.Array]:  # type: ignore[type-arg]
         """Keys and values."""
-        order: Any = pa.array(self._order)
-        keys, values = pa.concat_arrays(self._keys), pa.concat_arrays(self._values)
-        return keys.take(order), values.take(order)
+        return packed(self._keys, self._order).array(), packed(self._values, self._order).array()
+
+    @cached_property
+    def _lines(self) -> Packed:
+        return packed(self._values, self._order, b"\n")
 
     def lines(self, first: int, end: int) -> memoryview:
         """Some of the values as lines; none of them may be null."""
-        values = pa.concat_arrays(self._values)
-        buffers: Any = values.buffers()
-        _, offsets, data = buffers
-        order = self._order[first:end]
-        if not len(order):
-            return memoryview(b"")
-        places = np.frombuffer(offsets, np.int64)[values.offset :]
-        out = kernels.lines(np.frombuffer(data, np.uint8), places, order)
-        return memoryview(out)
+        bounds = self._lines.bounds
+        data: Any = self._lines.data
+        return memoryview(data)[bounds[first] : bounds[end]]
 
 
 class BulkConverter:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.arrow_blocks import one_batch, rows_of
+from waybill.bulk.filling import Given, packed
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.rows import merged
 from waybill.bulk.stored_changes import StoredChanges
@@ -17,10 +18,12 @@ from waybill.bulk.templates import Templates, Written
 from waybill.layout import CHANGE_PLACE, OUTBOX
 
 if TYPE_CHECKING:
+    from waybill.bulk.filling import Filled, Nothing
     from waybill.bulk.templates import BulkWriter
     from waybill.envelopes.batch import MessageBatches
 
 _FROM_CHANGES = (*CHANGE_PLACE, "order_key")
+_TEXTS = ("key", "value")
 
 
 class BulkMessageBatches:
@@ -49,22 +52,35 @@ class BulkMessageBatches:
             left += [some.places for some in rest]
         slow = np.sort(np.concatenate(left))
         tables, places = [], []
+        texts: dict[str, list[Filled | Nothing | Given]] = {name: [] for name in _TEXTS}
         for written in made:
             self.at_once += len(written.rows)
+            texts["key"] += written.keys
+            texts["value"] += written.values
             for message in range(len(written.values)):
                 tables.append(self._table(written, message, batch))
                 places.append(written.rows.places)
         if len(slow):
             tuples, counts = self._work.tuples(rows_of(batch, slow))
-            tables.append(pa.Table.from_batches([self._work.batch_of(tuples)]))
+            alone = self._work.batch_of(tuples)
+            for name, given in texts.items():
+                given.append(Given(alone.column(name)))
+            tables.append(pa.Table.from_batches([alone.drop_columns(list(_TEXTS))]))
             places.append(np.repeat(slow, counts))
         if not tables:
             return self._work.batch_of([])
         order = kernels.in_order(np.concatenate(places), batch.num_rows)
-        return one_batch(pa.concat_tables(tables), order)
+        others = one_batch(pa.concat_tables(tables), order)
+        columns: list[Any] = [
+            packed(texts[field.name], order).array(field.type)
+            if field.name in texts
+            else others.column(field.name)
+            for field in OUTBOX
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=OUTBOX)
 
     def _table(self, written: Written, message: int, batch: pa.RecordBatch) -> pa.Table:
-        """One of the messages of some changes, as rows of `outbox`."""
+        """One of the messages of some changes, as rows of `outbox` without keys and values."""
         rows, size = written.rows, len(written.rows)
         places: Any = pa.array(rows.places)
         losses = written.losses if message == 0 and written.losses else None
@@ -77,18 +93,15 @@ class BulkMessageBatches:
             "outcome": "ok",
         }
         columns = []
-        for field in OUTBOX:
+        fields = [field for field in OUTBOX if field.name not in _TEXTS]
+        for field in fields:
             if field.name in _FROM_CHANGES:
                 column = batch.column(field.name).take(places)
             elif field.name == "timestamp":
                 column = batch.column("source_time").take(places)
-            elif field.name == "key":
-                column = written.keys[message].cast(field.type)
-            elif field.name == "value":
-                column = written.values[message].cast(field.type)
             elif one.get(field.name) is None:
                 column = pa.nulls(size, field.type)
             else:
                 column = pa.repeat(pa.scalar(one[field.name], field.type), size)
             columns.append(column)
-        return pa.Table.from_arrays(columns, schema=OUTBOX)
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))

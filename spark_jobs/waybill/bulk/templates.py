@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from waybill.bounded import Bounded, Numbers
 from waybill.bulk import kernels
-from waybill.bulk.arena import BEHIND
 from waybill.bulk.block import JSON, Path, Scanned, Scanner
+from waybill.bulk.filling import Filled, Nothing
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows, Value
@@ -26,14 +25,13 @@ from waybill.errors import Refusal, WaybillError
 if TYPE_CHECKING:
     from collections import Counter
 
-    from waybill.bulk.arena import Bytes, Mask, Places
+    from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Dress
     from waybill.envelopes.protocol import Encoded, Encoder
 
 Get = Callable[[Rows], Value]
 """Gives what stands at one place of the messages of some changes."""
 
-_LARGE = pa.large_binary()
 
 MOST_TRIES = 20
 """After so many blocks in vain nothing more is learnt of changes that are alike."""
@@ -121,8 +119,8 @@ class Written(NamedTuple):
     """
 
     rows: Rows
-    keys: list[pa.Array]  # type: ignore[type-arg]
-    values: list[pa.Array]  # type: ignore[type-arg]
+    keys: list[Filled | Nothing]
+    values: list[Filled | Nothing]
     losses: list[str]
 
 
@@ -249,70 +247,19 @@ class _Plan:
         return Written(rows, named, made, self.losses), bad
 
 
-def _written(texts: list[_Text | None], rows: Rows, values: list[list[Value]]) -> list[pa.Array]:  # type: ignore[type-arg]
+def _written(
+    texts: list[_Text | None], rows: Rows, values: list[list[Value]]
+) -> list[Filled | Nothing]:
     """Each of the messages or keys of some changes; null where there is none."""
+    size = len(rows)
     return [
-        pa.nulls(len(rows), pa.large_binary()) if t is None else filled(rows, t.text, t.cuts, v)
+        Nothing(size) if t is None else Filled(rows.arena, size, t.text, t.cuts, v)
         for t, v in zip(texts, values, strict=True)
     ]
 
 
 def _without(values: list[list[Value]], bad: Mask) -> list[list[Value]]:
     return [[Value(v.texts.take(~bad), v.quoted) for v in found] for found in values]
-
-
-def filled(
-    rows: Rows, text: bytes, cuts: list[int], values: list[Value], kind: Any = _LARGE
-) -> pa.Array:  # type: ignore[type-arg]
-    """A text of each row, made of what is the same for all and of values.
-
-    Args:
-        rows: the rows.
-        text: what is the same.
-        cuts: where in it the part before each value begins, and where the last part begins and
-            ends.
-        values: what stands between.
-        kind: the type of the array.
-    """
-    starts = np.empty((len(values), len(rows)), np.int64)
-    lengths = np.empty((len(values), len(rows)), np.int64)
-    for i, value in enumerate(values):
-        starts[i], lengths[i] = value.texts
-    quoted = np.array([value.quoted for value in values], np.bool_)
-    same, places = np.frombuffer(text + BEHIND, np.uint8), np.array(cuts, np.int64)
-    out, bounds = kernels.fill(rows.arena.data, same, places, starts, lengths, quoted)
-    return as_array(out, bounds, kind)
-
-
-def as_array(data: Bytes, offsets: Places, kind: Any = _LARGE) -> pa.Array:  # type: ignore[type-arg]
-    """Texts that stand one after the other, as an array of binary or text."""
-    bounds: Any = offsets if kind is _LARGE else offsets.astype(np.int32)
-    held: Any = data
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(held)]
-    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
-
-
-def array_of(texts: list[bytes | None]) -> pa.Array:  # type: ignore[type-arg]
-    """Some texts as an array of binary.
-
-    `pyarrow.array` loads pandas when it is given a list, which takes a third of a second.
-    """
-    there = np.array([text is not None for text in texts], np.bool_)
-    offsets: Any = np.cumsum([0, *(len(text or b"") for text in texts)], dtype=np.int64)
-    bits: Any = np.packbits(there, bitorder="little")
-    nulls = None if there.all() else pa.py_buffer(bits)
-    data = pa.py_buffer(b"".join(text for text in texts if text is not None))
-    buffers = [nulls, pa.py_buffer(offsets), data]
-    return pa.Array.from_buffers(_LARGE, len(texts), buffers)
-
-
-def there_in(array: Any) -> Mask:
-    """Which values of an array are not null; found without pandas, as `array_of`."""
-    nulls = array.buffers()[0]
-    if nulls is None:
-        return np.ones(len(array), np.bool_)
-    bits = np.unpackbits(np.frombuffer(nulls, np.uint8), bitorder="little")
-    return bits[array.offset : array.offset + len(array)].astype(np.bool_)
 
 
 class Templates:
@@ -403,7 +350,7 @@ class Templates:
         encoded = self._encoder.encode(change, losses)
         told = [(one.key, one.value) for one in encoded]
         found = [
-            (key[row].as_py(), value[row].as_py())
+            (key.one(row), value.one(row))
             for key, value in zip(made.keys, made.values, strict=True)
         ]
         if told != found or losses != plan.losses:

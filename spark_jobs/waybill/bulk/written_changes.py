@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.bulk import kernels
+from waybill.bulk.filling import Filled, Packed, packed
 from waybill.bulk.notations import same
 from waybill.bulk.rows import Value
-from waybill.bulk.templates import as_array, filled
 from waybill.layout import CHANGES, MESSAGE_PLACE
 from waybill.order import CHANGE, FULL_ROW
 
@@ -108,7 +108,8 @@ def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore
             cuts.append(len(text))
             values.append(part)
     cuts.append(len(text))
-    return filled(rows, bytes(text), cuts, values, pa.string())
+    texts = Filled(rows.arena, len(rows), bytes(text), cuts, values)
+    return packed([texts]).array(pa.string())
 
 
 def _object(rows: Rows, names: tuple[str, ...], columns: list[Texts | None] | Columns) -> pa.Array:  # type: ignore[type-arg]
@@ -164,4 +165,4 @@ def _order_keys(rows: Rows) -> pa.Array:  # type: ignore[type-arg]
     rank = rows.rank if sequence else 1
     partitions = rows.block.partitions[rows.places]
     out, offsets = kernels.order_keys(parts, kind, rank, partitions, rows.offsets)
-    return as_array(out, offsets, pa.string())
+    return Packed(out, offsets).array(pa.string())

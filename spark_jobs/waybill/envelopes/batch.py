@@ -39,18 +39,20 @@ _json = msgspec.json.Encoder().encode
 
 def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
     """The messages of an archive batch; columns that are missing count as null."""
-    rows = batch.num_rows
-    nulls: list[Any] = [None] * rows
+    # Often one message is asked for: each look at the schema would take longer than its values.
+    columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+    nulls: list[Any] = [None] * batch.num_rows
 
     def column(name: str) -> list[Any]:
-        return batch.column(name).to_pylist() if name in batch.schema.names else nulls
+        found = columns.get(name)
+        return nulls if found is None else found.to_pylist()
 
-    if "timestamp" in batch.schema.names:
-        micros = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    times = nulls
+    if "timestamp" in columns:
+        micros = columns["timestamp"].view(pa.int64()).to_pylist()
         times = [None if t is None else t // 1000 for t in micros]
-    else:
-        times = nulls
-    headers = column("headers") if _has_values(batch, "headers") else nulls
+    told = columns.get("headers")
+    headers = nulls if told is None or told.null_count == batch.num_rows else told.to_pylist()
     for topic, partition, offset, timestamp, key, value, header in zip(
         column("topic"),
         column("partition"),
@@ -63,10 +65,6 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
     ):
         pairs = [(h["key"], h["value"]) for h in header] if header else None
         yield Message(topic, partition, offset, timestamp, key, value, pairs)
-
-
-def _has_values(batch: pa.RecordBatch, name: str) -> bool:
-    return name in batch.schema.names and batch.column(name).null_count < batch.num_rows
 
 
 def decode_message(decoder: Decoder, message: Message) -> list[Change]:

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from waybill.bulk import notations
-from waybill.bulk.arena import BEHIND, Texts
+from waybill.bulk.arena import Texts
 from waybill.bulk.avro.programs import KINDS, choice, size_of
+from waybill.bulk.filling import Filled
 from waybill.bulk.kernels import avro_values as kernels
-from waybill.bulk.kernels import fill
 from waybill.bulk.kinds import BAD, BYTES, ENUM, OPTIONAL, STRING, VARINT, VOID
 from waybill.bulk.notations import Convert, Take, kinds, or_else, written
 from waybill.bulk.rows import Value
@@ -167,19 +167,17 @@ def between(arena: Arena, rows: int, text: bytes, cuts: list[int], made: list[Va
             ends.
         made: what stands between.
     """
-    starts = np.empty((len(made), rows), np.int64)
-    lengths = np.empty((len(made), rows), np.int64)
     bad = np.zeros(rows, np.bool_)
-    for i, value in enumerate(made):
-        starts[i], lengths[i] = value.texts
+    for value in made:
         bad |= ~value.texts.good
-    quoted = np.array([value.quoted for value in made], np.bool_)
-    same, places = np.frombuffer(text + BEHIND, np.uint8), np.array(cuts, np.int64)
-    out, bounds = fill(arena.data, same, places, starts, lengths, quoted)
-    at = arena.room(len(out))
-    arena.data[at : at + len(out)] = out
-    arena.size = at + len(out)
-    return Texts(bounds[:-1] + at, np.where(bad, BAD, bounds[1:] - bounds[:-1]))
+    texts = Filled(arena, rows, text, cuts, made)
+    ends = np.cumsum(texts.sizes)
+    total = int(ends[-1]) if rows else 0
+    at = arena.room(total)
+    places = ends - texts.sizes + at
+    texts.write(arena.data, places)
+    arena.size = at + total
+    return Texts(places, np.where(bad, BAD, texts.sizes))
 
 
 # Writing

@@ -1,6 +1,6 @@
 """What is compiled; positions are those of bytes in one array, the arena."""
 
-from waybill.bulk.kernels.filling import fill, holds, join_texts, lines, same_texts
+from waybill.bulk.kernels.filling import fill, filled_sizes, holds, join_texts, put, same_texts
 from waybill.bulk.kernels.known_scanning import scan_known
 from waybill.bulk.kernels.numbers import (
     digits,
@@ -24,6 +24,7 @@ from waybill.bulk.kernels.times import (
 __all__ = [
     "digits",
     "fill",
+    "filled_sizes",
     "fitting",
     "grouped",
     "head_size",
@@ -32,11 +33,11 @@ __all__ = [
     "in_slots",
     "integers",
     "join_texts",
-    "lines",
     "number_in_text",
     "order_keys",
     "padded_digits",
     "plain_decimals",
+    "put",
     "read_order_keys",
     "same_texts",
     "scan",

@@ -7,7 +7,7 @@ import numpy as np
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.avro_scanning import unsigned
 from waybill.bulk.kinds import BAD, NULL_SIZE
-from waybill.bulk.raw_memory import copy
+from waybill.bulk.raw_memory import ahead, copy
 
 # Reading
 
@@ -16,6 +16,7 @@ from waybill.bulk.raw_memory import copy
 def numbers(data, starts, lengths, values):
     """Integers of varints; 0 where `lengths` is below zero."""
     for i in range(starts.shape[0]):
+        ahead(data, starts, i)
         values[i] = 0
         if lengths[i] > 0:
             told = unsigned(data, starts[i], starts[i] + lengths[i])
@@ -37,6 +38,7 @@ def escaped(arena, starts, lengths, at):  # noqa: C901
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         start = starts[i]
         plain = np.int64(0)
@@ -93,6 +95,7 @@ def decimals(arena, starts, lengths, scale, at):
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -178,6 +181,7 @@ def unescaped(arena, starts, lengths, at):  # noqa: C901
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         start = starts[i]
         plain = np.int64(0)
@@ -233,6 +237,7 @@ def dressed(arena, starts, lengths, sized, null, at):
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size == BAD or (size == NULL_SIZE and null < 0):
             lengths[i] = BAD
@@ -269,6 +274,7 @@ def unscaled(arena, starts, lengths, scale, limit, lowest, at):  # noqa: C901
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue

@@ -7,16 +7,19 @@ import numpy as np
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.single_values import alike
 from waybill.bulk.kinds import BAD
-from waybill.bulk.raw_memory import copy, put_word, word
+from waybill.bulk.raw_memory import ahead, copy, put_word, word
 
 _SHORT = 48
 """Longer texts are copied as C does it: calling it takes longer than copying a short one."""
 
 
 @compiled
-def _put(out, p, source, start, size):
-    """Copy some bytes; up to seven behind them may be overwritten, and read from the source."""
-    if size > _SHORT:
+def _put(out, p, source, start, size, limit):
+    """Copy some bytes; up to seven behind them may be overwritten, but none from `limit` on.
+
+    As many may be read behind them from the source.
+    """
+    if size > _SHORT or p + size + 7 > limit:
         copy(out, p, source, start, size)
         return
     end = start + size
@@ -27,7 +30,20 @@ def _put(out, p, source, start, size):
 
 
 @compiled
-def fill(arena, text, cuts, starts, lengths, quoted):
+def filled_sizes(cuts, lengths, quoted):
+    """How many bytes the messages take that `fill` writes."""
+    values, rows = lengths.shape
+    sizes = np.full(rows, cuts[values + 1] - cuts[0], np.int64)
+    for s in range(values):
+        around = 2 if quoted[s] else 0
+        for i in range(rows):
+            size = lengths[s, i]
+            sizes[i] += 4 if size < 0 else size + around
+    return sizes
+
+
+@compiled
+def fill(arena, text, cuts, starts, lengths, quoted, sizes, out, places):
     """Write messages: texts with values between them.
 
     Args:
@@ -38,30 +54,21 @@ def fill(arena, text, cuts, starts, lengths, quoted):
         starts: for each value of each message where it starts.
         lengths: how long it is; below zero for null.
         quoted: for each value whether it is a text, which stands between quotes.
-
-    Returns:
-        The messages one after the other, and where each begins and the last ends.
+        sizes: how long each message is.
+        out: takes the messages.
+        places: where in it each begins.
     """
     values, rows = starts.shape
-    offsets = np.empty(rows + 1, np.int64)
-    total = 0
-    fixed = cuts[values + 1] - cuts[0]
     for i in range(rows):
-        offsets[i] = total
-        total += fixed
-        for s in range(values):
-            size = lengths[s, i]
-            total += 4 if size < 0 else size + 2 if quoted[s] else size
-    offsets[rows] = total
-    out = np.empty(total + 8, np.uint8)  # what stands behind the last piece is cut off
-    p = 0
-    for i in range(rows):
+        p = places[i]
+        limit = p + sizes[i]
         for s in range(values + 1):
             size = cuts[s + 1] - cuts[s]
-            _put(out, p, text, cuts[s], size)
+            _put(out, p, text, cuts[s], size, limit)
             p += size
             if s == values:
                 break
+            ahead(arena, starts[s], i)
             size = lengths[s, i]
             if size < 0:
                 out[p] = 110
@@ -73,30 +80,19 @@ def fill(arena, text, cuts, starts, lengths, quoted):
             if quoted[s]:
                 out[p] = 34
                 p += 1
-            _put(out, p, arena, starts[s, i], size)
+            _put(out, p, arena, starts[s, i], size, limit)
             p += size
             if quoted[s]:
                 out[p] = 34
                 p += 1
-    return out[:total], offsets
 
 
 @compiled
-def lines(data, offsets, order):
-    """Some of the texts that stand one after the other, a line each."""
-    total = 0
-    for i in range(order.shape[0]):
-        total += offsets[order[i] + 1] - offsets[order[i]] + 1
-    out = np.empty(total, np.uint8)
-    p = 0
-    for i in range(order.shape[0]):
-        start = offsets[order[i]]
-        size = offsets[order[i] + 1] - start
-        copy(out, p, data, start, size)
-        p += size
-        out[p] = 10
-        p += 1
-    return out
+def put(data, starts, sizes, out, places):
+    """Copy texts, each to its place; those of a size below zero are none."""
+    for i in range(starts.shape[0]):
+        if sizes[i] > 0:
+            copy(out, places[i], data, starts[i], sizes[i])
 
 
 @compiled
@@ -117,6 +113,8 @@ def join_texts(arena, starts, lengths, other_starts, other_lengths, made, sizes,
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
+        ahead(arena, other_starts, i)
         one, other = lengths[i], other_lengths[i]
         if one < 0 or other < 0:
             sizes[i] = BAD
@@ -133,6 +131,8 @@ def join_texts(arena, starts, lengths, other_starts, other_lengths, made, sizes,
 def same_texts(arena, starts, lengths, other_starts, other_lengths, same):
     """Tell for each row whether two values are the same."""
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
+        ahead(arena, other_starts, i)
         size = lengths[i]
         same[i] = size == other_lengths[i] and (
             size <= 0
@@ -145,6 +145,7 @@ def same_texts(arena, starts, lengths, other_starts, other_lengths, same):
 def holds(arena, starts, lengths, byte, found):
     """Tell which texts hold a byte."""
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         found[i] = False
         for k in range(lengths[i]):
             if arena[starts[i] + k] == byte:

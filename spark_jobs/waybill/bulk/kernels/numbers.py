@@ -6,7 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kinds import BAD
-from waybill.bulk.raw_memory import word
+from waybill.bulk.raw_memory import ahead, word
 
 _MINUS, _ZERO = 45, 48
 _LARGEST = np.uint64(2**63 - 1)
@@ -45,6 +45,7 @@ def integers(arena, starts, lengths, most, values):
         values: takes the integers.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         values[i] = 0
         if size < 0:
@@ -113,6 +114,7 @@ def plain_decimals(arena, starts, lengths, whole, scale):
         scale: how many may stand behind it.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -145,6 +147,7 @@ def short_floats(arena, starts, lengths):  # noqa: C901
     digits from 0.0001 on, always with a point, and with no more zeros behind it than it takes.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -180,6 +183,7 @@ def short_floats(arena, starts, lengths):  # noqa: C901
 def words(arena, starts, lengths):
     """Mark texts as `BAD` that are neither `true` nor `false`."""
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         p = starts[i]
         good = lengths[i] < 0
         if lengths[i] == 4:
@@ -214,6 +218,7 @@ def number_in_text(arena, starts, lengths, opening, marks, which):  # noqa: C901
         which: which of the numbers.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         if lengths[i] < 0:
             continue
         p = starts[i]

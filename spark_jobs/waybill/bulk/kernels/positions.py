@@ -6,6 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kinds import BAD
+from waybill.bulk.raw_memory import ahead
 
 
 @compiled
@@ -39,6 +40,7 @@ def numbers_of(arena, starts, lengths, file, longest, begins, sizes):  # noqa: C
     """
     count = begins.shape[0]
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         p = starts[i]
         end = p + size
@@ -86,6 +88,7 @@ def one_of_log(arena, starts, lengths, count, wanted, longest, values):  # noqa:
         values: takes them.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         values[i] = 0
         size = lengths[i]
         if size < 0:
@@ -151,6 +154,7 @@ def file_alone(arena, starts, lengths, longest):
         longest: how long a position may be.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -182,6 +186,7 @@ def file_alone(arena, starts, lengths, longest):
 def without_zeros(arena, starts, lengths):
     """Leave out zeros in front of digits."""
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         while lengths[i] > 1 and arena[starts[i]] == 48:
             starts[i] += 1
             lengths[i] -= 1

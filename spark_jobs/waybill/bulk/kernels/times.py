@@ -6,7 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kinds import BAD
-from waybill.bulk.raw_memory import copy
+from waybill.bulk.raw_memory import ahead, copy
 
 NO_CLOCK = -(2**62)
 """Stands for the seconds of a text that is no wall clock."""
@@ -104,6 +104,7 @@ def wall_clocks(arena, starts, lengths, between, becomes, at):
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -133,6 +134,7 @@ def wall_clock_units(arena, starts, lengths, between, places, exact, values):
     """
     scale = _power(places)
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         values[i] = 0
         if size < 0:
@@ -231,6 +233,7 @@ def with_last(arena, starts, lengths, last, at):
         Where the last one ends.
     """
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
@@ -246,6 +249,7 @@ def with_last(arena, starts, lengths, last, at):
 def without_last(arena, starts, lengths, last):
     """Leave out the last byte of texts; `lengths` becomes `BAD` where it is another one."""
     for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
         size = lengths[i]
         if size < 0:
             continue
