@@ -62,7 +62,8 @@ def spark_session(scratch: Path) -> SparkSession:
     """A local session on two cores, set up as the stages set it up."""
     from pyspark.sql import SparkSession
 
-    from waybill.lake.settings import ANY_BYTES, ARROW_BYTES
+    from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS
+    from waybill.lake.sizing import MOST_ROWS
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
@@ -74,6 +75,7 @@ def spark_session(scratch: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.local.dir", str(scratch))
         .config("spark.log.level", "ERROR")
+        .config(ARROW_ROWS, str(MOST_ROWS))
         .config(ARROW_BYTES, ANY_BYTES)
         # A stage lets tasks read and write files; here everything goes to Python and back, and
         # TCP was seen to stall for ever where both sides send as much as they can.

@@ -16,7 +16,7 @@ MOST_PIECES = 20_000
 FOOTERS_AT_ONCE = 8
 """How many footers of data files are read at the same time."""
 
-MOST_ROWS = 10_000
+MOST_ROWS = 20_000
 """Rows that go to Python at once."""
 
 BATCH_BYTES = 64 << 20
