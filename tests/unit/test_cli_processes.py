@@ -101,3 +101,20 @@ def test_no_room_for_what_blocks_become_is_said(tmp_path):
     assert told.endswith("cannot be written (File too large); set TMPDIR to a roomier folder\n")
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "aside"}
     assert not list(aside.iterdir())
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
+def test_no_room_for_the_output_is_said(tmp_path, name):
+    source, out = tmp_path / "in.jsonl", tmp_path / name
+    source.write_bytes(b"".join(message + b"\n" for message in history(2_000)))
+    done = subprocess.run(
+        [*CONVERT, str(source), str(out)],
+        capture_output=True,
+        check=False,
+        env=environment(tmp_path),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
+    )
+    assert done.returncode == 2
+    said = f"waybill: {out} cannot be written (File too large); make room, or name another output\n"
+    assert done.stderr.decode() == said
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]

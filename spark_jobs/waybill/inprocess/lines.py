@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TypeVar, cast
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from waybill.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 BLOCK = 4 << 20
 """Bytes that are read at once."""
@@ -133,12 +136,38 @@ def write_texts(sink: IO[bytes], texts: Iterable[Text]) -> None:
             sink.write(whole[start : start + WRITTEN_AT_ONCE])
 
 
+class _Named(io.FileIO):
+    """A file that is written, and says which one it is where it cannot be.
+
+    Args:
+        path: the file, opened under this name.
+        shown: what the user calls it.
+    """
+
+    def __init__(self, path: Path, shown: Path) -> None:
+        super().__init__(path, "wb")
+        self._shown = shown
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise ConfigurationError(_not_written(self._shown, error)) from error
+
+
+def _not_written(path: Path, error: OSError) -> str:
+    return f"{path} cannot be written ({error.strerror}); make room, or name another output"
+
+
 class OutputFile:
     """A file that is there whole or not at all: written beside its name, renamed at the end."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
         self._beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        self._file: io.BufferedWriter | None = None
         self._stream: IO[bytes] | None = None
         # Ctrl-C may come between opening and the caller's `with`: then `__exit__` never runs.
         self._cleanup = weakref.finalize(self, self._beside.unlink, missing_ok=True)
@@ -146,14 +175,14 @@ class OutputFile:
     def __enter__(self) -> IO[bytes]:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.name.endswith(".gz"):
-                self._stream = cast("IO[bytes]", gzip.open(self._beside, "wb", compresslevel=6))
-            else:
-                self._stream = self._beside.open("wb")
+            self._file = io.BufferedWriter(_Named(self._beside, self.path))
         except OSError as error:
-            message = f"{self.path} cannot be written ({error.strerror})"
-            raise ConfigurationError(message) from error
-        return self._stream
+            raise ConfigurationError(_not_written(self.path, error)) from error
+        stream: IO[bytes] = self._file
+        if self.path.name.endswith(".gz"):
+            stream = cast("IO[bytes]", gzip.open(self._file, "wb", compresslevel=6))
+        self._stream = stream
+        return stream
 
     def __exit__(
         self,
@@ -161,11 +190,14 @@ class OutputFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._stream is not None:
-            self._stream.close()
-        if kind is None:
-            self._beside.replace(self.path)
-        else:
+        try:
+            # What is still to be written may find no room either.
+            for stream in (self._stream, self._file):
+                if stream is not None:
+                    stream.close()
+            if kind is None:
+                self._beside.replace(self.path)
+        finally:
             self._beside.unlink(missing_ok=True)
 
 
@@ -179,7 +211,7 @@ def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
     check_local(path)
     there = Path(path)
     if there.exists() and not there.is_file() and not there.is_dir():
-        return there.open("wb")
+        return io.BufferedWriter(_Named(there, there))
     return OutputFile(str(there.resolve()))
 
 
