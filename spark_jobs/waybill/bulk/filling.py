@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Value
 
 _LARGE = pa.large_binary()
+_LONGEST = 2**31 - 1
 
 
 class Filled:
@@ -85,7 +86,8 @@ class Given:
 
     def write(self, out: Bytes, places: Places) -> None:
         """As that of `Filled`."""
-        kernels.put(self._data, self._begins, self.sizes, out, places)
+        if len(self.sizes):
+            kernels.put(self._data, self._begins, self.sizes, out, places)
 
 
 class Nothing:
@@ -107,7 +109,7 @@ class Packed(NamedTuple):
     Attributes:
         data: their bytes, and more.
         bounds: where each begins, and where the last ends.
-        there: which are not null; None if none is.
+        there: which are not null; None where all are.
     """
 
     data: Bytes
@@ -115,13 +117,20 @@ class Packed(NamedTuple):
     there: Mask | None = None
 
     def array(self, kind: Any = _LARGE) -> pa.Array:  # type: ignore[type-arg]
-        """The same as an array of binary or text."""
+        """The same as an array of binary or text.
+
+        Raises:
+            OverflowError: all texts together are longer than an array of the kind can be.
+        """
         nulls = None
         if self.there is not None and not self.there.all():
             bits: Any = np.packbits(self.there, bitorder="little")
             nulls = pa.py_buffer(bits)
-        wide = kind in (_LARGE, pa.large_string())
-        bounds: Any = self.bounds if wide else self.bounds.astype(np.int32)
+        bounds: Any = self.bounds
+        if kind not in (_LARGE, pa.large_string()):
+            if bounds[-1] > _LONGEST:
+                raise OverflowError(f"{bounds[-1]} bytes of texts are too many for one {kind}")
+            bounds = bounds.astype(np.int32)
         held: Any = self.data
         buffers = [nulls, pa.py_buffer(bounds), pa.py_buffer(held)]
         return pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
