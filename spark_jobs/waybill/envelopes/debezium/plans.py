@@ -299,11 +299,15 @@ def _settled(before: _Kind, seen: set[str], declared: LogicalType | None) -> _Ki
     """The kind of a column after one more message."""
     kinds = seen - set(_NOTHING)
     if "special" in kinds:
-        numeric = declared is not None and declared.is_number
-        if kinds & _NUMBERS or before.kind in _NUMBERS or (numeric and before.kind == "none"):
-            kinds = kinds - {"special"} | {"real"}
+        # Beside another text of the message it is a text. Else a declared type decides; only of an
+        # undeclared column what came before does.
+        if kinds & _NUMBERS:
+            number = True
+        elif declared is None or declared.kind == "unknown":
+            number = before.kind in _NUMBERS
         else:
-            kinds = kinds - {"special"} | {"str"}
+            number = declared.is_number
+        kinds = kinds - {"special"} | {"real" if number and "str" not in kinds else "str"}
     if kinds and kinds <= _NUMBERS and (len(kinds) > 1 or before.kind == "real"):
         kinds = {"real"}
     kind = before.kind if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"

@@ -1,0 +1,61 @@
+"""What a value without schema is does not depend on earlier messages where its type is declared."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.spec import Table, table_rules
+
+ENVELOPE = registry.get("debezium-json")
+TYPES = ["decimal(5,0)", "decimal(5,2)", "double", "varchar(20)", "datetime(3)", "json", "bigint"]
+BEFORE = [None, "1", 1, 1.5, "NaN"]
+IMAGES = [("1", "NaN"), ("NaN", "1"), (1, "NaN"), (None, "NaN"), ("-Infinity", None), (1.5, "1")]
+
+
+def message(offset, before, after):
+    body = {
+        "before": None if before is None else {"id": 1, "v": before},
+        "after": {"id": 1, "v": after},
+        "source": {"connector": "mysql", "db": "shop", "table": "t", "ts_ms": 1},
+        "op": "c" if before is None else "u",
+        "ts_ms": 1,
+    }
+    return Message("t", 0, offset, None, None, msgspec.json.encode(body))
+
+
+def told(decoder, one):
+    try:
+        (change,) = decoder.decode(one)
+    except Refusal as refusal:
+        return refusal.kind, refusal.sentence
+    return change.before, change.after
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@pytest.mark.parametrize("decimals", ["string", "precise"])
+def test_what_a_declared_column_holds_is_told_by_its_message_alone(type_, decimals):
+    table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": type_}})
+    rules = table_rules({"shop.t": table})
+    settings = ENVELOPE.decode_settings(decimals=decimals)
+    for images in IMAGES:
+        found = []
+        for earlier in BEFORE:
+            decoder = ENVELOPE.decoder(settings, rules)
+            if earlier is not None:
+                told(decoder, message(0, None, earlier))
+            found.append(told(decoder, message(1, *images)))
+        for one, other in itertools.pairwise(found):
+            assert one == other, images
+
+
+def test_a_text_beside_nan_makes_it_a_text_of_an_undeclared_column():
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
+    for images in (("x", "NaN"), ("NaN", "x")):
+        before, after = told(decoder, message(0, *images))
+        assert (before.f1, after.f1) == images
