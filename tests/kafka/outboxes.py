@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
+from waybill.kafka.cluster import Cluster
 from waybill.layout import OUTBOX
 from waybill.publish.kafka.cutting import GROUP
 
 _FIELDS: list[Any] = [pa.field(GROUP, pa.int32()), *OUTBOX]
 STREAM = pa.schema(_FIELDS)
+
+MARKED_WITHIN = 20.0
+"""Seconds that brokers may take to mark all partitions of a transaction that was committed."""
 
 
 def message(
@@ -76,6 +81,8 @@ def read(
     )
     numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     records: dict[int, list[Any]] = {number: [] for number in numbers}
+    if isolation == "read_committed":
+        wait_for_marks(client, [(topic, number) for number in numbers])
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
     ends: set[int] = set()
     try:
@@ -90,6 +97,18 @@ def read(
     finally:
         consumer.close()
     return records
+
+
+def wait_for_marks(client: dict[str, str], places: list[tuple[str, int]]) -> None:
+    """Wait until nothing of some partitions is open.
+
+    A commit returns before every partition is marked, and what is not marked is not read.
+    """
+    cluster = Cluster(client)
+    limit = time.monotonic() + MARKED_WITHIN
+    while cluster.latest(places) != cluster.latest(places, stable=False):
+        assert time.monotonic() < limit, f"a transaction stays open in one of {places}"
+        time.sleep(0.05)
 
 
 def contents(records: Iterable[Any]) -> list[tuple[Any, ...]]:
