@@ -12,7 +12,6 @@ from waybill.errors import ConflictError, WaybillError
 from waybill.lake import Lake, Span, TaskRows
 from waybill.lake.row_sizes import LONGEST, RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
-from waybill.lake.sizing import MOST_ROWS
 from waybill.layout import ARCHIVE, columns_of
 from waybill.report import StageReport
 
@@ -167,7 +166,7 @@ def test_batches_are_measured_unless_the_longest_row_is_known(lake: Lake, table:
     assert told is not None
     assert 80_000 <= told.report["details"][LONGEST]["things"] < 81_000
     with lake.batches_by_rows(Span(table, None, first)):
-        assert settings() == (str(MOST_ROWS), ANY_BYTES)
+        assert settings() == ("20000", ANY_BYTES)
     with lake.batches_by_rows(Span(table, first, second), Span(table, None, first)):
         assert int(settings()[0]) * 80_000 <= 64 << 20
         assert settings()[1] == ANY_BYTES

@@ -56,19 +56,20 @@ class Filled:
             out: where; may be the arena.
             places: where in it each begins.
         """
-        same = self._text, self._cuts
-        values = self._starts, self._lengths, self._quoted
-        kernels.fill(self._arena.data, *same, *values, self.sizes, out, places)
+        self._write(slice(None), out, places)
 
     def one(self, row: int) -> bytes:
         """One of the texts."""
         out = np.empty(self.sizes[row], np.uint8)
-        part = slice(row, row + 1)
-        values = self._starts[:, part].copy(), self._lengths[:, part].copy(), self._quoted
-        at = np.zeros(1, np.int64)
-        same = self._text, self._cuts
-        kernels.fill(self._arena.data, *same, *values, self.sizes[part], out, at)
+        self._write(slice(row, row + 1), out, np.zeros(1, np.int64))
         return out.tobytes()
+
+    def _write(self, rows: slice, out: Bytes, places: Places) -> None:
+        starts, lengths = (
+            np.ascontiguousarray(told[:, rows]) for told in (self._starts, self._lengths)
+        )
+        same, values = (self._text, self._cuts), (starts, lengths, self._quoted)
+        kernels.fill(self._arena.data, *same, *values, self.sizes[rows], out, places)
 
 
 class Given:
