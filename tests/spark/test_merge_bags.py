@@ -51,6 +51,8 @@ def test_spark_equals_the_rule(lake, migration, spark, seed):
         for name, changes in seen.items():
             wanted = bag(changes)
             assert stored(lake, name) == wanted, f"{name} after batch {number} of seed {seed}"
+            shown = [c for c in changes if "tier" in (c.image or c.before or {})]
+            assert has_column(lake, name, "tier") == any(c.operation != "column" for c in shown)
             if any(n > 0 for n in wanted.values()):
                 got = Counter(plain(row) for row in read_table(spec, name, spark=spark))
                 assert got == +wanted
@@ -69,6 +71,12 @@ def test_equal_rows_of_a_snapshot_are_several(lake, migration) -> None:
         report.reconcile()
     assert stored(lake, "shop.heap") == Counter({plain(rows[0].image): 3})
     assert (report.rows_out, report.superseded) == (1, 2)
+
+
+def has_column(lake, name, column: str) -> bool:
+    """Whether the table in the lake has a column."""
+    table = lake.merged_tables().get(name)
+    return table is not None and column in lake.read(table).columns
 
 
 def stored(lake, name) -> Counter:
