@@ -11,13 +11,15 @@ import pwd
 import secrets
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
-from stack.server import ServerError, TemporaryServer, listening
+from stack.server import ServerError, TemporaryServer
 from waybill.loopback import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "postgres"
@@ -27,6 +29,24 @@ INSTALLED = "/usr/lib/postgresql/*/bin/postgres"
 """Where Debian keeps programs that are not on the PATH."""
 
 USER = "waybill"
+
+_PROTOCOL = 3 << 16
+"""Version 3.0 of what clients speak."""
+
+
+def accepts(port: int) -> bool:
+    """Whether a server asks clients for their password; it listens before it takes any.
+
+    Source: PostgreSQL's documentation, "Message Formats", StartupMessage and Authentication.
+    """
+    names = b"".join(word + b"\0" for word in (b"user", USER.encode(), b""))
+    hello = struct.pack("!ii", 8 + len(names), _PROTOCOL) + names
+    try:
+        with socket.create_connection((LOOPBACK, port), 0.5) as asked:
+            asked.sendall(hello)
+            return asked.recv(1) == b"R"
+    except OSError:
+        return False
 
 
 class PostgresServer(TemporaryServer):
@@ -60,7 +80,7 @@ class PostgresServer(TemporaryServer):
             "PostgreSQL",
             argv,
             self.folder / "postgres.log",
-            lambda: listening(self.port),
+            lambda: accepts(self.port),
             user=self._account,
         )
 

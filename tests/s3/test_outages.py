@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stack.postgres import accepts
 from tests.s3.conftest import ROWS, canal
 from tests.s3.faulty import Fault
 from waybill.errors import ConfigurationError, UnavailableError
@@ -160,6 +161,14 @@ def test_a_catalog_that_goes_away_at_the_commit(spark, small, postgres, monkeypa
     waybill = run_migration(spec, batch="b1", spark=spark)
     assert [r.stage for r in waybill.stages if r.repeated] == ["snapshot"]
     is_done(spec, spark, "b1")
+
+
+def test_a_server_that_has_started_takes_clients(postgres) -> None:
+    """Not only their connections, which it takes while it still mends what a crash left."""
+    postgres.kill()
+    assert not accepts(postgres.port)
+    postgres.start()
+    assert accepts(postgres.port)
 
 
 def test_a_catalog_that_was_restarted_is_not_noticed(spark, small, postgres) -> None:
