@@ -292,10 +292,16 @@ def _schema_differences(trip: Trip) -> set[str]:
     if (bare.key or ()) != (schema.key or ()):
         lost.add("key_columns")
     types = {column.name: column.type for column in bare.columns}
+    shown = {
+        name
+        for read in trip.bare
+        for image in (read.before, read.after)
+        for name in by_name(read.schema, image) or ()
+    }
     for column in schema.columns:
-        # A column that did not come back is a difference of the images.
-        told = column.name in types
-        if told and _plain_type(types.get(column.name)) != _plain_type(column.type):
+        # A column that did not come back is a difference of the images, also where a reader knows
+        # it of earlier messages; the loss of its type was counted with those.
+        if column.name in shown and _plain_type(types[column.name]) != _plain_type(column.type):
             lost.add("types")
     return lost
 

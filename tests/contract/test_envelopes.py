@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.contract.effort import properties
-from tests.contract.probes import PROBES
+from tests.contract.probes import PROBES, change, table
 from tests.contract.roundtrip import differences, named, shown, travel
 from tests.histories import Knobs, histories
 from waybill.envelopes import registry
@@ -115,6 +115,21 @@ def test_a_declaration_that_lies_is_found(envelope, capability):
     for lie in lies:
         with pytest.raises(AssertionError):
             hold_to_declaration(lie, capability)
+
+
+@envelopes
+def test_a_type_is_lost_with_the_messages_that_have_its_column(envelope):
+    """A reader that remembers the column of an earlier message loses nothing anew."""
+    schema = table({"name": "string", "id": "string"}, key=("name",), dialect="postgresql")
+    row = {"name": "x", "id": None}
+    changes = [
+        change("insert", after=row, schema=schema),
+        change("update", row, {"name": "x"}, schema=schema),
+        change("update", {"name": "x"}, {"name": "x"}, schema=schema),
+    ]
+    for trip in travel(envelope, changes):
+        assert trip.refusal is None
+        lost(envelope, trip)
 
 
 @envelopes

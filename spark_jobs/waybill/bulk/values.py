@@ -69,9 +69,11 @@ def key_array(rows: Rows) -> dict[Path, Get]:
     }
 
 
-def nulls(image: Columns, rows: int) -> Mask:
-    """Which of so many rows have a null."""
+def nulls(image: Columns, rows: int, before: Columns | None = None) -> Mask:
+    """Which of so many rows have a null; what `image` lacks is looked up in `before`."""
     found = np.zeros(rows, np.bool_)
+    if before is not None:
+        image = tuple(b if a is None else a for a, b in zip(image, before, strict=True))
     for texts in image:
         if texts is not None:
             found |= texts.lengths == NULL_SIZE

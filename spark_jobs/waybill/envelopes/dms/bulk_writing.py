@@ -90,9 +90,11 @@ def _alone(rows: Rows) -> Places:
     return np.full(len(rows), -1, np.int64)
 
 
-def _types_flags(writer: RowWriter, rows: Rows, image: Columns) -> list[Mask]:
+def _types_flags(
+    writer: RowWriter, rows: Rows, image: Columns, before: Columns | None = None
+) -> list[Mask]:
     """By what it is decided whether types are given up; see `RowWriter.types_lost`."""
-    return [] if writer.loses_types else [nulls(image, len(rows))]
+    return [] if writer.loses_types else [nulls(image, len(rows), before)]
 
 
 class DmsWriter(BulkWriter):
@@ -114,7 +116,8 @@ class DmsWriter(BulkWriter):
             table = self._encoder.table(rows.schema)
         except Refusal:
             return _alone(rows)
-        flags = [np.zeros(len(rows), np.bool_), *_types_flags(table.rows, rows, image)]
+        old = rows.before if rows.operation == "update" else None
+        flags = [np.zeros(len(rows), np.bool_), *_types_flags(table.rows, rows, image, old)]
         if rows.operation == "delete":
             flags.append(keys_alone(rows.schema, image, len(rows)))
         apart = np.zeros(len(rows), np.bool_)

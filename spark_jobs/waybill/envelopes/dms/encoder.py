@@ -102,15 +102,15 @@ class WrittenTable:
 
     def record(self, change: Change, kind: str, losses: list[str]) -> Encoded:
         """The record of a row."""
-        rows, before = self.rows, change.before
-        image = before if kind == "delete" else change.after
+        rows = self.rows
+        image = change.before if kind == "delete" else change.after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         if self.whole and kind != "delete" and rows.gaps(image):
             sentence = "the row lacks columns, which a reader may take for null"
             raise Refusal("encoding", f"{sentence}; set missing to unchanged to write it")
-        old = b""
-        if kind == "update" and (before := rows.moved(change, before)) is not None:
+        old, before = b"", rows.moved(change, change.before) if kind == "update" else None
+        if before is not None:
             was, now = rows.wires(before, image)
             data, old = _json(now), _json(was)
         else:
@@ -128,7 +128,7 @@ class WrittenTable:
             data = _json({**msgspec.json.decode(data, type=dict[str, msgspec.Raw]), **columns})
         elif old:
             old = b",%b:%b" % (self.field, old)
-        self._count(image, losses)
+        self._count(image, before, losses)
         metadata = self._metadata(change, losses)
         return Encoded(
             rows.message_key(image),
@@ -142,8 +142,8 @@ class WrittenTable:
             ),
         )
 
-    def _count(self, image: Any, losses: list[str]) -> None:
-        if self.rows.types_lost(image):
+    def _count(self, image: Any, before: Any, losses: list[str]) -> None:
+        if self.rows.types_lost(image, before):
             losses.append("types")
         if self.schema.key:
             losses.append("key_columns")

@@ -231,7 +231,7 @@ class DmsFilesEncoder:
             told = change.before
             if told is not None and (before is None or key_alone(schema, told) is not told):
                 losses.append("before_image")
-        self._count(change, rows, image, losses)
+        self._count(change, rows, image, before, losses)
         head = self._head(change, losses)
         written = []
         if before is not None:
@@ -264,8 +264,10 @@ class DmsFilesEncoder:
             return None
         return rows.moved(change, change.before)
 
-    def _count(self, change: Change, rows: RowWriter, image: Any, losses: list[str]) -> None:
-        if rows.types_lost(image):
+    def _count(
+        self, change: Change, rows: RowWriter, image: Any, before: Any, losses: list[str]
+    ) -> None:
+        if rows.types_lost(image, before):
             losses.append("types")
         if change.schema.key:
             losses.append("key_columns")

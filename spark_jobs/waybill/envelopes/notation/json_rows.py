@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import function, gaps, nulls, picker, with_nulls
+from waybill.envelopes.generated import fill, function, gaps, nulls, picker, with_nulls
 from waybill.envelopes.notation.json_columns import (
     WIRE_TYPES,
     Notation,
@@ -333,9 +333,20 @@ class RowWriter:
         told = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
         self.loses_types = any(column.type not in told for column in schema.columns)
 
-    def types_lost(self, image: Any) -> bool:
-        """Whether a reader who was told nothing takes a column for another type."""
-        return self.loses_types or self.nulls(image)
+    def types_lost(self, image: Any, before: Any = None) -> bool:
+        """Whether a reader who was told nothing takes a column for another type.
+
+        Args:
+            image: the row.
+            before: the row before, where the message has it too; it shows what `image` lacks.
+        """
+        if self.loses_types or self.nulls(image):
+            return True
+        if before is None or not self.gaps(image):
+            return False
+        shown = image.__copy__()
+        fill(shown, before)
+        return self.nulls(shown)
 
     def message_key(self, image: Any) -> bytes:
         """JSON array of the key's values; the table's name where it has no key.

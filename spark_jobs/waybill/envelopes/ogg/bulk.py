@@ -179,7 +179,8 @@ class OggWriter(BulkWriter):
             return np.full(len(rows), -1, np.int64)
         flags: list[Mask] = []
         if not self._table(rows.schema).loses_types:
-            flags.append(nulls(image, len(rows)))
+            before = rows.before if rows.operation == "update" else None
+            flags.append(nulls(image, len(rows), before))
         if rows.sequence is not None and len(rows.sequence) == 1:
             flags.append(rows.sequence[0] < 0)
         return self._flagged.numbers(flags) if flags else None

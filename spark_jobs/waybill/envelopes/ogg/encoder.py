@@ -67,15 +67,17 @@ class _Table:
         image = before if kind == b"D" else after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
+        shown = None
         if kind == b"I":
             images = b',"after":%b' % _json(rows.wire(after))
         elif kind == b"D":
             images = b',"before":%b' % _json(rows.wire(before))
         else:
-            images = self._both(rows.moved(change, before), after)
+            shown = rows.moved(change, before)
+            images = self._both(shown, after)
         if change.operation == "read":
             losses.append("full_rows")
-        if rows.types_lost(image):
+        if rows.types_lost(image, shown):
             losses.append("types")
         return Encoded(
             rows.message_key(image),

@@ -39,7 +39,7 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, field_of, made_ids, sequences, times
+from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, without_untouched
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
@@ -312,11 +312,7 @@ class OmsBulkWriter(BulkWriter):
         if rows.source_time is not None:
             numbers += rows.source_time % 1_000_000 != 0
         if writer.nulls_lose and not writer.loses_types:
-            null = np.zeros(len(rows), np.bool_)
-            for texts in image:
-                if texts is not None:
-                    null |= texts.lengths == -1
-            numbers += 2 * null
+            numbers += 2 * nulls(image, len(rows))
         for place in table.key:
             texts = image[place]
             if texts is not None:

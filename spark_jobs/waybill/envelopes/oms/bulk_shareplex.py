@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bounded import Bounded
-from waybill.bulk.kinds import ESCAPED, NULL_SIZE
+from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     BLANK,
     PUT_TEXT,
@@ -31,7 +31,15 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value, json_of
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, changed_columns, column, field_of, sequences, transactions
+from waybill.bulk.values import (
+    carried,
+    changed_columns,
+    column,
+    field_of,
+    nulls,
+    sequences,
+    transactions,
+)
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.oms.bulk import made_ids_of
@@ -258,7 +266,7 @@ class OmsShareplexWriter(BulkWriter):
         if rows.source_time is not None:
             flags.append(rows.source_time % 1_000_000 != 0)
         if not table.loses_types:
-            flags.append(_holds_null(image, len(rows)))
+            flags.append(nulls(image, len(rows), rows.before if update else None))
         if update and rows.before is not None:
             flags += changed_columns(rows.arena, rows.before, image)
         decided = self._decided(rows)
@@ -312,15 +320,6 @@ def _images(rows: Rows, table: _Table) -> dict[Path, Get]:
 def _image(rows: Rows) -> Columns | None:
     """The row whose key the message has."""
     return rows.before if rows.operation == "delete" else rows.after
-
-
-def _holds_null(image: Columns, size: int) -> Mask:
-    """Which rows have a null."""
-    found = np.zeros(size, np.bool_)
-    for texts in image:
-        if texts is not None:
-            found |= texts.lengths == NULL_SIZE
-    return found
 
 
 def _fields(rows: Rows) -> dict[str, Value | bytes]:

@@ -150,7 +150,7 @@ class ShareplexTable:
             if self.covered(image, old):
                 losses.append("unchanged_columns")
         message_key = rows.message_key(image)
-        if rows.types_lost(image):
+        if rows.types_lost(image, old):
             losses.append("types")
         meta = self._meta(change, op, shown_key, losses)
         self.into(_Message(data, meta, key), self.buffer)
