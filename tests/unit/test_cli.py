@@ -11,8 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.text import Text
+from typer.main import get_command
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
@@ -84,6 +87,22 @@ def test_every_command_shows_an_example(command):
 
     told = CliRunner().invoke(app, [*command, "--help"]).output
     assert f"Example:  waybill {' '.join(command)}" in told or "| waybill" in told
+
+
+def test_help_breaks_where_the_terminal_ends():
+    """And an example stands on one line of 80 columns."""
+    from typer.testing import CliRunner
+
+    from waybill.cli.app import app
+
+    told = CliRunner().invoke(app, ["convert", "--help"], env={"COLUMNS": "80"}).output
+    assert "Parquet has Kafka's  \n columns. Works in bounded memory whatever the size." in told
+    commands = [get_command(app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        for line in (command.help or "").split("\n"):
+            if line.startswith(EXAMPLE):
+                assert len(Text.from_markup(line)) <= 78, line
 
 
 def test_the_version():

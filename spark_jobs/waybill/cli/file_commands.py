@@ -54,7 +54,7 @@ def convert(
     bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept.
 
     [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
-    [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to oms-default - - | head
+    [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to ogg - - | head
     """
     from waybill.cli.convert import Conversion, convert_command
 
@@ -144,7 +144,7 @@ def show(
     compared because one side was not sent. What is refused is shown with the reason and its bytes.
 
     [dim]Example:[/]  waybill show topic.jsonl.gz --only refused
-    [dim]Example:[/]  waybill show --from canal topic.jsonl --table shop.orders --offset 100-200
+    [dim]Example:[/]  waybill show topic.jsonl --table shop.orders --offset 100-200
     """
     from waybill.cli.show import Showing, show_command
 

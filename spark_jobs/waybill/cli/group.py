@@ -1,7 +1,9 @@
-"""How commands end that are interrupted, or whose output nobody reads to its end."""
+"""How commands are explained, and how they end that are interrupted or read by nobody."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from typing import Any
 
@@ -10,10 +12,23 @@ from typer.core import TyperGroup
 from waybill.cli import forget_output
 
 INTERRUPTED = 130
+EXAMPLE = "[dim]Example:"
+"""What a line of help begins with that stays a line."""
+
+
+def flowing(text: str) -> str:
+    """Help whose sentences break where the terminal ends, not where the source line does."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(re.sub(rf"\n(?!{re.escape(EXAMPLE)})", " ", part) for part in paragraphs)
 
 
 class Commands(TyperGroup):
     """Ends quietly when the reader of the output goes away, and in one line on Ctrl-C."""
+
+    def __init__(self, **told: Any) -> None:
+        super().__init__(**told)
+        for command in (self, *self.commands.values()):
+            command.help = command.help and flowing(command.help)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

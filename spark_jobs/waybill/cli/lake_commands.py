@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from waybill.cli.arguments import AsJson, Specification
+from waybill.cli.group import Commands
 
 quarantine = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     help="""The messages that were refused, with the reason and their exact bytes.
 
@@ -37,7 +39,7 @@ def table(
     """Print the rows of a merged table as exact text, sorted by key.
 
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
-    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20T06:00
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20
     """
     from waybill.cli.tables import table_command
 
@@ -98,7 +100,7 @@ def quarantine_show(
 ) -> None:
     """Show one refused message with its reason and its bytes.
 
-    [dim]Example:[/]  waybill quarantine show migrations/shop.yaml shop/0/42 --raw > message
+    [dim]Example:[/]  waybill quarantine show migrations/shop.yaml shop/0/42 --raw > m
     """
     from waybill.cli.quarantine import show_command
 
