@@ -23,7 +23,10 @@ def flowing(text: str) -> str:
 
 
 class Commands(TyperGroup):
-    """Ends quietly when the reader of the output goes away, and in one line on Ctrl-C."""
+    """Ends quietly when the reader of the output goes away, and in one line on Ctrl-C.
+
+    Its help and that of its commands flows (`flowing`).
+    """
 
     def __init__(self, **told: Any) -> None:
         super().__init__(**told)
