@@ -59,6 +59,21 @@ def test_a_column_without_a_type_stays_with_its_message(source, made):
         assert names({"id": 1, "name": "a", "more": "x"}) == [*told, ("more", "string")]
 
 
+@pytest.mark.parametrize("source", ["oms-default", "oms-extended"])
+@pytest.mark.parametrize("number", ["0", "-0", " -0", "7"])
+def test_what_is_carried_on_stands_as_it_came(source, number):
+    """Also where messages like it were decoded before: -0 is another integer then."""
+    envelope = registry.get(source)
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules({}))  # type: ignore[misc]
+    meta = {"table_name": "t", "db": "shop", "record_primary_key": "id", "timestamp": "1"}
+    light = {"__light_type": {"id": {"schemaType": "INT32"}}} if source == "oms-extended" else {}
+    row = {"id": 1, **light}
+    message = dumped({"recordType": "INSERT", "postStruct": row, "allMetaData": meta})
+    sent = message.replace(b'"allMetaData":{', f'"allMetaData":{{"checkpoint":{number},'.encode())
+    told = {decoder.decode(Message("t", 0, 0, None, None, sent))[0].extra for _ in range(3)}
+    assert told == {f'{{"oms":{{"checkpoint":{number.strip()}}}}}'.encode()}
+
+
 def test_columns_that_come_later_join_the_table():
     """Forms that were learnt before are read by the columns that the decoder knows by now."""
     kinds = {"id": "int64", "name": "string", "more": "number"}

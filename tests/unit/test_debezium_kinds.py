@@ -59,3 +59,19 @@ def test_a_text_beside_nan_makes_it_a_text_of_an_undeclared_column():
     for images in (("x", "NaN"), ("NaN", "x")):
         before, after = told(decoder, message(0, *images))
         assert (before.f1, after.f1) == images
+
+
+@pytest.mark.parametrize("temporal", ["adaptive", "connect", "microseconds", "isostring"])
+@pytest.mark.parametrize("type_", ["datetime", "datetime(3)", "datetime(6)", "time"])
+def test_a_null_of_a_declared_time_has_the_schema_of_its_values(type_, temporal):
+    """Whether one came before or not: a target with schemas writes them."""
+    table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": type_}})
+    rules = table_rules({"shop.t": table})
+    value = 1000
+    if temporal == "isostring":
+        value = "03:04:05Z" if type_ == "time" else "2026-01-02T03:04:05Z"
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(temporal=temporal), rules)
+    texts = [None, value, None]
+    changes = [decoder.decode(message(n, None, text))[0] for n, text in enumerate(texts)]
+    assert changes[0].schema == changes[1].schema == changes[2].schema
+    assert changes[1].after.f1 is not None

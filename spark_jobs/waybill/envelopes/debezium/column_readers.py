@@ -205,7 +205,9 @@ class Readings:
 
     def _declared(self, kind: str, declared: LogicalType) -> Reading:
         if kind == "none":
-            return Reading(declared, _NOTHING)
+            # The schema is the same before and after the first value: a count, or a text.
+            counts = self.settings.temporal != "isostring"
+            return Reading(declared, _NOTHING, source_type=self._unit(declared) if counts else None)
         convert = self._converter(kind, declared)
         if convert is not None:
             wire = _WIRES[kind]

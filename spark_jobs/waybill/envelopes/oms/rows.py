@@ -6,6 +6,7 @@ is called that can stand in the function itself.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "ROW": "read
 
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 """The first second of year 1 and the last of year 9999."""
+_MINUS_ZERO = re.compile(rb":\s*-0[,}\s]")
+"""An integer that is carried on as it stands, and is another one once it was decoded."""
 _LONGEST = 12
 _MAX_TIMES = 1_000
 
@@ -71,6 +74,7 @@ def row_reader(
         "buffer": bytearray(),
         "quotes": quotes,
         "quotes_of": quotes_of,
+        "zero": _MINUS_ZERO.search,
         "times": _Times(),
         "ROWS": ROWS,
         "schema": schema,
@@ -88,7 +92,7 @@ def row_reader(
         # No name stands twice in it: encoding it gives the same bytes again, or at least, where a
         # producer writes JSON in other ways, as many quotes; every name and string has two.
         "into(record, buffer)",
-        "if buffer != value and quotes(record) != quotes_of(value): return None",
+        "if buffer != value and (quotes(record) != quotes_of(value) or zero(value)): return None",
         "kind = record.recordType",
         "before = record.prevStruct",
         "after = record.postStruct",
