@@ -43,3 +43,22 @@ def test_a_decimal_is_the_same_in_the_first_and_in_later_messages(kind):
     for value in ("0.001", "0.00999", "0.01000", "0.123", "1", "-0", "1.10", "12345", "0.000001"):
         fresh = envelope.decoder(envelope.decode_settings(), rules)
         assert read(known, value) == read(fresh, value), value
+
+
+def test_a_misspelt_metadata_column_is_no_column_of_the_table():
+    """What is refused for it tells nothing about the table."""
+    tuples = registry.get("datahub-tuple")
+    decoder = tuples.decoder(tuples.decode_settings(), TableRules({}))
+    good = (
+        b'{"_sequence_id_":"7","_operation_type_":"U","_source_table_":"t",'
+        b'"_before_image_":"N","_after_image_":"Y","id":"1"}'
+    )
+    bad = good.replace(b"_after_image_", b"_after_image_%")
+    names = []
+    for value in (good.replace(b'"id"', b'"a":"1","id"'), bad, bad, good):
+        try:
+            (change,) = decoder.decode(Message("t", 0, 0, None, None, value))
+            names.append(change.schema.names)
+        except Refusal as refusal:
+            names.append(refusal.kind)
+    assert names == [("a", "id"), "shape", "shape", ("a", "id")]

@@ -275,7 +275,12 @@ def _row_of(data: Raw, fields: tuple[TopicField, ...] | None) -> Row:
 
 
 def _metadata(row: Row) -> Metadata:
-    """What the metadata columns say; they are taken out of the row."""
+    """What the metadata columns say; they are taken out of the row.
+
+    Raises:
+        Refusal: one cannot be read, or they do not go together. That is found before the other
+            columns are taken for those of the table: one that is misspelt is none of these.
+    """
     found: dict[str, str | None] = dict.fromkeys(Metadata._fields)
     for name, member in MEMBERS.items():
         raw = row.pop(name, None)
@@ -287,7 +292,10 @@ def _metadata(row: Row) -> Metadata:
             found[member] = text_of(raw, "DECIMAL" if numeric else "STRING")
         except Refusal as refusal:
             raise Refusal("shape", f"{name}: {refusal.sentence}") from None
-    return Metadata(**found)
+    told = Metadata(**found)
+    if _kind_of(told) is None:
+        raise _wrong_operation(told)
+    return told
 
 
 def _leave_out(table: TableReader, image: Any, names: str) -> None:
@@ -334,8 +342,8 @@ def change_of(
     Raises:
         Refusal: the metadata columns do not go together.
     """
-    number, name, time, _, before, after = told
-    kind = _KINDS.get((name, before, after))
+    number, time = told.sequence, told.time
+    kind = _kind_of(told)
     if kind is None:
         raise _wrong_operation(told)
     operation, is_before = kind
@@ -364,6 +372,11 @@ def change_of(
         raise Refusal("shape", f"_sequence_id_ {FULL_ROW_ID} marks full rows, which are inserts")
     change.operation, change.full_row = "read", True
     return change
+
+
+def _kind_of(told: Metadata) -> tuple[str, bool] | None:
+    """The operation, and whether the row is the one before; None if they do not go together."""
+    return _KINDS.get((told.operation, told.before, told.after))
 
 
 def _wrong_operation(told: Metadata) -> Refusal:
