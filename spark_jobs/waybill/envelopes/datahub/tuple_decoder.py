@@ -293,8 +293,7 @@ def _metadata(row: Row) -> Metadata:
         except Refusal as refusal:
             raise Refusal("shape", f"{name}: {refusal.sentence}") from None
     told = Metadata(**found)
-    if _kind_of(told) is None:
-        raise _wrong_operation(told)
+    _kind_of(told)
     return told
 
 
@@ -343,10 +342,7 @@ def change_of(
         Refusal: the metadata columns do not go together.
     """
     number, time = told.sequence, told.time
-    kind = _kind_of(told)
-    if kind is None:
-        raise _wrong_operation(told)
-    operation, is_before = kind
+    operation, is_before = _kind_of(told)
     if time is not None and len(time) == _FULL and time.isdecimal() and time.isascii():
         moment: int | None = int(time) if time_kind == "TIMESTAMP" else int(time) * 1000
     else:
@@ -374,9 +370,16 @@ def change_of(
     return change
 
 
-def _kind_of(told: Metadata) -> tuple[str, bool] | None:
-    """The operation, and whether the row is the one before; None if they do not go together."""
-    return _KINDS.get((told.operation, told.before, told.after))
+def _kind_of(told: Metadata) -> tuple[str, bool]:
+    """The operation, and whether the row is the one before.
+
+    Raises:
+        Refusal: they do not go together.
+    """
+    kind = _KINDS.get((told.operation, told.before, told.after))
+    if kind is None:
+        raise _wrong_operation(told)
+    return kind
 
 
 def _wrong_operation(told: Metadata) -> Refusal:
