@@ -11,6 +11,9 @@ from waybill.bounded import Bounded
 if TYPE_CHECKING:
     from waybill.types import LogicalType
 
+TableName = tuple[str | None, str | None, str]
+"""Database, schema and table."""
+
 
 class TableRule(NamedTuple):
     """What is declared for one table.

@@ -44,10 +44,10 @@ from waybill.order import AFTER, BEFORE
 from waybill.records import Change, Message
 
 if TYPE_CHECKING:
-    from waybill.envelopes.datahub.tuple_rows import Forms, Name, TableReader
+    from waybill.envelopes.datahub.tuple_rows import Forms, TableReader
     from waybill.envelopes.datahub.tuple_topics import Field as TopicField
     from waybill.records import TableSchema
-    from waybill.tables import TableRules
+    from waybill.tables import TableName, TableRules
 
 SourceTable = Literal["qualified", "name"]
 ABSENT = "waybill.absent"
@@ -199,9 +199,10 @@ class TupleDecoder(Remembering):
             table = self._tables.of_fields(place, fields, row)
         image = table.image(row)
         absent = attributes.pop(ABSENT, None)
-        if absent is not None:
-            _leave_out(table, image, absent)
+        _leave_out(table, image, absent)
         change = change_of(message, table, metadata, image, time_kind)
+        if fields is None:
+            self._tables.keep(table.schema)
         if attributes:
             change.extra = msgspec.json.encode({"datahub": {"attributes": attributes}})
         elif absent is None and not self.memory.held:
@@ -232,7 +233,7 @@ class TupleDecoder(Remembering):
         elif name is not None:
             self._objects[topic, msgspec.json.encode(name)[1:-1]] = fast
 
-    def place(self, name: str | None, message: Message) -> Name:
+    def place(self, name: str | None, message: Message) -> TableName:
         """The table: as `_source_table_` says, else as the topic is called."""
         text = name or message.topic
         parts: list[str | None] = [text]
@@ -278,8 +279,7 @@ def _metadata(row: Row) -> Metadata:
     """What the metadata columns say; they are taken out of the row.
 
     Raises:
-        Refusal: one cannot be read, or they do not go together. That is found before the other
-            columns are taken for those of the table: one that is misspelt is none of these.
+        Refusal: one cannot be read.
     """
     found: dict[str, str | None] = dict.fromkeys(Metadata._fields)
     for name, member in MEMBERS.items():
@@ -292,12 +292,12 @@ def _metadata(row: Row) -> Metadata:
             found[member] = text_of(raw, "DECIMAL" if numeric else "STRING")
         except Refusal as refusal:
             raise Refusal("shape", f"{name}: {refusal.sentence}") from None
-    told = Metadata(**found)
-    _kind_of(told)
-    return told
+    return Metadata(**found)
 
 
-def _leave_out(table: TableReader, image: Any, names: str) -> None:
+def _leave_out(table: TableReader, image: Any, names: str | None) -> None:
+    if names is None:
+        return
     try:
         absent = _decode_absent(names)
         fields = [f"f{table.schema.index[name]}" for name in absent]
@@ -341,8 +341,11 @@ def change_of(
     Raises:
         Refusal: the metadata columns do not go together.
     """
-    number, time = told.sequence, told.time
-    operation, is_before = _kind_of(told)
+    number, name, time, _, before, after = told
+    kind = _KINDS.get((name, before, after))
+    if kind is None:
+        raise _wrong_operation(told)
+    operation, is_before = kind
     if time is not None and len(time) == _FULL and time.isdecimal() and time.isascii():
         moment: int | None = int(time) if time_kind == "TIMESTAMP" else int(time) * 1000
     else:
@@ -368,18 +371,6 @@ def change_of(
         raise Refusal("shape", f"_sequence_id_ {FULL_ROW_ID} marks full rows, which are inserts")
     change.operation, change.full_row = "read", True
     return change
-
-
-def _kind_of(told: Metadata) -> tuple[str, bool]:
-    """The operation, and whether the row is the one before.
-
-    Raises:
-        Refusal: they do not go together.
-    """
-    kind = _KINDS.get((told.operation, told.before, told.after))
-    if kind is None:
-        raise _wrong_operation(told)
-    return kind
 
 
 def _wrong_operation(told: Metadata) -> Refusal:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.bounded import LIMIT, Bounded
+from waybill.bounded import Bounded
 from waybill.envelopes.datahub.tuple_columns import (
     DIALECT,
     LOGICAL,
@@ -29,25 +29,21 @@ from waybill.envelopes.datahub.tuple_topics import (
 from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.json_columns import kind_of
-from waybill.envelopes.notation.remembering import FEW_TABLES, Memory
+from waybill.envelopes.notation.remembering import Memory
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
-from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.envelopes.notation.instants import Zone
     from waybill.records import TableSchema
-    from waybill.tables import TableRule, TableRules
-
-Name = tuple[str | None, str | None, str]
-"""Database, schema and table."""
+    from waybill.tables import TableName, TableRule, TableRules
 
 Row = dict[str, Raw]
 
-MAX_COLUMNS = 5_000
 _INFERRED = {NUMBER: "DECIMAL", STRING: "STRING", BOOLEAN: "BOOLEAN"}
 
 
@@ -82,37 +78,21 @@ def forms_of(row: Row) -> Forms:
     return tuple((name, bytes(raw)[:1] in b'"n') for name, raw in row.items())
 
 
-class ColumnKind(NamedTuple):
-    """A column as it is read: its DataHub type (None where nothing tells it) and logical type."""
-
-    name: str
-    kind: str | None
-    logical: LogicalType
-
-
 class TableReader:
     """Reads the rows of one table.
 
     Args:
-        name: the table.
-        columns: its columns.
-        key: its key columns, None where they are not known.
+        schema: the table; the source type of a column is its DataHub type, None where nothing
+            tells it.
         zone: the zone of wall clocks that came as TIMESTAMP.
     """
 
-    def __init__(
-        self,
-        name: Name,
-        columns: tuple[ColumnKind, ...],
-        key: tuple[str, ...] | None,
-        zone: Zone,
-    ) -> None:
-        self.schema: TableSchema = intern_schema(
-            *name, tuple(Column(c.name, c.logical, c.kind) for c in columns), key, DIALECT
-        )
-        _ = self.schema.key_fields, self.schema.Image  # refuse what cannot be a table
-        self.columns = columns
-        self.readers = [c.kind and reader(c.kind, c.logical, zone) for c in columns]
+    def __init__(self, schema: TableSchema, zone: Zone) -> None:
+        _ = schema.key_fields, schema.Image  # refuse what cannot be a table
+        self.schema = schema
+        self.readers = [
+            c.source_type and reader(c.source_type, c.type, zone) for c in schema.columns
+        ]
 
     def image(self, row: Row) -> Any:
         """The image of a row, column by column; columns that are not there are absent.
@@ -121,13 +101,13 @@ class TableReader:
             Refusal: names the column that is wrong.
         """
         values: list[Any] = []
-        for column, read in zip(self.columns, self.readers, strict=True):
+        for column, read in zip(self.schema.columns, self.readers, strict=True):
             raw = row.get(column.name)
             if raw is None:
                 values.append(UNSET)
                 continue
             try:
-                text = text_of(raw, column.kind or "STRING")
+                text = text_of(raw, column.source_type or "STRING")
                 values.append(text if text is None or not read else read(text))
             except Refusal as refusal:
                 sentence = f"column {shown(column.name)}: {refusal.sentence}"
@@ -139,21 +119,21 @@ class TableReader:
         lines: list[str] = []
         helpers: dict[str, Any] = {"Image": self.schema.Image, "plain": is_plain_number}
         values = []
-        for i, (column, read) in enumerate(zip(self.columns, self.readers, strict=True)):
+        for i, (column, read) in enumerate(zip(self.schema.columns, self.readers, strict=True)):
             if column.name not in present:
                 values.append("UNSET")
                 continue
             values.append(f"v{i}")
-            if column.kind is None:
+            if column.source_type is None:
                 lines.append(f"if v{i} is not None: raise ValueError")
             if not read:
                 continue
-            if column.logical.kind in FEW:
+            if column.type.kind in FEW:
                 helpers[f"c{i}"] = Few(read)
                 lines.append(f"if v{i} is not None: v{i} = c{i}[v{i}]")
                 continue
             helpers[f"c{i}"] = read
-            test = passes(column.kind or "", column.logical)
+            test = passes(column.source_type or "", column.type)
             if test is None:
                 lines.append(f"if v{i} is not None: v{i} = c{i}(v{i})")
             else:
@@ -240,7 +220,7 @@ def _assignments(
 
 
 class TableReaders(Memory):
-    """The tables that a decoder has met.
+    """Finds what reads the rows of a table.
 
     A column's type is that of the topic's schema; `tables:` of the migration goes before it. Where
     the topic has no schema, a declared column has the DataHub type that such a value is written
@@ -255,67 +235,57 @@ class TableReaders(Memory):
         super().__init__()
         self.rules = rules
         self.zone = zone
-        self._seen: Bounded[Name, dict[str, ColumnKind]] = Bounded()
-        self._readers: Bounded[tuple[Any, ...], TableReader] = Bounded()
+        self._readers: Bounded[TableSchema, TableReader] = Bounded()
 
-    def of_fields(self, name: Name, fields: tuple[Field, ...], row: Row) -> TableReader:
+    def of_fields(self, name: TableName, fields: tuple[Field, ...], row: Row) -> TableReader:
         """The reader of a table whose topic has a schema.
 
         Raises:
             Refusal: the row has a column that the schema has not.
         """
         rule = self.rules.find(*name)
-        columns = tuple(
-            ColumnKind(field.name, field.type, rule.columns.get(field.name) or LOGICAL[field.type])
+        columns = {
+            field.name: Column(
+                field.name, rule.columns.get(field.name) or LOGICAL[field.type], field.type
+            )
             for field in fields
             if field.name not in METADATA
-        )
-        strange = row.keys() - {column.name for column in columns}
+        }
+        strange = row.keys() - columns.keys()
         if strange:
             message = f"column {shown(min(strange))} of the row is not in the topic's schema"
             raise Refusal("schema", message)
         return self._reader(name, columns, rule)
 
-    def of_row(self, name: Name, row: Row) -> TableReader:
-        """The reader of a table whose topic has no schema: as this row and earlier ones say."""
+    def of_row(self, name: TableName, row: Row) -> TableReader:
+        """The reader of a table whose topic has no schema: as this row and earlier ones say.
+
+        `keep` its schema when the row is taken.
+
+        Raises:
+            Refusal: a value is none of a column.
+        """
         rule = self.rules.find(*name)
-        known = self._seen.get(name, {})
-        if len(known) > MAX_COLUMNS:
-            known = {}
-        columns = dict(known)
+        columns = self.known(name)
         for column, raw in row.items():
-            columns[column] = _column(column, raw, rule, known.get(column))
-        found = self._reader(name, tuple(columns.values()), rule)
-        before = self._seen.get(name)
-        full = len(self._seen) >= LIMIT
-        if full or before is None or [*before.values()] != [*columns.values()]:
-            self.add(first=before is None and len(self._seen) < FEW_TABLES)
-        self.begun_anew = self.begun_anew or full
-        self._seen[name] = columns
-        return found
+            columns[column] = _column(column, raw, rule, columns.get(column))
+        return self._reader(name, columns, rule)
 
-    def knows(self, schema: TableSchema) -> bool:
-        """See `Memory.knows`; this is about topics without a schema."""
-        known = self._seen.get((schema.database, schema.schema, schema.table or ""), {})
-        columns = [(column.name, column.source_type, column.type) for column in schema.columns]
-        return [*known.values()] == columns
-
-    def _reader(self, name: Name, columns: tuple[ColumnKind, ...], rule: TableRule) -> TableReader:
-        identity = (name, columns)
-        found = self._readers.get(identity)
+    def _reader(self, name: TableName, columns: dict[str, Column], rule: TableRule) -> TableReader:
+        schema = intern_schema(*name, tuple(columns.values()), rule.key, DIALECT)
+        found = self._readers.get(schema)
         if found is None:
-            found = TableReader(name, columns, rule.key, self.zone)
-            self._readers[identity] = found
+            found = self._readers[schema] = TableReader(schema, self.zone)
         return found
 
 
-def _column(name: str, raw: Raw, rule: TableRule, known: ColumnKind | None) -> ColumnKind:
+def _column(name: str, raw: Raw, rule: TableRule, known: Column | None) -> Column:
     declared = rule.columns.get(name)
     if declared is not None:
-        return ColumnKind(name, type_for(declared), declared)
+        return Column(name, declared, type_for(declared))
     logical = kind_of(raw)
     if logical == UNKNOWN and known is not None:
         return known
     if logical not in (*_INFERRED, UNKNOWN):
         raise Refusal("value", f"column {shown(name)}: no type takes a JSON object or array")
-    return ColumnKind(name, _INFERRED.get(logical), logical)
+    return Column(name, logical, _INFERRED.get(logical))

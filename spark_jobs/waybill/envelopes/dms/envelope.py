@@ -201,10 +201,12 @@ class DmsDecoder(FastRemembering["_Table"]):
             sentence += "leaves nulls and empty texts out; set missing to null or unchanged"
             raise Refusal("shape", sentence)
         before_image = reader.image(old) if old else None
+        row = (operation, before_image, after, _extra(told, others))
+        change = _change(message, reader.schema, told, row, whole)
+        self._readers.keep(reader.schema)
         if not others:
             self._learn(told, reader)
-        row = (operation, before_image, after, _extra(told, others))
-        return _change(message, reader.schema, told, row, whole)
+        return change
 
     def _parted(self, data: Row) -> tuple[Row, Row]:
         """The columns of the row, and those of the row before, which have the prefix."""

@@ -35,9 +35,8 @@ from waybill.records import Change, skipped
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
-    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message, TableSchema
-    from waybill.tables import TableRules
+    from waybill.tables import TableName, TableRules
 
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -76,8 +75,8 @@ class DmsFilesDecoder(Remembering):
         self.settings = settings
         self.rules = rules
         self.memory = self._readers = Readers(rules, style_of(FILES, settings), sparse=True)
-        self._names: Bounded[tuple[str, bytes | None], Name] = Bounded()
-        self._files: Bounded[Name, FileTable] = Bounded()
+        self._names: Bounded[tuple[str, bytes | None], TableName] = Bounded()
+        self._files: Bounded[TableName, FileTable] = Bounded()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one row.
@@ -125,21 +124,22 @@ class DmsFilesDecoder(Remembering):
             raise Refusal("shape", "a row without columns")
         name = self.table(message)
         reader = self._readers.find(name, (row,), None)
-        image = reader.image(row)
+        change = file_change(message, reader.schema, operation, reader.image(row), place)
+        self._readers.keep(reader.schema)
         file = self._files.get(name)
         if file is None or file.reader is not reader:
             self.memory.add()
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
-        return file_change(message, reader.schema, operation, image, place)
+        return change
 
-    def table(self, message: Message) -> Name:
+    def table(self, message: Message) -> TableName:
         """The table: as the settings, the message key or the topic say."""
         found = self._names.get((message.topic, message.key))
         if found is None:
             found = self._names[message.topic, message.key] = self._named(message)
         return found
 
-    def _named(self, message: Message) -> Name:
+    def _named(self, message: Message) -> TableName:
         parts = (self.settings.table or message.topic).split(".")
         if not self.settings.table:
             key = table_key(message)

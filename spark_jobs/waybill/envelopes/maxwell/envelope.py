@@ -143,9 +143,11 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             reader.with_nulls(after)
         if operation == "update" and (old or told.old is UNSET or self.settings.missing_nulls):
             before = self._before(reader, old, after)
-        self._learn(name, key, columns, reader)
         row = (operation, before, after, extra_of(told, others))
-        return row_change(message, self.positions, reader.schema, told, row)
+        change = row_change(message, self.positions, reader.schema, told, row)
+        self._readers.keep(reader.schema)
+        self._learn(name, key, columns, reader)
+        return change
 
     def _before(self, reader: Any, old: Row, after: Any) -> Any:
         """The row before an update: what changed as it was, the rest as it is.

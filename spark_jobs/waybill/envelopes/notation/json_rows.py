@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, function, gaps, nulls, picker, with_nulls
 from waybill.envelopes.notation.json_columns import (
     WIRE_TYPES,
@@ -18,7 +19,7 @@ from waybill.envelopes.notation.json_columns import (
     read_one,
     write_integer,
 )
-from waybill.envelopes.notation.remembering import FEW_TABLES, Memory
+from waybill.envelopes.notation.remembering import Memory
 from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
@@ -28,16 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from waybill.records import TableSchema
-    from waybill.tables import TableRules
-
-Name = tuple[str | None, str | None, str]
-"""Database, schema and table."""
+    from waybill.tables import TableName, TableRules
 
 Row = dict[str, Raw]
 """A row on the slow way."""
 
-_MAX_TABLES = 10_000
-_MAX_COLUMNS = 5_000
 _decode_row = msgspec.json.Decoder(dict[str, Raw]).decode
 _into = msgspec.json.Encoder().encode_into
 
@@ -149,7 +145,7 @@ class RowReader:
 
 
 class Readers(Memory):
-    """The tables that a decoder has met.
+    """Finds what reads the rows of a table.
 
     Types come from `tables:` of the migration. A column that is not declared is what JSON says it
     is: `number` (never an integer type, because the next row may have a fraction), `string`,
@@ -166,15 +162,9 @@ class Readers(Memory):
         self.rules = rules
         self.style = style
         self.sparse = sparse
-        self._columns: dict[Name, dict[str, LogicalType]] = {}
-        self._readers: dict[tuple[TableSchema, Style, frozenset[str]], RowReader] = {}
+        self._readers: Bounded[tuple[TableSchema, Style, frozenset[str]], RowReader] = Bounded()
 
-    def knows(self, schema: TableSchema) -> bool:
-        """See `Memory.knows`."""
-        known = self._columns.get((schema.database, schema.schema, schema.table or ""), {})
-        return [*known.items()] == [(column.name, column.type) for column in schema.columns]
-
-    def all_declared(self, name: Name, rows: tuple[Row, ...], why: str) -> tuple[str, ...]:
+    def all_declared(self, name: TableName, rows: tuple[Row, ...], why: str) -> tuple[str, ...]:
         """The declared columns of a table, where all of them have to be declared.
 
         Args:
@@ -195,13 +185,13 @@ class Readers(Memory):
 
     def find(
         self,
-        name: Name,
+        name: TableName,
         rows: tuple[Row, ...],
         key: tuple[str, ...] | None,
         style: Style | None = None,
         more: tuple[str, ...] = (),
     ) -> RowReader:
-        """The reader of the table that a message describes.
+        """The reader of the table that a message describes; `keep` its schema when that is taken.
 
         Args:
             name: its name.
@@ -215,43 +205,25 @@ class Readers(Memory):
         """
         rule = self.rules.find(*name)
         style = style or self.style
-        if len(self._columns) >= _MAX_TABLES or len(self._readers) >= _MAX_TABLES:
-            self.add()
-            self.begun_anew = True
-            self._columns.clear()
-            self._readers.clear()
-        known = self._columns.get(name, {})
-        if len(known) > _MAX_COLUMNS:
-            known = {}
+        known = self.known(name)
         names = tuple(dict.fromkeys([*(n for row in rows for n in row), *more]))
         same = known.keys() >= set(names) if self.sparse else known.keys() == set(names)
         if same:
             names = tuple(known)
         elif self.sparse:
             names = tuple(dict.fromkeys([*known, *names]))
-        types = {n: rule.columns.get(n) or _inferred(n, rows, known.get(n)) for n in names}
-        schema = intern_schema(
-            *name,
-            tuple(Column(n, kind) for n, kind in types.items()),
-            key if rule.key is None else rule.key,
-        )
+        columns = [
+            Column(n, rule.columns.get(n) or _inferred(n, rows, known.get(n))) for n in names
+        ]
+        schema = intern_schema(*name, tuple(columns), key if rule.key is None else rule.key)
         _ = schema.key_fields  # refuses rows without their key
-        before = self._columns.get(name)
-        if before is None or [*before.items()] != [*types.items()]:
-            few = max(len(self._columns), len(self._readers)) < FEW_TABLES
-            self.add(first=before is None and few)
-        reader = self.reader(schema, style, frozenset(names).difference(rule.columns))
-        # Only now it is sure that nothing was refused.
-        self._columns[name] = types
-        return reader
+        return self.reader(schema, style, frozenset(names).difference(rule.columns))
 
     def reader(self, schema: TableSchema, style: Style, inferred: frozenset[str]) -> RowReader:
         """The reader of a schema in a style, some of whose columns nobody declared."""
         found = self._readers.get((schema, style, inferred))
         if found is None:
-            self.add()
-            found = RowReader(schema, style, inferred)
-            self._readers[schema, style, inferred] = found
+            found = self._readers[schema, style, inferred] = RowReader(schema, style, inferred)
         return found
 
 
@@ -276,7 +248,7 @@ def _indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _inferred(name: str, rows: tuple[Row, ...], known: LogicalType | None) -> LogicalType:
+def _inferred(name: str, rows: tuple[Row, ...], known: Column | None) -> LogicalType:
     """The type of a column that is not declared.
 
     Raises:
@@ -286,7 +258,7 @@ def _inferred(name: str, rows: tuple[Row, ...], known: LogicalType | None) -> Lo
     if len(found) > 1:
         kinds = " and ".join(sorted(str(kind) for kind in found))
         raise Refusal("schema", f"column {name!r} holds {kinds} in one message; declare its type")
-    return found.pop() if found else known or UNKNOWN
+    return found.pop() if found else known.type if known else UNKNOWN
 
 
 class RowWriter:

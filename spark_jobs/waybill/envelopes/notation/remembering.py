@@ -1,7 +1,8 @@
 """Decoders that remember tables: which columns these have, and the types that nobody declared.
 
-What such a decoder makes of a message may depend on the messages before it. Asked what it would
-make of one now (`settled`), it remembers nothing of it, and says so where it would.
+What such a decoder makes of a message may depend on the messages before it that it took; one that
+is refused tells nothing of its table. Asked what it would make of a message now (`settled`), it
+remembers nothing of it, and says so where it would.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from waybill.bounded import LIMIT, Bounded
 from waybill.envelopes.notation.known_tables import FastByTable
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from waybill.records import Change, Message, TableSchema
+    from waybill.records import Change, Column, Message, TableSchema
+    from waybill.tables import TableName
 
+_MAX_COLUMNS = 5_000
 FEW_TABLES = 5_000
 """So many tables are far fewer than those from which on a decoder begins anew."""
 
@@ -33,8 +37,8 @@ class News(Exception):
         self.apart = apart
 
 
-class Memory(ABC):
-    """What a decoder remembers.
+class Memory:
+    """The columns of tables, as the messages that were taken showed them.
 
     Attributes:
         held: whether nothing may be added.
@@ -44,10 +48,30 @@ class Memory(ABC):
     def __init__(self) -> None:
         self.held = False
         self.begun_anew = False
+        self._columns: Bounded[TableName, tuple[Column, ...]] = Bounded()
 
-    @abstractmethod
+    def known(self, name: TableName) -> dict[str, Column]:
+        """The columns of a table; none where it is not known, or has had too many."""
+        columns = self._columns.get(name, ())
+        return {} if len(columns) > _MAX_COLUMNS else {c.name: c for c in columns}
+
     def knows(self, schema: TableSchema) -> bool:
         """Whether a table has just the columns of a schema, as far as is known by now."""
+        return self._columns.get(_name_of(schema), ()) == schema.columns
+
+    def keep(self, schema: TableSchema) -> None:
+        """Know a table by the schema of a message that is taken.
+
+        Raises:
+            News: nothing may be added.
+        """
+        name = _name_of(schema)
+        before = self._columns.get(name)
+        if before == schema.columns:
+            return
+        self.add(first=before is None and len(self._columns) < FEW_TABLES)
+        self.begun_anew = self.begun_anew or len(self._columns) >= LIMIT
+        self._columns[name] = schema.columns
 
     def add(self, first: bool = False) -> None:
         """Say that something will be added.
@@ -60,6 +84,10 @@ class Memory(ABC):
         """
         if self.held:
             raise News(first and not self.begun_anew)
+
+
+def _name_of(schema: TableSchema) -> TableName:
+    return schema.database, schema.schema, schema.table or ""
 
 
 class Remembering(ABC):

@@ -131,10 +131,12 @@ class OggDecoder(FastRemembering["_Table"]):
         rows = (after or {}, before or {})
         reader = self._readers.find(name, rows, None if keys is None else tuple(keys))
         old, new = (None if row is None else reader.image(row) for row in (before, after))
+        row = (operation, old, new, extra)
+        change = _change(message, self.clock, reader.schema, told, row)
+        self._readers.keep(reader.schema)
         if told.primary_keys is not None or keys is None:
             self._learn(told, reader)
-        row = (operation, old, new, extra)
-        return _change(message, self.clock, reader.schema, told, row)
+        return change
 
     def _learn(self, told: _Message, reader: RowReader) -> None:
         """Take the fast way for the next messages of this table."""

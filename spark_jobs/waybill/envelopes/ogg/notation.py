@@ -25,7 +25,7 @@ from waybill.errors import ConfigurationError, Refusal
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-Name = tuple[str | None, str | None, str]
+    from waybill.tables import TableName
 
 _PART = re.compile(r'(?:"((?:[^"]|"")*)"|([^".]*))(\.|\Z)')
 _ZONED = re.compile(
@@ -65,7 +65,7 @@ class OggWriteSettings(Settings):
 # Names
 
 
-def name_of(text: str) -> Name:
+def name_of(text: str) -> TableName:
     """Database, schema and table of `CATALOG.SCHEMA.TABLE` or `SCHEMA.TABLE`.
 
     A name of two parts is database and table, as for every source that has no more. A part with a

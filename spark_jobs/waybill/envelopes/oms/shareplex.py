@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
-    from waybill.envelopes.notation.json_rows import Name
     from waybill.records import Message
-    from waybill.tables import TableRules
+    from waybill.tables import TableName, TableRules
 
 OPERATIONS = {"ins": "insert", "upd": "update", "del": "delete"}
 """`meta.op` and the operation that it says."""
@@ -147,26 +146,24 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         if operation != "update" and old:
             raise Refusal("shape", f"op {meta.op} with a row in key, which only updates have")
         reader = self._readers.find(name, (data, old or {}), None)
-        table = self._learn(meta.table, reader)
         image = reader.image(data)
         before = None if old is None or operation != "update" else reader.image(old)
-        return table.change(message, meta, operation, image, before)
+        hint = _json(meta.table)[1:-1]
+        table = known = self._tables.get(hint)
+        if table is None or table.reader is not reader:
+            table = _Table(meta.table, reader, self)
+        change = table.change(message, meta, operation, image, before)
+        self._readers.keep(reader.schema)
+        if table is not known:
+            self._remember(hint, table)
+        return change
 
-    def _name(self, text: str) -> Name:
+    def _name(self, text: str) -> TableName:
         """Database and table, without the tenant."""
         parts = text.split(".", 2 if self.tenants else 1)
         if not all(parts) or (len(parts) < 2 and self.tenants):
             raise Refusal("shape", f"meta.table is {text[:60]!r} and not database.table")
         return parts[-2] if len(parts) > 1 else None, None, parts[-1]
-
-    def _learn(self, name: str, reader: RowReader) -> _Table:
-        """The table of these messages, which the next ones are read by first."""
-        hint = _json(name)[1:-1]
-        table = self._tables.get(hint)
-        if table is None or table.reader is not reader:
-            table = _Table(name, reader, self)
-            self._remember(hint, table)
-        return table
 
 
 class _Table:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from waybill.envelopes.notation.json_columns import Style
-    from waybill.envelopes.notation.json_rows import Name, Row
+    from waybill.envelopes.notation.json_rows import Row
     from waybill.envelopes.oms.settings import OmsReadSettings
     from waybill.records import TableSchema
-    from waybill.tables import TableRules
+    from waybill.tables import TableName, TableRules
     from waybill.types import LogicalType
 
 
@@ -63,7 +63,7 @@ class TypedTables:
 
     def find(
         self,
-        name: Name,
+        name: TableName,
         types: Mapping[str, str | None],
         rows: tuple[Row, ...],
         key: tuple[str, ...],
