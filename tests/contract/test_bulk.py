@@ -246,6 +246,10 @@ def damaged(dice: random.Random, line: bytes) -> list[bytes]:
         return [line, b"", b"\r"]
     if how == 5:
         return [line.replace(b":", b": ", 1)]
+    if how == 8:
+        return [line + dice.choice([b" ", b"\t ", b"\r", b"  \r"])]
+    if how == 9:
+        return [dice.choice([b" ", b"\t\t", b"        "]) + line]
     if how == 6:
         digits = [i for i, byte in enumerate(line) if chr(byte).isdigit()]
         return [line[: (i := dice.choice(digits))] + dice.choice(DIGITS) + line[i + 1 :]]

@@ -112,7 +112,7 @@ def _control(
     operation: str, schema: TableSchema, message: Message, payload: bytes, **more: Any
 ) -> Change:
     payload.decode()
-    extra = CONTROL + payload + b"}"
+    extra = CONTROL + payload.strip() + b"}"
     return Change(operation, schema, message, extra=extra, **more)
 
 

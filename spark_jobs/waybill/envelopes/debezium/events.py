@@ -22,6 +22,7 @@ USUAL = ("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts
 """The order in which Debezium writes an envelope."""
 
 _CUT = b',"source":{'
+_CLOSE = ord("}")
 _NULL = b"null"
 _RAW = (Raw, Raw | UnsetType)
 _OPEN = (b"{", b"[")
@@ -92,6 +93,8 @@ class Event:
             Refusal: kind `json`, where a name stands twice.
             ValueError: an integer is written -0, which the plan would read as 0.
         """
+        if body[-1] != _CLOSE:
+            body = body.rstrip()  # blanks may follow the envelope, or the payload in its schema
         blocks = 1 + (event.after is not None) + (event.before is not None)
         braces = body.count(b"{") - blocks - (event.source is not None)
         if braces > 0:
