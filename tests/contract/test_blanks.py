@@ -1,4 +1,4 @@
-"""Blanks around a message of JSON say nothing: what is carried on of it is the same without them."""
+"""Blanks around a message of JSON say nothing, and nothing of them is carried on."""
 
 from __future__ import annotations
 

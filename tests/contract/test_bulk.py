@@ -238,18 +238,17 @@ def damaged(dice: random.Random, line: bytes) -> list[bytes]:
         return [line[:at] + dice.randbytes(dice.randrange(3)).replace(b"\n", b"") + line[at + 1 :]]
     if how == 1:
         return [line[:at]]
-    if how == 2:
-        return [line, line]
-    if how == 3:
-        return []
-    if how == 4:
-        return [line, b"", b"\r"]
+    others = {
+        2: [line, line],
+        3: [],
+        4: [line, b"", b"\r"],
+        8: [line + dice.choice([b" ", b"\t ", b"\r", b"  \r"])],
+        9: [dice.choice([b" ", b"\t\t", b"        "]) + line],
+    }
+    if how in others:
+        return others[how]
     if how == 5:
         return [line.replace(b":", b": ", 1)]
-    if how == 8:
-        return [line + dice.choice([b" ", b"\t ", b"\r", b"  \r"])]
-    if how == 9:
-        return [dice.choice([b" ", b"\t\t", b"        "]) + line]
     if how == 6:
         digits = [i for i, byte in enumerate(line) if chr(byte).isdigit()]
         return [line[: (i := dice.choice(digits))] + dice.choice(DIGITS) + line[i + 1 :]]

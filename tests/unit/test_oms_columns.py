@@ -51,6 +51,23 @@ def test_a_wall_clock_that_names_its_zone_is_neither_read_nor_written(earlier, z
     assert notation.read("0000-00-00 00:00:00") == "0000-00-00 00:00:00"
 
 
+@pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-canal", "oms-dataworks"])
+def test_a_bit_without_size_is_a_number_before_3_3_0(target):
+    """Its name goes with it, so that a reader of that notation finds a number under it."""
+    source, envelope = registry.get("oms-extended"), registry.get(target)
+    value = MESSAGE.replace(b'"note":%b', b'"b":"Af8=","__light_type":{"b":{"schemaType":"BIT"}}')
+    reads = source.decoder(source.decode_settings(), TableRules())
+    (change,) = reads.decode(Message("t", 0, 0, None, None, value))
+    settings = {"version": "earlier"}
+    losses: list[str] = []
+    (written,) = envelope.encoder(envelope.encode_settings(**settings)).encode(change, losses)
+    assert "types" in losses
+    again = envelope.decoder(envelope.decode_settings(**settings), TableRules())
+    (found,) = again.decode(Message("t", 0, 0, None, None, written.value))
+    assert found.after.f1 == "511"
+    assert target == "oms-default" or found.schema.columns[1].source_type.upper() == "BIT"
+
+
 def test_a_column_name_that_cannot_be_carried_is_refused():
     with pytest.raises(Refusal) as caught:
         decoder().decode(Message("t", 0, 0, None, None, MESSAGE.replace(b"note", b'a\\"b') % b"1"))

@@ -165,6 +165,7 @@ class CanalDecoder(FastFirst[CanalTable]):
         if flat.data is None:
             sentence = f"{flat.type} without rows; Canal needs binlog_format=ROW at the source"
             raise Refusal("shape", sentence)
+        refuse_old(flat)
         old = [_NULL] * len(flat.data)
         if flat.old is not None and flat.type == "UPDATE":
             missing = len(flat.data) - len(flat.old)
@@ -230,12 +231,26 @@ def _names_of(row: Raw) -> list[str]:
         return []
 
 
+def _tells_rows(rows: list[Raw] | None) -> bool:
+    """Whether there are rows of which at least one is neither null nor empty."""
+    return any(bytes(row) not in (b"null", b"{}") for row in rows or ())
+
+
+def refuse_old(flat: FlatMessage) -> None:
+    """Refuse rows before a change in a message that is no update: nobody would see them."""
+    if flat.type != "UPDATE" and _tells_rows(flat.old):
+        raise Refusal("shape", f"{flat.type} with a row in old, which only updates have")
+
+
 def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
     """The change of a message without rows.
 
     Raises:
-        Refusal: a TRUNCATE names no table.
+        Refusal: a TRUNCATE names no table, or there are rows: nobody would see them.
     """
+    for name, rows in (("data", flat.data), ("old", flat.old)):
+        if _tells_rows(rows):
+            raise Refusal("shape", f"{flat.type} with a row in {name}, which it cannot have")
     if operation == "truncate" and not flat.table:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE

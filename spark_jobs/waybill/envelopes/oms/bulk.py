@@ -23,6 +23,7 @@ from waybill.bulk.notations import (
     PUT_TEXT,
     TAKE_NUMBER,
     TAKE_TEXT,
+    TAKE_WHOLE,
     TEXT,
     WHOLE,
     WORD,
@@ -42,10 +43,16 @@ from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, without_untouched
-from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
+from waybill.envelopes.oms.columns import (
+    Notation,
+    notation_of,
+    whole_number,
+    write_boolean,
+    write_number,
+)
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
-from waybill.envelopes.oms.type_names import logical_type
+from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
 from waybill.order import position_number
@@ -169,7 +176,8 @@ class OmsReader(BulkReader):
         takes = self._takes.get(schema)
         if takes is None:
             takes = self._takes[schema] = tuple(
-                _take(column.type, self._decoder.earlier) for column in schema.columns
+                _take(column.type, self._decoder.earlier)
+                for column in in_notation(schema, self._decoder.earlier).columns
             )
         before = sample.cells(("prevStruct",), takes, schema.names)
         after = sample.cells(("postStruct",), takes, schema.names)
@@ -196,7 +204,7 @@ def _take(kind: LogicalType, earlier: bool) -> Take | None:
     if wire == "number":
         if kind.kind in ("float32", "float64"):
             return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
-        return TAKE_NUMBER
+        return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
     if wire == "boolean":
         return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if wire == "null":
@@ -240,10 +248,11 @@ class _Table:
 
     def __init__(self, schema: TableSchema, writer: OmsWriter, earlier: bool) -> None:
         self.writer = writer
-        notations = [notation_of(column.type, earlier) for column in schema.columns]
+        columns = in_notation(schema, earlier).columns
+        notations = [notation_of(column.type, earlier) for column in columns]
         self.puts = tuple(
             _put(column.type, notation, earlier)
-            for column, notation in zip(schema.columns, notations, strict=True)
+            for column, notation in zip(columns, notations, strict=True)
         )
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)

@@ -20,7 +20,7 @@ from waybill.envelopes.oms.bulk import completed, filled_up
 from waybill.envelopes.oms.bulk_rows import Cells, cells, puts_of, takes_of, without_untouched
 from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.type_names import logical_type
+from waybill.envelopes.oms.type_names import in_notation, logical_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,9 @@ class OmsCanalReader(CanalReader):
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         ways = self._ways.get(schema)
         if ways is None:
-            ways = self._ways[schema] = takes_of(schema, self._typed.style)
+            ways = self._ways[schema] = takes_of(
+                in_notation(schema, self._typed.earlier), self._typed.style
+            )
         return cells(sample, path, ways, schema.names)
 
     def _images(
@@ -134,7 +136,9 @@ class OmsCanalWriter(BulkWriter):
         schema = rows.schema
         puts = self._puts.get(schema)
         if puts is None:
-            puts = self._puts[schema] = puts_of(schema, self._style)
+            puts = self._puts[schema] = puts_of(
+                in_notation(schema, self._settings.version == "earlier"), self._style
+            )
         image = _image(rows) or ()
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
         for i, name in enumerate(schema.names):

@@ -31,6 +31,7 @@ from waybill.envelopes.oms.bulk_rows import (
     without_untouched,
 )
 from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
+from waybill.envelopes.oms.type_names import in_notation
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ class OmsDataworksReader(BulkReader):
         schema = change.schema
         ways = self._ways.get(schema)
         if ways is None:
-            ways = self._ways[schema] = takes_of(schema, self._typed.style)
+            ways = self._ways[schema] = takes_of(
+                in_notation(schema, self._typed.earlier), self._typed.style
+            )
         was = cells(sample, ("payload", "before", "data"), ways, schema.names)
         now = cells(sample, ("payload", "after", "data"), ways, schema.names)
         if was is None or now is None:
@@ -136,7 +139,10 @@ class OmsDataworksWriter(BulkWriter):
         schema = rows.schema
         puts = self._puts.get(schema)
         if puts is None:
-            puts = self._puts[schema] = puts_of(schema, self._encoder.style)
+            puts = self._puts[schema] = puts_of(
+                in_notation(schema, self._encoder.settings.version == "earlier"),
+                self._encoder.style,
+            )
         values, same = self._beside(rows)
         for i, name in enumerate(schema.names):
             values["payload", "after", "data", name] = column(True, i, puts[i])

@@ -19,6 +19,7 @@ from waybill.bulk.notations import (
     NUMERIC,
     PUT_TEXT,
     TAKE_TEXT,
+    TAKE_WHOLE,
     TEXT,
     WORD,
     Convert,
@@ -97,6 +98,8 @@ def takes_of(schema: TableSchema, style: Style) -> tuple[Takes, ...]:
 def _takes(kind: LogicalType, style: Style) -> Takes:
     notation = notation_of(kind, style)
     read = notation.read
+    if read is columns.whole_number:
+        return Takes(None, TAKE_WHOLE, TAKE_WHOLE)
     if read is None or notation.wire != "raw" or notation.number:
         take = take_of(kind, style, NULL)
         return Takes(take, take, take)

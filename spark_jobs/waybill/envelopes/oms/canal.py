@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.canal.flat_message import EVENTS, ROWS, FlatMessage, Millis, event_of
+from waybill.envelopes.canal.flat_message import (
+    EVENTS,
+    ROWS,
+    FlatMessage,
+    Millis,
+    event_of,
+    refuse_old,
+)
 from waybill.envelopes.generated import overlay
 from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
@@ -93,6 +100,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             raise Refusal("shape", f"{flat.type} without rows")
         if flat.mysqlType == _NULL:
             raise Refusal("shape", f"{flat.type} without mysqlType; Canal itself may leave it out")
+        refuse_old(flat)
         old = [_NULL] * len(flat.data)
         if flat.old is not None and flat.type == "UPDATE":
             if len(flat.old) != len(flat.data):

@@ -21,7 +21,7 @@ from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.type_names import jdbc_number, loses_type, type_name
+from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
@@ -115,12 +115,13 @@ class _Table:
 
     def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
         self.schema = schema
-        self.rows = RowWriter(schema, style_of(settings.version))
+        earlier = settings.version == "earlier"
+        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings)
         self.keep_changed = keep_changed(len(schema.columns))
         self.one_column = one_column(schema)
-        names = {c.name: type_name(c, schema.dialect) for c in schema.columns}
-        self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
+        names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
+        self.loses_types = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
         told = {name: kind for name, kind in names.items() if kind is not None}
         self.template = (
             b'{"database":%b,"sqlType":%b,"data":[%%b],"pkNames":%b,"old":%%b,"mysqlType":%b,'

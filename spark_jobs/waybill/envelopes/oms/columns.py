@@ -101,6 +101,8 @@ def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
     """The notation of a type, since V3.3.0 or `earlier`."""
     if kind.is_integer:
         return _INTEGER
+    if kind.kind == "number" and kind.scale == 0:
+        return _WHOLE_NUMBER
     if kind.kind == "decimal":
         return _NOTATIONS["number"]
     if kind.kind == "bit":
@@ -144,6 +146,14 @@ def _number(literal: str) -> str | None:
     if not _is_number(literal):
         return None
     return number_text(literal) if "e" in literal or "E" in literal else literal
+
+
+def whole_number(literal: str) -> str | None:
+    """Plain digits of an integer of any size; an exponent may stand for its zeros."""
+    text = _number(literal)
+    if text is not None and "." in text:
+        raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
+    return text
 
 
 def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
@@ -261,6 +271,7 @@ def _wall_clock(write: Callable[[str], str], read: Callable[[str], str]) -> Nota
 
 _INTEGER = Notation("integer", None, write_number)
 _TEXT = Notation("text")
+_WHOLE_NUMBER = Notation("number", whole_number, write_number)
 _NOTATIONS = {
     "number": Notation("number", _number, write_number),
     "float32": Notation("number", _floating(read_float32), write_number),

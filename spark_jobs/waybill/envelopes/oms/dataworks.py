@@ -114,6 +114,8 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         before, after = columns_of(payload.before, "before"), columns_of(payload.after, "after")
         check_images(payload.op, before, after)
         types = {column.name: column.type for column in schema.column or ()}
+        if any(types[column.name] != column.type for column in schema.column or ()):
+            raise Refusal("schema", "a column stands twice in schema.column, with different types")
         name = database_in(source), source.schema or None, source.table
         rows = (after or {}, before or {})
         found = self.typed.find(name, types, rows, tuple(schema.pk or ()))
@@ -244,6 +246,10 @@ class _Table:
 def _event(message: Message, told: WireMessage, source: Source) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
     payload = told.payload
+    for name, image in (("before", payload.before), ("after", payload.after)):
+        if columns_of(image, name) is not None:
+            # Nobody would see it.
+            raise Refusal("shape", f"{payload.op} with a row in {name}, which it cannot have")
     operation, text = EVENTS[payload.op], payload.ddl and payload.ddl.text
     if payload.op == "QUERY" and (not text or operations.is_row_statement(text)):
         operation = "other"

@@ -25,7 +25,7 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.oms.type_names import loses_type, sized_name
+from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
@@ -189,10 +189,11 @@ class _Table:
 
     def __init__(self, schema: TableSchema, carried: Carried, encoder: OmsDataworksEncoder) -> None:
         self.schema = schema
-        self.rows = RowWriter(schema, encoder.style)
+        earlier = encoder.settings.version == "earlier"
+        self.rows = RowWriter(in_notation(schema, earlier), encoder.style)
         self.lobs = WrittenLobs(schema, encoder.settings)
-        names = {c.name: sized_name(c, schema.dialect) for c in schema.columns}
-        self.loses_types = any(loses_type(c, names[c.name]) for c in schema.columns)
+        names = {c.name: sized_name(c, schema.dialect, earlier) for c in schema.columns}
+        self.loses_types = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
         database = schema.database
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
             database = carried.dbName

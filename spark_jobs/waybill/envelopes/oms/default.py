@@ -26,7 +26,7 @@ from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
-from waybill.envelopes.oms.tables import DERIVED, OmsTable, Shape, database_of
+from waybill.envelopes.oms.tables import DERIVED, SEQUENCE, OmsTable, Shape, database_of
 from waybill.envelopes.oms.truncates import emptied, table_emptied
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
@@ -55,7 +55,7 @@ class _Meta(msgspec.Struct, gc=False):
     db: str | None = None
     dbType: str | None = None
     record_primary_key: str | None = None
-    storeDataSequence: int | None = None
+    storeDataSequence: SEQUENCE | None = None
     timestamp: str | None = None
 
 
@@ -139,8 +139,10 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             images = before or None, after or None
             return [self._row(message, value, record, meta, images, light, extra)]
         if record.recordType == "HEARTBEAT":
+            _refuse_row("HEARTBEAT", prevStruct=before, postStruct=after)
             return [_event(message, meta, _names(meta), "heartbeat", extra)]
         if record.recordType == "DDL":
+            _refuse_row("DDL", prevStruct=before)
             return [_ddl(message, meta, after, extra)]
         raise Refusal("operation", f"OMS has no record type {record.recordType[:40]!r}")
 
@@ -312,6 +314,13 @@ def _event(
         ddl_text=ddl,
         extra=extra,
     )
+
+
+def _refuse_row(kind: str, **images: Row) -> None:
+    """Refuse an event that holds a row: nobody would see it."""
+    for name, image in images.items():
+        if image:
+            raise Refusal("shape", f"{kind} with a row in {name}, which it cannot have")
 
 
 def _names(meta: _Meta) -> tuple[str | None, str | None]:

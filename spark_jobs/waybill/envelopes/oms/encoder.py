@@ -20,6 +20,7 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.truncates import emptied, table_emptied
+from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -161,7 +162,8 @@ class OmsWriter:
         self.gaps = gaps(size)
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
-        self.one, self.two = writers(schema, settings.version == "earlier", types)
+        earlier = settings.version == "earlier"
+        self.one, self.two = writers(in_notation(schema, earlier), earlier, types)
         self.lobs = WrittenLobs(schema, settings)
         self.ids = SequenceIds(settings)
         self.no_key = None if schema.key else schema.qualified_name.encode()

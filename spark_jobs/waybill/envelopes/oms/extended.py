@@ -70,9 +70,10 @@ class OmsExtendedEncoder(OmsDefaultEncoder):
     def _writer(self, schema: TableSchema) -> OmsWriter:
         if LIGHT_TYPE in schema.index:
             raise Refusal("encoding", f"a column named {LIGHT_TYPE} cannot stand beside the types")
-        names = {c.name: type_name(c, schema.dialect) for c in schema.columns}
+        earlier = self.settings.version == "earlier"
+        names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
         told = {name: {"schemaType": kind} for name, kind in names.items() if kind is not None}
-        loses = any(loses_type(c, names[c.name]) for c in schema.columns)
+        loses = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
         return OmsWriter(schema, self.settings, _json(told), loses)
 
 

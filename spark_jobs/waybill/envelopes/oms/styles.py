@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.notation.json_columns import Notation, Style, exact
+from waybill.envelopes.notation.json_columns import JSON, Notation, Style, exact
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of, write_number
 from waybill.errors import Refusal
+from waybill.types import NUMBER, UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from waybill.envelopes.oms.settings import Version
     from waybill.types import LogicalType
 
-_LEFT_ALONE = frozenset({"number", "decimal", "json", "unknown"})
-"""Kinds that stand as in every other envelope of JSON rows."""
+_LEFT_ALONE = frozenset({NUMBER, JSON, UNKNOWN})
+"""Types that stand as in every other envelope of JSON rows; integers and decimals do too."""
 
 
 @lru_cache
@@ -35,7 +36,7 @@ def style_of(version: Version) -> Style:
 
 def own_notation(kind: LogicalType, earlier: bool) -> Notation | None:
     """The notation of a type, None where it is that of other envelopes too."""
-    if kind.kind in _LEFT_ALONE or kind.is_integer:
+    if kind in _LEFT_ALONE or kind.is_integer or kind.kind == "decimal":
         return None
     wire, read, write = notation_of(kind, earlier)
     take: Any = read

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
-from waybill.envelopes.oms.type_names import DIALECT
+from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
@@ -33,6 +33,8 @@ DERIVED = ("record_primary_key", "record_primary_value", "table_name", "timestam
 but for `storeDataSequence`, which is the sequence."""
 
 _IMAGES = ("prevStruct", "postStruct")
+SEQUENCE = Annotated[int, Meta(ge=0)]
+"""`storeDataSequence`: seconds and a counter, or a log sequence number."""
 _UNSAFE = re.compile(r'["\\\x00-\x1f]')
 """What a name in a typed decoder cannot hold."""
 
@@ -100,8 +102,10 @@ class OmsTable:
             DIALECT if any(told) else "",
         )
         self.notations = [
-            TRUTH if inferred and kind == BOOLEAN else notation_of(kind, earlier)
-            for kind, inferred in zip(shape.types, shape.inferred, strict=True)
+            TRUTH if inferred and column.type == BOOLEAN else notation_of(column.type, earlier)
+            for column, inferred in zip(
+                in_notation(self.schema, earlier).columns, shape.inferred, strict=True
+            )
         ]
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
@@ -138,7 +142,7 @@ class OmsTable:
         }
         kinds: dict[str, Any] = {
             **{n: None if text is None else Literal[text] for n, text in exact.items()},
-            "storeDataSequence": int | None,
+            "storeDataSequence": SEQUENCE | None,
             "timestamp": str | None,
         }
         other = str | int | None

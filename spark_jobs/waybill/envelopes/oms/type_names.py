@@ -3,7 +3,7 @@
 Source: OceanBase documentation "Data formats", the samples of the Canal, DataWorks and
 DefaultExtendColumnType methods and the table of data types. Names have no sizes in the samples.
 INT64 is an integer of 64 bits; BIGINT holds more (a sample has 10223372036854775806), so it is a
-number of any size. A BIT without size is its bytes, or a number before V3.3.0.
+number of any size, without a fraction. A BIT without size is its bytes, or a number before V3.3.0.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from waybill.envelopes.notation.mysql_types import jdbc_type, name_of
+from waybill.records import intern_schema
 from waybill.types import BYTES, NUMBER, STRING, UNKNOWN, LogicalType, parse_type
 
 if TYPE_CHECKING:
-    from waybill.records import Column
+    from waybill.records import Column, TableSchema
 
 DIALECT = "oms"
 
@@ -105,6 +108,8 @@ _JDBC = {
 """Where OMS differs from Canal: the first two are in a sample, the others follow the notation."""
 
 _WORD = re.compile(r"[A-Z0-9_]+")
+_INTEGERS, _BITS = LogicalType("number", scale=0), LogicalType("bit", 64)
+"""Types whose notations are those of integers and of bits, of any size both."""
 
 
 def logical_type(name: str | None, earlier: bool = False) -> LogicalType | None:
@@ -128,15 +133,39 @@ def logical_type(name: str | None, earlier: bool = False) -> LogicalType | None:
         return None
 
 
-def type_name(column: Column, dialect: str) -> str | None:
+def in_notation(schema: TableSchema, earlier: bool = False) -> TableSchema:
+    """A table by the types in whose notation its values stand.
+
+    The name of a type may say more of it than the type: a BIGINT is an integer, and a BIT without
+    size a number before V3.3.0.
+    """
+    if schema.dialect != DIALECT:
+        return schema
+    columns = [structs.replace(c, type=_noted(c, earlier) or c.type) for c in schema.columns]
+    return intern_schema(
+        schema.database, schema.schema, schema.table, tuple(columns), schema.key, DIALECT
+    )
+
+
+def _noted(column: Column, earlier: bool) -> LogicalType | None:
+    """The type in whose notation a column stands for its name; None where its own decides."""
+    name = (column.source_type or "").strip().upper()
+    if name == "BIGINT" and column.type == NUMBER:
+        return _INTEGERS
+    return _BITS if earlier and name == "BIT" and column.type == BYTES else None
+
+
+def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None:
     """The name of a column's type without sizes, None for a column that was only null.
 
     A column that came from OMS keeps its name as long as that fits the notation of its values.
     """
     kind, source = column.type.kind, column.source_type
     if dialect == DIALECT and source is not None:
-        told = logical_type(source)
-        if told is not None and _family(told.kind) == _family(kind):
+        told = logical_type(source, earlier)
+        if told is not None and (
+            _family(told.kind) == _family(kind) or _noted(column, earlier) is not None
+        ):
             return source
     if dialect == "mysql" and source is not None:
         word = _word(source)
@@ -166,9 +195,9 @@ def is_lob(kind: LogicalType, name: str | None) -> bool:
     return kind.kind in _LOB_KINDS if name is None else _word(name) in _LOBS
 
 
-def loses_type(column: Column, name: str | None) -> bool:
+def loses_type(column: Column, name: str | None, earlier: bool = False) -> bool:
     """Whether a reader who is told nothing but a name takes the column for another type."""
-    told, kind = logical_type(name) or UNKNOWN, column.type
+    told, kind = logical_type(name, earlier) or UNKNOWN, column.type
     return told.kind != kind.kind or (kind.kind in ("decimal", "bit") and told != kind)
 
 
@@ -178,7 +207,7 @@ def jdbc_number(name: str) -> int:
     return _JDBC[word] if word in _JDBC else jdbc_type(word)
 
 
-def sized_name(column: Column, dialect: str) -> str | None:
+def sized_name(column: Column, dialect: str, earlier: bool = False) -> str | None:
     """The name of a column's type with its size, None for a column that was only null."""
     kind, source = column.type, column.source_type
     told = logical_type(source) if dialect == "mysql" else None
@@ -188,4 +217,4 @@ def sized_name(column: Column, dialect: str) -> str | None:
         return str(kind)
     if dialect != DIALECT and kind.kind.startswith("uint"):
         return name_of(kind)
-    return type_name(column, dialect)
+    return type_name(column, dialect, earlier)

@@ -8,7 +8,7 @@ from waybill.bounded import Bounded
 from waybill.envelopes.notation.json_columns import kind_of
 from waybill.envelopes.notation.json_rows import RowReader
 from waybill.envelopes.oms.lobs import forget, untouchable
-from waybill.envelopes.oms.type_names import DIALECT, logical_type
+from waybill.envelopes.oms.type_names import DIALECT, in_notation, logical_type
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import UNKNOWN
@@ -102,7 +102,7 @@ class TypedTables:
         found = self._tables.get(identity)
         if found is None:
             lobs = untouchable(schema) if self.lobs else ()
-            reader = RowReader(schema, self.style, identity[1])
+            reader = RowReader(in_notation(schema, self.earlier), self.style, identity[1])
             found = self._tables[identity] = TypedTable(
                 schema, reader, forget(lobs), bool(inferred) or identity[2]
             )
