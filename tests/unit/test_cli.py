@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 from rich.text import Text
 from typer.main import get_command
@@ -296,6 +297,25 @@ def test_wrong_use_ends_with_2(words):
     done = waybill(*words)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
+
+
+def test_a_setting_that_is_a_number_is_told_as_text(messages, tmp_path):
+    done = waybill(
+        *("convert", "--from", "canal", "--to", "databus-binary", messages),
+        *(tmp_path / "events.parquet", "--set", "to.version=2"),
+        *("--quarantine", tmp_path / "aside.jsonl"),
+    )
+    assert b"to.version" not in done.stderr
+    events = pq.read_table(tmp_path / "events.parquet")["value"].to_pylist()
+    assert {event[:5] for event in events} == {b"\x02\xca\xfe\xde\xed"}
+    for wrong in ("3", "x", "1.5", "true"):
+        done = waybill(
+            *("convert", "--from", "canal", "--to", "databus-binary", messages),
+            *(tmp_path / "none.parquet", "--set", f"to.version={wrong}"),
+        )
+        assert done.returncode == 2
+        assert done.stderr == b"waybill: to.version: Input should be 1 or 2\n"
+    assert not (tmp_path / "none.parquet").exists()
 
 
 def test_a_traceback_comes_only_when_it_is_asked_for():

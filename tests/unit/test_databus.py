@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from hashlib import md5
 
 import fastavro
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from tests import databus_layout as layout
 from tests.contract.probes import MOVED, OTHER, PLAIN, ROW, change, table
 from tests.histories import by_name
+from waybill.cli.formats import settings_of
+from waybill.envelopes import registry
 from waybill.envelopes.batch import decode_message
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.event import checksum
@@ -26,6 +29,7 @@ from waybill.envelopes.databus.settings import (
     JsonWriteSettings,
 )
 from waybill.errors import ConfigurationError, Refusal
+from waybill.inprocess.job import checked_settings
 from waybill.records import NO_TABLE, Message
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
@@ -75,6 +79,12 @@ def image(change, which="after"):
 
 def test_the_checksum_is_databuses_own():
     assert checksum(b"123456789") == layout.crc(b"123456789") != 0xCBF43926
+
+
+def with_wrong_header(event):
+    """The event with the first byte of its time changed, which only the header's checksum tells."""
+    at = 23
+    return event[:at] + bytes([event[at] ^ 1]) + event[at + 1 :]
 
 
 ORDERS = pytest.mark.parametrize("order", [">", "<"])
@@ -264,6 +274,31 @@ class TestHostileBytes:
         assert (found.outcome, found.reason_kind) == ("refused", kind)
         assert sentence in found.reason
         assert "byte" in found.reason
+
+    @pytest.mark.parametrize(
+        ("broken", "sentence"),
+        [
+            (with_wrong_header(layout.v1(1, ANN, schema=ID)), "a wrong checksum of its header"),
+            (with_wrong_header(layout.v1(b"k", ANN, schema=ID)), "a wrong checksum of its header"),
+            (with_wrong_header(layout.v2(1, layout.part(ANN, ID))), "checksum of its header ("),
+            (b"\x02" + bytes(60), "no magic number"),
+            (b"\x05" + bytes(60), "version 5"),
+            (layout.v1(1, ANN, schema=ID)[:70], "wrong checksum of its value"),
+            (layout.v2(1, layout.part(ANN, ID))[:20], "has a wrong checksum of its header"),
+        ],
+    )
+    def test_what_is_not_read_behind_a_broken_event_is_told(self, folder, broken, sentence):
+        """Nobody can say where the next event begins: what is left out is counted in bytes."""
+        good = layout.v1(1, ANN, schema=ID)
+        stream = good + broken + good * 2
+        found = decode_message(reader(folder), message(stream))
+        assert [c.outcome for c in found[:2]] == ["ok", "refused"]
+        assert sentence in found[1].reason
+        place = re.fullmatch(r"the event at byte (\d+) .*", found[-1].reason)
+        left = len(stream) - int(place[1])
+        told = f"; the rest of the message from there, {left} bytes, is not read"
+        assert found[-1].reason.endswith(told)
+        assert not any(told in c.reason for c in found[1:-1])
 
     @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
@@ -524,6 +559,39 @@ class TestJson:
         found = self.decode(folder, LINE, dict(LINE, **wrong), LINE)
         assert [c.outcome for c in found] == ["ok", "refused", "ok"]
 
+    @pytest.mark.parametrize("name", ["logicalPartitionId", "physicalPartitionId"])
+    def test_no_partition_is_made_up(self, folder, name):
+        """The document's table of members says of both that they are not optional."""
+        without = {one: value for one, value in LINE.items() if one != name}
+        found = self.decode(folder, LINE, without, LINE, dict(LINE, **{name: None}))
+        assert [c.outcome for c in found] == ["ok", "refused", "ok", "refused"]
+        assert found[1].reason_kind == found[3].reason_kind == "shape"
+        at = len(json.dumps(LINE)) + 1
+        told = f"the event at byte {at} cannot be taken: {name} is not told"
+        assert found[1].reason == told
+        for wrong in (dict(without, endOfPeriod=True), dict(without, srcId=-2, key=0)):
+            with pytest.raises(Refusal, match=f"{name} is not told"):
+                self.decode(folder, wrong)
+
+    @pytest.mark.parametrize("name", ["logicalPartitionId", "physicalPartitionId"])
+    def test_no_partition_is_made_up_in_version_2(self, name):
+        told = JsonWriteSettings(version=2)
+        for one in written(change("insert", after=ROW), told, JsonEncoder)[0]:
+            line = json.loads(one.value)
+            del line[name]
+            with pytest.raises(Refusal, match=f"{name} is not told") as refused:
+                reader(None, kind=JsonDecoder).decode(
+                    message(json.dumps(line).encode(), one.headers)
+                )
+            assert refused.value.kind == "shape"
+
+    @pytest.mark.parametrize("more", [{}, {"logicalPartitionId": 0, "value": ""}])
+    def test_the_end_of_a_window_may_name_no_partition(self, folder, more):
+        """Databus itself reads no more of it than the time and the sequence."""
+        end = dict(END, valueEnc="JSON", **more)
+        found = self.decode(folder, LINE, end)
+        assert [c.operation for c in found] == ["upsert", "commit"]
+
     def test_a_name_that_stands_twice(self, folder):
         text = json.dumps(LINE).replace('"srcId": 101', '"srcId": 101, "srcId": 102')
         with pytest.raises(Refusal, match="twice"):
@@ -590,3 +658,24 @@ class TestJson:
 def test_schemas_that_are_none(given, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         reader(given)
+
+
+class TestTheVersionThatIsWritten:
+    @pytest.mark.parametrize(("given", "version"), [(1, 1), (2, 2), ("1", 1), ("2", 2)])
+    @pytest.mark.parametrize("kind", [BinaryWriteSettings, JsonWriteSettings])
+    def test_as_a_number_and_as_the_command_line_gives_it(self, kind, given, version):
+        found = kind.model_validate({"version": given}).version
+        assert (found, type(found)) == (version, int)
+
+    @pytest.mark.parametrize(
+        "given", [0, 3, "3", "x", "", " 2", "2.0", 1.5, 1.0, True, "true", None, [2]]
+    )
+    def test_another_is_refused(self, given):
+        envelope = registry.get("databus-binary")
+        with pytest.raises(ConfigurationError) as refused:
+            checked_settings(envelope.encode_settings, {"version": given}, envelope, "to")
+        assert str(refused.value) == "to.version: Input should be 1 or 2"
+
+    def test_the_choices_are_shown(self):
+        (told,) = (one for one in settings_of(BinaryWriteSettings) if one["name"] == "version")
+        assert (told["type"], told["choices"], told["default"]) == ("Literal[1, 2]", [1, 2], 1)

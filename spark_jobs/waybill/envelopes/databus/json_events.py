@@ -45,8 +45,8 @@ class _Line(msgspec.Struct, gc=False):
     opcode: str | None = None
     key: int | str | None = None
     keyBytes: str | None = None
-    logicalPartitionId: int = 0
-    physicalPartitionId: int = 0
+    logicalPartitionId: int | UnsetType = UNSET
+    physicalPartitionId: int | UnsetType = UNSET
     schemaId: str | None = None
     valueEnc: str | None = None
     value: str | None = None
@@ -128,7 +128,8 @@ def any_event(line: bytes, at: int) -> Event:
         check_json(line)
     for name, kind in _RANGES.items():
         low, high = INTEGER_RANGE[kind]
-        if not low <= getattr(told, name) <= high:
+        value = getattr(told, name)
+        if value is not UNSET and not low <= value <= high:
             raise Refusal("shape", f"{name} is out of the range of {kind}")
     if told.opcode not in _OPCODES:
         shown = str(told.opcode)[:40]
@@ -157,6 +158,7 @@ def _version_1(told: _Line, at: int) -> Event:
     elif source > 0 and not opcode:
         # The document calls the opcode optional; without one a row is written, not deleted.
         opcode = UPSERT
+    physical, logical = _partitions(told, only_ends=ends and source == END_OF_PERIOD)
     return Event(
         1,
         opcode,
@@ -164,8 +166,8 @@ def _version_1(told: _Line, at: int) -> Event:
         told.sequence,
         told.timestampInNanos,
         source,
-        told.physicalPartitionId,
-        told.logicalPartitionId,
+        physical,
+        logical,
         digest,
         value=_value(told, told.value, "value"),
         replicated=told.isReplicated,
@@ -174,6 +176,29 @@ def _version_1(told: _Line, at: int) -> Event:
         place=at,
         json_value=told.valueEnc in _PLAIN,
     )
+
+
+def _partitions(told: _Line, only_ends: bool = False) -> tuple[int, int]:
+    """The physical and the logical partition of an event.
+
+    The document has both in every event, and so has all that DbusEventSerializable writes. The end
+    of a period may lack them, and they are 0 then: that class reads no more of it than the time and
+    the sequence (`appendToEventBuffer`), and the sample in Databus's dbus2_json_compare.py has no
+    physical partition.
+
+    Args:
+        told: the line.
+        only_ends: whether the event is the end of a period and no row.
+
+    Raises:
+        Refusal: kind `shape`; one is missing.
+    """
+    physical, logical = told.physicalPartitionId, told.logicalPartitionId
+    if not only_ends and logical is UNSET:
+        raise Refusal("shape", "logicalPartitionId is not told")
+    if not only_ends and physical is UNSET:
+        raise Refusal("shape", "physicalPartitionId is not told")
+    return physical or 0, logical or 0
 
 
 def _key_1(told: _Line) -> int | bytes:
@@ -230,8 +255,7 @@ def _version_2(told: _Line, at: int) -> Event:
         told.sequence,
         told.timestampInNanos,
         told.srcId,
-        told.physicalPartitionId,
-        told.logicalPartitionId,
+        *_partitions(told),
         metadata=metadata,
         replicated=told.isReplicated,
         trace=told.traceOn,

@@ -48,7 +48,8 @@ def events(data: bytes, old: bool = False) -> Iterator[Event | Refusal]:
     """The events of a message, in order.
 
     A refusal stands for an event that cannot be taken. After one whose header or length is wrong
-    nothing follows, because the place of the next event is not known.
+    nothing follows, because the place of the next event is not known: its sentence counts the bytes
+    that are not read, which stand in no other count.
 
     Args:
         data: the message.
@@ -69,7 +70,8 @@ def events(data: bytes, old: bool = False) -> Iterator[Event | Refusal]:
             at = damaged.end
             yield damaged.refusal
         except Refusal as refusal:
-            yield refusal
+            rest = f"the rest of the message from there, {end - at} bytes, is not read"
+            yield Refusal(refusal.kind, f"{refusal.sentence}; {rest}")
             return
         else:
             little = event.little

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.protocol import Settings
 
 Sources = dict[str, int]
+
+
+def _event_version(given: Any) -> Any:
+    """A version as a number; as a text where it is none, which is then refused."""
+    # The command line gives every number as text. Of anything else the text is taken too, since
+    # `True` and `1.0` are equal to 1.
+    text = str(given)
+    return {"1": 1, "2": 2}.get(text, text)
 
 
 class DatabusReadSettings(Settings):
@@ -41,7 +49,7 @@ class DatabusReadSettings(Settings):
 class DatabusWriteSettings(SequenceSettings):
     """How events are written."""
 
-    version: Literal[1, 2] = 1
+    version: Annotated[Literal[1, 2], BeforeValidator(_event_version)] = 1
     """Version of the event format."""
     schemas: str | dict[str, Any] | None = None
     """The Avro schemas to write with, as for reading. A table that has none there gets a schema of
