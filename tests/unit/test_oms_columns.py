@@ -72,3 +72,39 @@ def test_a_column_name_that_cannot_be_carried_is_refused():
     with pytest.raises(Refusal) as caught:
         decoder().decode(Message("t", 0, 0, None, None, MESSAGE.replace(b"note", b'a\\"b') % b"1"))
     assert caught.value.kind == "shape"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "earlier"),
+    [
+        ("time", "23:59:59.123456789", False),
+        ("time", "23:59:59.123456789", True),
+        ("timestamp", "2020-11-25T00:01:02.123456789", False),
+        ("timestamp", "2020-11-25T00:01:02.123456789", True),
+        ("timestamptz", "2020-11-25T00:01:02.123456789Z", False),
+    ],
+)
+def test_more_digits_of_a_second_than_oms_has_are_refused(kind, text, earlier):
+    notation = notation_of(LogicalType(kind), earlier)
+    assert "123456789" in notation.write(text)
+    finer = text.removesuffix("Z") + "0" + "Z" * text.endswith("Z")
+    with pytest.raises(Refusal, match="9 digits of a second") as caught:
+        notation.write(finer)
+    assert caught.value.kind == "encoding"
+
+
+@pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-canal", "oms-dataworks"])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("int", "1.0"), ("time", "00:01:02.0000000001"), ("bigint", "1e3")]
+)
+def test_what_a_column_of_oms_cannot_hold_is_refused(target, kind, text):
+    canal, envelope = registry.get("canal"), registry.get(target)
+    value = (
+        b'{"data":[{"id":"%b"}],"database":"d","mysqlType":{"id":"%b"},"table":"t","type":"INSERT"}'
+    )
+    message = Message("t", 0, 0, None, None, value % (text.encode(), kind.encode()))
+    (change,) = canal.decoder(canal.decode_settings(), TableRules()).decode(message)
+    encoder = envelope.encoder(envelope.encode_settings())
+    with pytest.raises(Refusal) as caught:
+        encoder.encode(change, [])
+    assert caught.value.kind == "encoding"

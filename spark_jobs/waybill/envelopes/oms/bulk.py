@@ -41,8 +41,10 @@ from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
+from waybill.envelopes.notation.bulk_json_columns import INTEGERS
+from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
-from waybill.envelopes.oms.bulk_rows import nothing_carried, without_untouched
+from waybill.envelopes.oms.bulk_rows import TIMES, nothing_carried, without_untouched
 from waybill.envelopes.oms.columns import (
     Notation,
     notation_of,
@@ -265,16 +267,18 @@ def _put(kind: LogicalType, notation: Notation, earlier: bool) -> Put:
         return PUT_TEXT
     if write is write_number:
         return Put(False, plain_decimal(_ANY_DIGITS, _ANY_DIGITS))
+    if write is write_integer:
+        return Put(False, INTEGERS)
     if write is write_boolean:
         return Put(False, _as_digits)
-    if kind.kind == "timestamp" and not earlier:
-        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
+    if write in TIMES:
+        return Put(True, or_else(TIMES[write], by_call(write)))
     return Put(False, raw_by_call(write))
 
 
 def _shown(notation: Notation, put: Put) -> Put | None:
     """How a value of the key stands in `record_primary_value`; None where that is not known."""
-    if notation.write is None or notation.write is write_number:
+    if notation.write in (None, write_number, write_integer):
         return PUT_TEXT
     if notation.write is write_boolean:
         return Put(True, _as_digits)

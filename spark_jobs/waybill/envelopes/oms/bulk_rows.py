@@ -7,13 +7,13 @@ value, to the functions of a column's `Notation`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Texts
-from waybill.bulk.kinds import ESCAPED, NULL
+from waybill.bulk.kinds import BAD, ESCAPED, NULL
 from waybill.bulk.notations import (
     NOTHING,
     NUMERIC,
@@ -53,7 +53,7 @@ from waybill.types import LogicalType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.arena import Arena, Mask, Places
     from waybill.bulk.block import Path
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Rows
@@ -66,7 +66,6 @@ _OPENING = 12
 """Bytes of what is carried on that tell its family."""
 _IN_TEXTS = frozenset({"bytes", "bit", "json", "timestamp", "timestamptz"})
 """Types whose values mostly are strings where they may be others too."""
-_wall_clock = columns.notation_of(LogicalType("timestamp")).write
 _encode = msgspec.json.Encoder().encode
 
 
@@ -172,6 +171,28 @@ def of_kinds(cell: Cell, wanted: int) -> Cell:
 # Writing
 
 
+def _up_to(longest: int, convert: Convert | None = None) -> Convert:
+    """A converter of texts of so many bytes; longer ones need a closer look."""
+
+    def short(arena: Arena, texts: Texts) -> Texts:
+        lengths = np.where(texts.lengths > longest, BAD, texts.lengths)
+        found = Texts(texts.starts, lengths)
+        return found if convert is None else convert(arena, found)
+
+    return short
+
+
+def _writer_of(kind: str) -> Any:
+    return columns.notation_of(LogicalType(kind)).write
+
+
+TIMES: dict[Any, Convert] = {
+    _writer_of("timestamp"): _up_to(len("2020-11-25T00:01:02.123456789"), TO_BLANK),
+    _writer_of("time"): _up_to(len("00:01:02.123456789")),
+}
+"""What writes times that are not longer than those with the nine digits of a second."""
+
+
 def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
     """How the columns of a table are written."""
     return tuple(_put(notation_of(column.type, style)) for column in schema.columns)
@@ -187,8 +208,8 @@ def _put(notation: Notation) -> Put:
         return Put(False, or_else(INTEGERS, raw_by_call(write)))
     if write is write_boolean:
         return Put(False, as_digits)
-    if write is _wall_clock:
-        return Put(True, or_else(TO_BLANK, by_call(write)))
+    if write in TIMES:
+        return Put(True, or_else(TIMES[write], by_call(write)))
     return Put(False, raw_by_call(write))
 
 

@@ -11,13 +11,14 @@ The messages themselves say no types: what is not declared is what JSON says it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.notation.json_columns import read_float32, read_float64
+from waybill.envelopes.notation.json_columns import read_float32, read_float64, write_integer
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
     epoch_from_utc,
@@ -266,10 +267,26 @@ def _wall_clock(write: Callable[[str], str], read: Callable[[str], str]) -> Nota
             raise Refusal("encoding", f"{text[:60]!r} would be a DATETIME that names its zone")
         return written
 
-    return Notation("text", take, put)
+    return Notation("text", take, _fine_enough(put))
 
 
-_INTEGER = Notation("integer", None, write_number)
+def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A writer of times that refuses more digits of a second than OMS has.
+
+    The document's TIME, DATETIME and TIMESTAMP have up to nine.
+    """
+
+    def put(text: str) -> Any:
+        if _TOO_FINE.fullmatch(text):
+            sentence = f"{text[:60]!r} has more than the 9 digits of a second that OMS has"
+            raise Refusal("encoding", sentence)
+        return write(text)
+
+    return put
+
+
+_TOO_FINE = re.compile(r"[-0-9:T]+\.[0-9]{10,}Z?")
+_INTEGER = Notation("integer", None, write_integer)
 _TEXT = Notation("text")
 _WHOLE_NUMBER = Notation("number", whole_number, write_number)
 _NOTATIONS = {
@@ -279,12 +296,13 @@ _NOTATIONS = {
     "boolean": Notation("boolean", _boolean, write_boolean),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
+    "time": Notation("text", None, _fine_enough(_as_it_is)),
     "timestamp": _wall_clock(blank_from_iso, iso_from_blank),
-    "timestamptz": Notation("text", instant_of, faithful(epoch_from_utc, instant_of)),
+    "timestamptz": Notation("text", instant_of, _fine_enough(faithful(epoch_from_utc, instant_of))),
 }
 _EARLIER = {
     "date": Notation("text", day_of, faithful(_as_it_is, day_of)),
-    "time": Notation("text", clock_of, faithful(_as_it_is, clock_of)),
+    "time": Notation("text", clock_of, _fine_enough(faithful(_as_it_is, clock_of))),
     "timestamp": _wall_clock(_as_it_is, wall_of),
     "timestamptz": Notation("moment", moment_of, faithful(whole_seconds, moment_of)),
 }

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import FEW, Few, function
-from waybill.envelopes.notation.values import is_plain_number
+from waybill.envelopes.notation.json_columns import write_integer
+from waybill.envelopes.notation.values import is_integer_text, is_plain_number
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.types import LogicalType
 
@@ -27,6 +28,9 @@ SEPARATOR = "\u0001"
 
 LIGHT_TYPE = "__light_type"
 """The member of a row in which DefaultExtendColumnType tells the types of its columns."""
+
+_LONGEST = 29
+"""A wall clock with nine digits of a second."""
 
 _write_timestamp = notation_of(LogicalType("timestamp")).write
 
@@ -69,6 +73,7 @@ def writers(schema: TableSchema, earlier: bool = False, types: bytes | None = No
         "Row": row,
         "Raw": Raw,
         "plain": is_plain_number,
+        "whole": is_integer_text,
         "parse": datetime.fromisoformat,
         "join": SEPARATOR.join,
         "digit": {"true": "1", "false": "0"},
@@ -115,19 +120,21 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
         return []
     if kind.kind in FEW:
         return [f"{given} {v} = c{i}[{v}]"]
-    if notation.write is write_number:
+    if notation.write in (write_number, write_integer):
         test = f"plain({v}) is not None"
-        if kind.is_integer:
-            # Most are whole numbers, which need no pattern to be known.
-            test = f'({v}.isdecimal() and {v}.isascii() and {v}[0] != "0") or {test}'
+        if notation.write is write_integer:
+            # Most are positive, which need no pattern to be known.
+            positive = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
+            test = f"({positive}) or whole({v}) is not None"
         return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
     if notation.write is _write_timestamp:
         # As that function, without a call for what is a time.
         wall = f'{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
+        wall = f"{wall} and len({v}) <= {_LONGEST}"
         return [
             given,
             "    try:",
-            f'        {v} = {v}.replace("T", " ") if {wall} and len({v}) <= 32 else c{i}({v})',
+            f'        {v} = {v}.replace("T", " ") if {wall} else c{i}({v})',
             f"    except ValueError: {v} = c{i}({v})",
         ]
     return [f"{given} {v} = c{i}({v})"]
@@ -137,7 +144,7 @@ def _shown(i: int, notation: Notation) -> list[str]:
     """Statements that turn a value of the key into what `record_primary_value` shows."""
     if notation.write is write_boolean:
         return [f"s{i} = digit.get(s{i}, s{i})"]
-    if notation.write is None or notation.write is write_number:
+    if notation.write in (None, write_number, write_integer):
         return []
     if notation.wire in ("bits", "moment"):
         return [f"s{i} = shown(c{i}(s{i}))"]
