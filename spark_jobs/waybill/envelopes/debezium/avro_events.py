@@ -17,6 +17,7 @@ from waybill.envelopes.avro.alike import block_reader, pair_reader
 from waybill.envelopes.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.debezium import text_values
+from waybill.envelopes.debezium.control import TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
 from waybill.envelopes.notation.values import (
     base64_bytes,
@@ -93,8 +94,7 @@ class AvroEvents:
         lines: list[str] = []
         for i, field in enumerate(node.fields):
             inner = without_null(field.node)
-            if field.name == "op" and field.node.kind != "string":
-                raise ValueError("op is no text")
+            _check_field(field.name, field.node)
             if field.name == "source":
                 maker.know(inner, _source_reader(inner))
             elif field.name in ("before", "after"):
@@ -109,6 +109,14 @@ class AvroEvents:
                 maker.know(inner, row_reader(inner, *row))
             lines += maker.value(field.node, f"v{i}")
         self.read = maker.compile("event", [*lines, f"return ({', '.join(told)}), p"])
+
+
+def _check_field(name: str, node: Node) -> None:
+    """Leave fields of the envelope to their JSON where that may be refused for their type."""
+    if name == "op" and node.kind != "string":
+        raise ValueError("op is no text")
+    if name in TIMES and without_null(node).kind not in _RANGES:
+        raise ValueError(f"{name} is no integer")
 
 
 def key_checker(node: Node) -> Reader:

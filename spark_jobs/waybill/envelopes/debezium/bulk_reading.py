@@ -13,11 +13,11 @@ import numpy as np
 
 from waybill.bulk.arena import Texts
 from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, WHOLE, Convert, Take, at_most, same
+from waybill.bulk.notations import ANY, NOTHING, WHOLE, Convert, Take, at_most, same, whole
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.envelopes.debezium.bulk_values import take_of
-from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.control import EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL
 from waybill.envelopes.debezium.source import Source, position, rule_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _TOLD = frozenset(field.name for field in msgspec.structs.fields(Source))
 """Fields of a source block that are read; the others are carried only."""
-_TIMES = ("ts_ms", "ts_us", "ts_ns")
 LAST_MS = 2**63 // 1000 - 1
 _BY_FILE = frozenset({"mysql", "mariadb"})
 _BY_SEQUENCE = frozenset({"postgresql", "waybill"})
@@ -111,7 +110,7 @@ class DebeziumReader(BulkReader):
             transaction=transaction,
             carry=_Carried(sample),
             ready=self._ready(message.topic, schema),
-            aside=tuple(Cell(slot, _SHORT) for slot in found.aside()),
+            aside=found.aside(),
             free=found.free(),
             rank=change.rank,
             full_row=change.full_row,
@@ -238,9 +237,13 @@ class Around:
             return None
         return self._text("source", "txId") if number is None else number
 
-    def aside(self) -> list[int]:
+    def aside(self) -> tuple[Cell, ...]:
         """Integers that are not used; the decoder looks at them all the same."""
-        return sorted(self._aside)
+        made = [slot for path, slot in self._slots.items() if path[0] in TIMES]
+        return (
+            *(Cell(slot, _SHORT) for slot in sorted(self._aside)),
+            *(Cell(slot, _LONG) for slot in made),
+        )
 
     def free(self, kinds: int = ANY) -> dict[int, int]:
         """The values that decide nothing, with the kinds that they may have."""
@@ -251,7 +254,9 @@ class Around:
                     free[slot] = kinds
                 elif slot in self._aside:
                     free[slot] = WHOLE if kinds == ANY else kinds
-            elif path[0] in _TIMES or (path[0] == "transaction" and path[1:2] not in _DECIDING):
+            elif path[0] in TIMES:
+                free[slot] = WHOLE | NOTHING if kinds == ANY else kinds
+            elif path[0] == "transaction" and path[1:2] not in _DECIDING:
                 free[slot] = kinds
         return free
 
@@ -260,6 +265,7 @@ _DECIDING = ((), ("id",))
 _DIGITS = 15
 """An integer of so many digits, or of one less with a sign, is taken in any field."""
 _SHORT = Take(ANY, at_most(_DIGITS))
+_LONG = Take(ANY, whole(-(2**63), 2**63 - 1))
 
 
 def _part(source: Source, name: str, part: int) -> Convert:

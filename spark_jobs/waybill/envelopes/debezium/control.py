@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.debezium.source import Millis, Source, is_snapshot, sequence_of, source_time
+from waybill.envelopes.debezium.source import (
+    Long,
+    Millis,
+    Source,
+    is_snapshot,
+    sequence_of,
+    source_time,
+)
 from waybill.envelopes.notation.values import json_refusal
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
@@ -24,7 +31,9 @@ LEFT = b'{"debezium_newkey":'
 """How `extra` begins: of a row, of the insert and of the delete of a change of the key. What
 follows are the fields of the envelope besides its images, as they were sent."""
 
-TIMES = frozenset({"ts_ms", "ts_us", "ts_ns"})
+TIMES = ("ts_ms", "ts_us", "ts_ns")
+"""When the connector made a message, as newer versions count it three times."""
+_TIMES = frozenset(TIMES)
 
 FLATTENED = (
     "the message is no Debezium envelope; flattened records (ExtractNewRecordState) have no "
@@ -32,36 +41,54 @@ FLATTENED = (
 )
 
 
-class _SchemaChange(msgspec.Struct):
+_time = msgspec.json.Decoder(Long | None).decode
+
+
+def check_times(fields: Mapping[str, Raw]) -> None:
+    """Refuse (kind `shape`) an envelope whose times are no integers: targets carry them on.
+
+    Args:
+        fields: the names of the envelope, values untouched.
+    """
+    for name in TIMES:
+        if name in fields:
+            try:
+                _time(fields[name])
+            except ValueError:
+                told = bytes(fields[name])[:60].decode(errors="replace")
+                sentence = f"{name} of the envelope is {told}, not an integer of 64 bits"
+                raise Refusal("shape", sentence) from None
+
+
+class _Made(msgspec.Struct):
+    """When a message was made."""
+
+    ts_ms: Millis | None = None
+    ts_us: Long | None = None
+    ts_ns: Long | None = None
+
+
+class _SchemaChange(_Made):
     """A message of the schema-change topic."""
 
     databaseName: str | None = None
     schemaName: str | None = None
     ddl: str | None = None
     source: Source | None = None
-    ts_ms: Millis | None = None
     tableChanges: list[Raw] | None = None
 
 
-class _Transaction(msgspec.Struct):
+class _Transaction(_Made, kw_only=True):
     """A message of the transaction topic."""
 
     status: str
     id: str
-    ts_ms: Millis | None = None
 
 
-class _Heartbeat(msgspec.Struct):
-    """A message of the heartbeat topic."""
-
-    ts_ms: Millis | None = None
-
-
-class _LogMessage(msgspec.Struct):
+class _LogMessage(_Made):
     """A logical decoding message (`op` m)."""
 
     source: Source | None = None
-    ts_ms: Millis | None = None
 
 
 def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) -> Change:
@@ -82,8 +109,8 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
             return _schema_change(message, payload)
         if "status" in fields and "id" in fields and _is_transaction(fields):
             return _transaction(message, payload)
-        if fields and TIMES.issuperset(fields):
-            beat = msgspec.json.decode(payload, type=_Heartbeat)
+        if fields and _TIMES.issuperset(fields):
+            beat = msgspec.json.decode(payload, type=_Made)
             return _control("heartbeat", NO_TABLE, message, payload, source_time=_micros(beat))
     except ValueError as error:
         raise json_refusal(error) from None

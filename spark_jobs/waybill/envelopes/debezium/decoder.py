@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.debezium.control import EXTRA, FLATTENED, LEFT, MOVED, control_change
+from waybill.envelopes.debezium.control import (
+    EXTRA,
+    FLATTENED,
+    LEFT,
+    MOVED,
+    check_times,
+    control_change,
+)
 from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
-from waybill.envelopes.debezium.opening import Opened, opening, payload_of
+from waybill.envelopes.debezium.opening import Opened, opened_key, opening
 from waybill.envelopes.debezium.plans import NO_ROW, Identity, Plans
-from waybill.envelopes.debezium.row_readers import RowPlan, fields_of, to_json
+from waybill.envelopes.debezium.row_readers import NO_KEY_COLUMNS, fields_of, to_json
 from waybill.envelopes.debezium.source import (
     STREAMING,
     Source,
@@ -311,7 +318,9 @@ class DebeziumDecoder:
         if row is None:
             if message.key is None:
                 raise Refusal("key", NO_ROW)
-            return plan.row_of_key(plan.key_of(payload_of(message.key, plan.shape.prefix)))
+            if not plan.schema.key:
+                raise Refusal("key", NO_KEY_COLUMNS)
+            return plan.row_of_key(self._plans.key_of(plan, message.key))
         before = plan.before(row)
         if not plan.key_only:
             return before
@@ -328,12 +337,13 @@ class DebeziumDecoder:
         """The key image that a header carries, None where it is not there."""
         for header, value in message.headers or ():
             if header == name and value is not None and plan.schema.key:
-                return plan.key_of(payload_of(value, plan.shape.prefix))
+                return self._plans.key_of(plan, value)
         return None
 
     def _other(self, message: Message, payload: bytes, fields: dict[str, Raw]) -> Change:
         """The change of a message that holds a document, or neither that nor a row."""
         if holds_documents(fields):
+            check_times(fields)
             return document_change(message, fields, self._plans.rules)
         return control_change(message, payload, fields)
 
@@ -346,15 +356,15 @@ class DebeziumDecoder:
         fields, body = opened.fields, bytes(opened.payload)
         if not _is_row_event(opened):
             return self._other(message, body, fields)
-        source = _source(fields.get("source", _NULL)) or topic.fallback
-        if source.connector is None and source.table is None:
-            raise Refusal("shape", FLATTENED)
+        source = _source_of(fields, topic)
         op = msgspec.json.decode(fields["op"], type=str)
         if op == "t":
             return _truncated(message, fields, source)
         operation = ROWS.get(op)
         if operation is None:
             raise Refusal("operation", f"op {op[:40]!r} is none of c, u, d, r, t and m")
+        if not source.table:
+            raise Refusal("shape", "a message with a row names no table in source.table")
         rows = (fields.get("after", _NULL), fields.get("before", _NULL))
         if operation != "delete" and bytes(rows[0]) == b"null":
             raise Refusal("shape", f"op {op!r} without a row in `after`")
@@ -378,6 +388,7 @@ class DebeziumDecoder:
             raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise plan.explain(rows, error) from None
+        self._plans.remember()
         if opened.whole and plan.lasting:
             topic.learn(opened.prefix, event)
         return change
@@ -392,7 +403,7 @@ def _keys_told(message: Message) -> tuple[dict[str, Raw], ...]:
     for header, value in message.headers or ():
         if header in _KEY_HEADERS and value is not None:
             try:
-                told.append(fields_of(payload_of(value, b"")))
+                told.append(opened_key(value).fields)
             except (Refusal, *JSON_ERRORS):
                 continue
     return tuple(told)
@@ -424,6 +435,15 @@ def _is_row_event(opened: Opened) -> bool:
         if b"{" in kinds and kinds <= {b"{", b"n"}:
             return True
     raise Refusal("shape", FLATTENED)
+
+
+def _source_of(fields: dict[str, Raw], topic: _Topic) -> Source:
+    """The source block of a row event, or what the topic's name tells where there is none."""
+    source = _source(fields.get("source", _NULL)) or topic.fallback
+    if source.connector is None and source.table is None:
+        raise Refusal("shape", FLATTENED)
+    check_times(fields)
+    return source
 
 
 def _source_by_topic(topic: str) -> Source:

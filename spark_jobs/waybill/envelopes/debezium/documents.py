@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.debezium.opening import payload_of
+from waybill.envelopes.debezium.opening import opened_key
 from waybill.envelopes.debezium.row_readers import fields_of
 from waybill.envelopes.debezium.source import STREAMING, Source, sequence_of, source_time
 from waybill.envelopes.notation.declared import check_for
@@ -155,7 +155,7 @@ def _identity(key: bytes | None, kind: LogicalType) -> str:
         sentence = "the `_id` of a document stands in the message key: keep the message keys"
         raise Refusal("key", sentence)
     try:
-        text = _text(fields_of(payload_of(key, b""))[ID])
+        text = _text(opened_key(key).fields[ID])
         check_json(text.encode())
     except (KeyError, Refusal, *JSON_ERRORS):
         sentence = 'a message key of MongoDB is {"id": …} with a text of JSON'

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.envelopes.debezium.control import TIMES
 from waybill.envelopes.debezium.row_readers import decoder_of, fields_of, to_json
-from waybill.envelopes.debezium.source import Source
+from waybill.envelopes.debezium.source import Long, Source
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, quotes_of
 from waybill.errors import Refusal
 
@@ -48,6 +49,7 @@ class Event:
         source = _struct("Source", source_names, _SOURCE, _SOURCE)
         types: dict[str, Any] = {"before": plan.before_row | None, "after": plan.after_row | None}
         types |= {"source": source | None, "op": str, "transaction": Raw}
+        types |= dict.fromkeys(TIMES, Long | None)
         envelope = _struct("Envelope", names, types, ("before", "after", "source", "transaction"))
         self.decode = decoder_of(envelope)
         # In the usual layout everything after the images can be carried on by one cut.

@@ -60,25 +60,19 @@ def opening(value: bytes) -> Opened | None:
     return Opened(payload, fields_of(payload), None if schema == b"null" else schema, prefix, whole)
 
 
-def payload_of(key: bytes, prefix: bytes) -> bytes | Raw:
-    """The JSON object of a message key or of a header that holds one.
-
-    Args:
-        key: the bytes.
-        prefix: how keys of this table with a schema begin.
+def opened_key(key: bytes) -> Opened:
+    """A message key, or a header that holds one, without its wrapping.
 
     Raises:
         Refusal: it is no JSON object.
     """
-    if prefix and key.startswith(prefix):
-        return key[len(prefix) : -1]
     try:
         opened = opening(key)
     except ValueError as error:
         raise Refusal("key", f"a key is not a JSON object: {error}") from None
     if opened is None:
         raise Refusal("key", "a key is null")
-    return opened.payload
+    return opened
 
 
 def key_shape(key: bytes | None) -> KeyShape:

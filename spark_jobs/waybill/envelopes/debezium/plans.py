@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.bounded import Bounded
 from waybill.envelopes.debezium.column_readers import Reading, Readings
 from waybill.envelopes.debezium.connect import Field, sql_type
-from waybill.envelopes.debezium.opening import key_shape, payload_of
-from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fields_of
+from waybill.envelopes.debezium.opening import key_shape, opened_key
+from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fault_of, fields_of
 from waybill.envelopes.debezium.text_values import SPECIAL
 from waybill.errors import Refusal
 
@@ -59,6 +60,8 @@ class Plans:
         self._schemas: dict[bytes, _Rows] = {}
         self._readings: dict[str, Readings] = {}
         self._kinds: dict[Identity, dict[str, _Kind]] = {}
+        self._told: tuple[Identity, dict[str, _Kind]] | None = None
+        self._keys: Bounded[tuple[bytes, str], dict[str, Reading]] = Bounded()
 
     def plan(
         self,
@@ -76,7 +79,8 @@ class Plans:
             source: the table and the connector.
             rows: after image and before image, null where there is none.
             key: the message key.
-            known: the plan of the table so far, which serves a delete that shows no row.
+            known: the plan of the table so far, which serves a delete that shows no row; where it
+                has no key, its columns do.
             keys: the key under which the row was before or is now, from the message's headers.
 
         Raises:
@@ -84,21 +88,21 @@ class Plans:
         """
         identity = (source.db, source.schema, source.table)
         shape = key_shape(key)
-        connector = source.connector or ""
-        readings = self._readings.get(connector)
-        if readings is None:
-            readings = self._readings[connector] = Readings(self.settings, connector)
+        readings = self._readings_of(source.connector)
+        self._told = None
         if schema is None:
             images = [_fields(row) for row in rows]
-            if not any(images):
-                if known is not None:
+            shown = any(images)
+            if not shown:
+                if known is not None and known.schema.key:
                     return known
                 if key is None:
                     raise Refusal("key", NO_ROW)
-                images = [_fields(payload_of(key, b""))]
+                images = [{}, opened_key(key).fields]
             names = tuple(dict.fromkeys(name for image in images for name in image))
-            if known is not None and not images[0] and set(names) <= known.columns.keys():
-                # A delete that shows a part of the row says nothing about the other columns.
+            if known is not None and not images[0] and known.has(names if shown else ()):
+                # A delete that shows a part of the row says nothing about the other columns, and
+                # one that shows none brings no columns: its key names some, or is no key.
                 names = tuple(known.columns)
             columns = self._seen(identity, names, [*images, *keys], readings)
             required = frozenset(images[0] or names)
@@ -116,9 +120,59 @@ class Plans:
             else:
                 plan = self._from_schema(schema, identity, readings, rule, shape, source)
             self._plans[cached] = plan
-        # Only now it is sure that no column was refused.
-        self._remember(identity, columns)
+        self._told = identity, columns
         return plan
+
+    def remember(self) -> None:
+        """Keep what the last message told of its columns: only one that is taken tells anything."""
+        if self._told is not None:
+            identity, columns = self._told
+            told = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
+            if told:
+                self._kinds.setdefault(identity, {}).update(told)
+
+    def key_of(self, plan: RowPlan, key: bytes) -> Any:
+        """The key image that a message key tells, or a header that holds one.
+
+        Args:
+            plan: the plan of its table.
+            key: the bytes.
+
+        Raises:
+            Refusal: it is no key of the table, or does not fit the schema that it brings.
+        """
+        opened = opened_key(key)
+        if opened.schema is not None:
+            columns = self._key_columns(opened.schema, plan.connector)
+            for name, raw in opened.fields.items():
+                reading = columns.get(name)
+                if reading is None:
+                    raise Refusal("shape", f"the schema of the key has no column {name!r}")
+                found = fault_of(reading, raw)
+                if found is not None:
+                    raise Refusal("value", f"column {name!r} of the key: {found}")
+        return plan.key_of(opened.fields)
+
+    def _key_columns(self, schema: bytes, connector: str | None) -> dict[str, Reading]:
+        """The columns of the inline schema of a key."""
+        found = self._keys.get((schema, connector or ""))
+        if found is None:
+            readings = self._readings_of(connector)
+            try:
+                fields = [Field.read(raw) for raw in Field.read(schema).fields]
+                found = {field.field or "": readings.of_field(field, None) for field in fields}
+            except (ValueError, KeyError, RecursionError) as error:
+                sentence = f"the inline schema of the key cannot be read: {error}"
+                raise Refusal("schema", sentence) from None
+            self._keys[schema, connector or ""] = found
+        return found
+
+    def _readings_of(self, connector: str | None) -> Readings:
+        readings = self._readings.get(connector or "")
+        if readings is None:
+            readings = Readings(self.settings, connector or "")
+            self._readings[connector or ""] = readings
+        return readings
 
     # With a schema
 
@@ -212,11 +266,6 @@ class Plans:
             seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
         return columns
-
-    def _remember(self, identity: Identity, columns: dict[str, _Kind]) -> None:
-        told = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
-        if told:
-            self._kinds.setdefault(identity, {}).update(told)
 
     def _key_only(self, source: Source) -> bool:
         return source.connector == "postgresql" and self.settings.replica_identity == "default"

@@ -39,6 +39,10 @@ class KeyShape(NamedTuple):
 
 
 NO_KEY = KeyShape(None, given=False)
+NO_KEY_COLUMNS = (
+    "a delete has no row in `before`, and its message key does not name the key columns of the "
+    "table: declare the key under `tables`"
+)
 
 
 class RowPlan:
@@ -116,6 +120,10 @@ class RowPlan:
         row = [f"k.f{fields.index(name)}" if name in fields else "U" for name in _names(image)]
         self.row_of_key = _compiled(f"lambda k: Image({', '.join(row)})", {"Image": image})
 
+    def has(self, names: tuple[str, ...]) -> bool:
+        """Whether all of the names are columns."""
+        return set(names) <= self.columns.keys()
+
     def fits_key(self, key: bytes | None) -> bool:
         """Whether a message key looks as the plan expects.
 
@@ -134,16 +142,15 @@ class RowPlan:
         self.check_key(key)
         return True
 
-    def key_of(self, payload: bytes | Raw) -> Any:
-        """The key image of a key's JSON object.
+    def key_of(self, fields: Mapping[str, Raw]) -> Any:
+        """The key image of the fields of a key's JSON object.
 
         Raises:
             Refusal: a key column is missing or has a value that its type does not allow.
         """
         if not self.schema.key:
-            raise Refusal("key", "the key columns of the table are not known")
+            raise Refusal("key", NO_KEY_COLUMNS)
         try:
-            fields = fields_of(payload)
             chosen = {name: fields[name] for name in self.schema.key}
             return self.key_image(self.decode_key(msgspec.json.encode(chosen)))
         except KeyError as error:
@@ -172,13 +179,14 @@ class RowPlan:
             reading = self.columns.get(name)
             if reading is None:
                 return Refusal("shape", f"the schema has no column {name!r}")
-            found = _fault(reading, raw)
+            found = fault_of(reading, raw)
             if found is not None:
                 return Refusal("value", f"column {name!r}: {found}")
         return None
 
 
-def _fault(reading: Reading, raw: Raw) -> str | None:
+def fault_of(reading: Reading, raw: Raw) -> str | None:
+    """What is wrong with the JSON value of a column, None where it can be read."""
     try:
         value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wide or reading.wire)
         if value is not None and value not in reading.marks and reading.convert is not None:

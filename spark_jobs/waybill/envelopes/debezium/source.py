@@ -17,7 +17,10 @@ from waybill.envelopes.made_sequence import optional
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
-Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""Connect's int64."""
+
+Micros = Long
 Millis = Annotated[int, Meta(ge=-(2**63) // 1000 + 1, le=2**63 // 1000 - 1)]
 """Counts of time that fit the lake, which keeps microseconds in 64 bits."""
 
