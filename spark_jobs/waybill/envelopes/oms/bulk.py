@@ -18,7 +18,6 @@ from waybill.bulk.arena import Texts
 from waybill.bulk.kinds import BAD
 from waybill.bulk.notations import (
     ANY,
-    BLANK,
     NOTHING,
     PUT_TEXT,
     TAKE_NUMBER,
@@ -28,23 +27,19 @@ from waybill.bulk.notations import (
     WHOLE,
     WORD,
     Put,
-    T,
     Take,
     by_call,
     joined_texts,
     or_else,
-    plain_decimal,
-    raw_by_call,
-    wall_clock,
 )
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
-from waybill.envelopes.notation.bulk_json_columns import INTEGERS
+from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits
 from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
-from waybill.envelopes.oms.bulk_rows import TIMES, nothing_carried, without_untouched
+from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
 from waybill.envelopes.oms.columns import (
     Notation,
     notation_of,
@@ -78,9 +73,7 @@ _MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
 """Fields of `allMetaData` that a message of OMS brings along."""
 _MOST_DIGITS = 40
 """Longer integers are read one by one: Python does not take them of any length."""
-_ANY_DIGITS = 1 << 30
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
-_SHOWN = {b"true": b"1", b"false": b"0"}
 
 
 class _Kind(msgspec.Struct, gc=False):
@@ -217,7 +210,7 @@ def _take(kind: LogicalType, earlier: bool) -> Take | None:
         return TAKE_TEXT
     convert = by_call(_never_null(read))
     if kind.kind == "timestamp":
-        convert = or_else(wall_clock(BLANK, T), convert)
+        convert = or_else(TO_ISO, convert)
     return Take(TEXT | NOTHING, convert)
 
 
@@ -252,28 +245,9 @@ class _Table:
         self.writer = writer
         columns = in_notation(schema, earlier).columns
         notations = [notation_of(column.type, earlier) for column in columns]
-        self.puts = tuple(
-            _put(column.type, notation, earlier)
-            for column, notation in zip(columns, notations, strict=True)
-        )
+        self.puts = tuple(map(put_of, notations))
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
-
-
-def _put(kind: LogicalType, notation: Notation, earlier: bool) -> Put:
-    """How the values of a type are written."""
-    write = notation.write
-    if write is None:
-        return PUT_TEXT
-    if write is write_number:
-        return Put(False, plain_decimal(_ANY_DIGITS, _ANY_DIGITS))
-    if write is write_integer:
-        return Put(False, INTEGERS)
-    if write is write_boolean:
-        return Put(False, _as_digits)
-    if write in TIMES:
-        return Put(True, or_else(TIMES[write], by_call(write)))
-    return Put(False, raw_by_call(write))
 
 
 def _shown(notation: Notation, put: Put) -> Put | None:
@@ -281,14 +255,10 @@ def _shown(notation: Notation, put: Put) -> Put | None:
     if notation.write in (None, write_number, write_integer):
         return PUT_TEXT
     if notation.write is write_boolean:
-        return Put(True, _as_digits)
+        return Put(True, as_digits)
     if notation.wire != "text":
         return None
     return put if put.quoted else Put(True, by_call(notation.write))
-
-
-def _as_digits(arena: Arena, texts: Texts) -> Texts:
-    return arena.each(texts, _SHOWN.get)
 
 
 class OmsBulkWriter(BulkWriter):

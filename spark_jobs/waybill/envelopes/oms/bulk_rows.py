@@ -45,7 +45,7 @@ from waybill.envelopes.notation.bulk_json_columns import (
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms import columns
-from waybill.envelopes.oms.columns import write_boolean
+from waybill.envelopes.oms.columns import write_boolean, write_number
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message
 from waybill.types import LogicalType
@@ -195,14 +195,15 @@ TIMES: dict[Any, Convert] = {
 
 def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
     """How the columns of a table are written."""
-    return tuple(_put(notation_of(column.type, style)) for column in schema.columns)
+    return tuple(put_of(notation_of(column.type, style)) for column in schema.columns)
 
 
-def _put(notation: Notation) -> Put:
+def put_of(notation: Notation | columns.Notation) -> Put:
+    """How values are written that stand in a notation."""
     write = notation.write
     if write is None:
         return PUT_TEXT
-    if write is exact:
+    if write in (exact, write_number):
         return Put(False, or_else(DIGITS, raw_by_call(write)))
     if write is write_integer:
         return Put(False, or_else(INTEGERS, raw_by_call(write)))
