@@ -210,6 +210,9 @@ def _row_change(message: Message, table: ReadTable, payload: _Payload) -> Change
     if table.refusal is not None:
         raise table.refusal
     op = payload.op
+    if payload.ddl and (payload.ddl.text or payload.ddl.ddlMeta):
+        # Nobody would see it.
+        raise Refusal("shape", f"payload.ddl must be empty in a message of {op}")
     before = _image(table, "before", payload.before)
     after = _image(table, "after", payload.after)
     operation, needs_before, needs_after = ROWS[op]
