@@ -12,6 +12,7 @@ from waybill.bulk.arena import Arena
 from waybill.bulk.block import Block, Scanned
 from waybill.bulk.converter import BulkConverter
 from waybill.envelopes import registry
+from waybill.errors import Refusal
 from waybill.inprocess.converter import Converter
 from waybill.records import Message
 from waybill.spec import Table, table_rules
@@ -127,3 +128,55 @@ def test_rows_that_grow_columns():
     for value in values[400:]:
         del value["after"]["name"]
     assert agree("ogg", values, [None] * 600, True) >= 100
+
+
+OGG_STRAYS: dict[str, list[dict[str, Any]]] = {
+    "I": [{"before": row(1)}, {"before": 7}, {"tokens": [1]}, {"current_ts": 5.0}],
+    "D": [{"after": row(1)}, {"after": 7}, {"primary_keys": ["id", "id"]}],
+    "U": [{"priamry_keys": ["n"]}, {"tokens": {"a": 1}}],
+}
+"""Fields that make a message of an operation one that is refused."""
+OGG_ALLOWED: list[dict[str, Any]] = [{}, {"before": None}, {"before": {}}]
+MAXWELL_STRAYS: dict[str, list[dict[str, Any]]] = {
+    "insert": [{"old": {"n": 1}}, {"old": [1]}, {"primary_key_columns": ["id", "id"]}],
+    "bootstrap-insert": [{"old": {"n": 1}}, {"old": 7}],
+    "delete": [{"old": 7}],
+}
+MAXWELL_ALLOWED: list[dict[str, Any]] = [{}, {"old": None}, {"old": {}}]
+
+
+def strays(source: str, values: list[dict[str, Any]], wrong: list[dict[str, Any]]) -> int:
+    """Put a wrong message behind every hundred; returns how many were written at once."""
+    for i, fields in enumerate(wrong * 2):
+        values[199 + 100 * i] |= fields
+        with pytest.raises(Refusal):
+            one_by_one(source, [values[0], values[199 + 100 * i]])
+    return agree(source, values, [None] * len(values), True)
+
+
+def one_by_one(source: str, values: list[dict[str, Any]]) -> None:
+    reads = registry.get(source)
+    decoder = reads.decoder(reads.decode_settings(), table_rules(DECLARED))
+    for i, value in enumerate(values):
+        decoder.decode(Message("t", 0, i, None, None, told(value)))
+
+
+@pytest.mark.parametrize("operation", list(OGG_STRAYS))
+@pytest.mark.parametrize("empty", OGG_ALLOWED)
+def test_operations_with_a_row_or_a_field_that_cannot_be(operation, empty):
+    other = {("after" if operation == "D" else name): field for name, field in empty.items()}
+    images = {"I": ["after"], "U": ["before", "after"], "D": ["before"]}[operation]
+    values: list[dict[str, Any]] = []
+    for i in range(1100):
+        value = ogg(i, op_type=operation, current_ts="2024-05-01T00:00:00", primary_keys=["id"])
+        del value["after"]
+        # An update changes something, so that all of them are written the same way.
+        values.append(value | {name: row(i) | {"name": name} for name in images} | other)
+    assert strays("ogg", values, OGG_STRAYS[operation]) >= 100
+
+
+@pytest.mark.parametrize("kind", list(MAXWELL_STRAYS))
+@pytest.mark.parametrize("empty", MAXWELL_ALLOWED)
+def test_messages_with_columns_before_a_change_that_was_none(kind, empty):
+    values = [maxwell(i, type=kind, primary_key_columns=["id"], **empty) for i in range(1100)]
+    assert strays("maxwell", values, MAXWELL_STRAYS[kind]) >= 100

@@ -18,6 +18,7 @@ from waybill.envelopes.generated import overlay
 from waybill.envelopes.maxwell.encoder import MaxwellEncoder
 from waybill.envelopes.maxwell.events import EVENTS, event
 from waybill.envelopes.maxwell.messages import (
+    KEY,
     ROWS,
     TAKEN,
     MaxwellTable,
@@ -106,8 +107,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         """A row of a table of Maxwell itself."""
         if told.table != "heartbeats":
             return skipped(message, "Maxwell's own table")
-        kept = ("type", "primary_key", "primary_key_columns", "data", "old")
-        others = {name: top[name] for name in kept if name in top}
+        # A heartbeat has no transaction; its xid is carried on like what nobody knows.
+        kept = {"type", "data", "xid", *KEY}
+        others = {n: raw for n, raw in top.items() if n in kept or n not in TAKEN}
         time = given(told.ts)
         return Change(
             "heartbeat",
@@ -122,16 +124,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         operation = ROWS[kind]
         if not told.table:
             raise Refusal("shape", "a message with a row names no table")
-        data = row_of(told.data, "data")
-        old: Row = {}
-        if told.old is not UNSET:
-            if operation != "update":
-                others["old"] = told.old
-            elif told.old != Raw(b"null"):
-                # A null tells as little as an empty row; carried on, `old` would stand twice.
-                old = row_of(told.old, "old")
+        data, old = row_of(told.data, "data"), _old_of(told, kind, others)
         name = (told.database or None, None, told.table)
-        columns = given(told.primary_key_columns)
+        columns = _columns_of(told)
         key = _key_of(message) if columns is None else tuple(columns)
         style = self.style if operation == "read" else self.binlog_style
         declared: tuple[str, ...] = ()
@@ -177,6 +172,44 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         if known is not None and known.readers == pair and known.key == columns:
             return
         self._remember(hint, MaxwellTable(name[0] or "", name[2], columns, pair, self.positions))
+
+
+def _old_of(told: Any, kind: str, others: dict[str, Raw]) -> Row:
+    """The columns that an update changed, as they were; none for other types.
+
+    Args:
+        told: the message.
+        kind: its type.
+        others: what is carried on. An `old` that no update has is added to it: nothing reads it,
+            and an update's would stand twice.
+
+    Raises:
+        Refusal: kind `shape`, when it is no object, or there are columns where none belong.
+    """
+    if told.old is UNSET:
+        return {}
+    # A null tells as little as an empty row.
+    old = {} if told.old == Raw(b"null") else row_of(told.old, "old")
+    if kind == "update":
+        return old
+    # Maxwell's deletes may have one beside the whole row, and of that nothing is lost.
+    if old and kind != "delete":
+        raise Refusal("shape", f"type {kind} with columns in old, which only updates have")
+    others["old"] = told.old
+    return {}
+
+
+def _columns_of(told: Any) -> list[str] | None:
+    """The key columns that a message names.
+
+    Raises:
+        Refusal: kind `shape`, when it names one twice.
+    """
+    columns: list[str] | None = given(told.primary_key_columns)
+    if columns is not None and len(set(columns)) < len(columns):
+        sentence = f"primary_key_columns is {repr(columns)[:60]}, which names a column twice"
+        raise Refusal("shape", sentence)
+    return columns
 
 
 def _key_of(message: Message) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.envelopes.notation.json_rows import row_of
 from waybill.envelopes.notation.values import JSON_ERRORS, json_refusal
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
@@ -41,8 +42,8 @@ _STATEMENTS = {
     ("drop", "schema"): "database-drop",
 }
 
-_HELD = {"database", "table", "ts", "sql", "xid"}
-"""Fields of an event that the canonical change holds."""
+_HELD = {"database", "table", "ts", "xid"}
+"""Fields of an event that the canonical change holds; of a schema change it is `sql` too."""
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -54,6 +55,7 @@ class _Event(msgspec.Struct, gc=False):
     xid: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
 
 
+_NULL = Raw(b"null")
 _decode = msgspec.json.Decoder(_Event).decode
 _json = msgspec.json.Encoder().encode
 
@@ -64,13 +66,14 @@ def event(
     """The change of a message without a row.
 
     Raises:
-        Refusal: a field has the wrong type.
+        Refusal: a field has the wrong type, or there is a row: nobody would see it.
     """
     try:
         told = _decode(value)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
     operation = EVENTS[kind]
+    _refuse_rows(kind, top)
     if operation == "ddl" and told.sql is None:
         raise Refusal("shape", f"{kind} without a statement in sql")
     time = told.ts
@@ -82,7 +85,8 @@ def event(
     schema = NO_TABLE
     if told.database or told.table:
         schema = intern_schema(told.database or None, None, told.table or None)
-    others = {name: raw for name, raw in top.items() if name not in _HELD}
+    held = {*_HELD, "sql"} if operation == "ddl" else _HELD
+    others = {name: raw for name, raw in top.items() if name not in held}
     return Change(
         operation,
         schema,
@@ -90,9 +94,18 @@ def event(
         sequence=positions.sequence(told.position),
         source_time=time,
         transaction=None if told.xid is None else str(told.xid),
-        ddl_text=told.sql,
+        ddl_text=told.sql if operation == "ddl" else None,
         extra=b'{"maxwell":%b}' % _json(others),
     )
+
+
+def _refuse_rows(kind: str, top: dict[str, Raw]) -> None:
+    """Refuse an event with a row; Maxwell's own have an empty one in `data`, or none."""
+    # In a schema change `old` describes the table as it was.
+    for name in ("data",) if EVENTS[kind] == "ddl" else ("data", "old"):
+        raw = top.get(name, _NULL)
+        if raw != _NULL and row_of(raw, name):
+            raise Refusal("shape", f"type {kind} with a row in {name}, which it cannot have")
 
 
 def statement_type(sql: str) -> str:

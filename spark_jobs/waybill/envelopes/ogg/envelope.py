@@ -67,7 +67,9 @@ class _Message(msgspec.Struct, gc=False):
     table: str
     op_type: str
     op_ts: str | None = None
+    current_ts: str | None = None
     pos: str | None = None
+    tokens: dict[str, str] | None = None
     primary_keys: list[str] | None = None
     priamry_keys: list[str] | None = None
     before: Raw = _NULL
@@ -108,26 +110,18 @@ class OggDecoder(FastRemembering["_Table"]):
             top = _decode_names(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        name = name_of(told.table)
+        name, keys = name_of(told.table), _key_of(told)
         known = [n for n in _CARRIED if n in top]
         others = [n for n in top if n not in _TAKEN and n not in _CARRIED]
         extra = b'{"ogg":%b}' % _json({n: _compact(top[n]) for n in (*known, *others)})
         if told.op_type == "T":
+            _refuse_rows(told, "which it cannot have", "before", "after")
             schema = intern_schema(*name)
             return _change(message, self.clock, schema, told, ("truncate", None, None, extra))
         operation = ROWS.get(told.op_type)
         if operation is None:
             raise Refusal("operation", f"GoldenGate has no op_type {told.op_type[:40]!r}")
-        before, after = _row(told.before, "before"), _row(told.after, "after")
-        if (before if operation == "delete" else after) is None:
-            side = "before" if operation == "delete" else "after"
-            sentence = f"op_type {told.op_type} without a row in {side}; of the JSON formatters "
-            raise Refusal("shape", f"{sentence}only the one of operations (format json) is read")
-        if operation == "delete":
-            after = None
-        elif operation == "insert":
-            before = None
-        keys = told.primary_keys if told.primary_keys is not None else told.priamry_keys
+        before, after = _images(told, operation)
         rows = (after or {}, before or {})
         reader = self._readers.find(name, rows, None if keys is None else tuple(keys))
         old, new = (None if row is None else reader.image(row) for row in (before, after))
@@ -182,9 +176,9 @@ class _Table:
         old = new = None
         if operation == "update" and before is not None and after is not None:
             old, new = reader.reads(before, after)
-        elif operation == "delete" and before is not None:
+        elif operation == "delete" and before is not None and after is None:
             old = reader.read(before)
-        elif operation != "delete" and after is not None:
+        elif operation != "delete" and after is not None and before is None:
             new = reader.read(after)
         else:
             return None
@@ -203,6 +197,54 @@ def _compact(raw: Raw) -> Raw:
 def _row(raw: Raw, what: str) -> Row | None:
     """The columns of an image; None where there is none, or an empty one."""
     return None if raw == _NULL else row_of(raw, what) or None
+
+
+def _images(told: _Message, operation: str) -> tuple[Row | None, Row | None]:
+    """The columns before and after a change.
+
+    Raises:
+        Refusal: kind `shape`, when the row is missing, or there is one where none belongs: nobody
+            would see it.
+    """
+    before, after = _row(told.before, "before"), _row(told.after, "after")
+    if (before if operation == "delete" else after) is None:
+        side = "before" if operation == "delete" else "after"
+        sentence = f"op_type {told.op_type} without a row in {side}; of the JSON formatters "
+        raise Refusal("shape", f"{sentence}only the one of operations (format json) is read")
+    if operation == "insert":
+        _refuse_rows(told, "which only updates and deletes have", "before")
+    elif operation == "delete":
+        _refuse_rows(told, "which only inserts and updates have", "after")
+    return before, after
+
+
+def _refuse_rows(told: _Message, why: str, *names: str) -> None:
+    """Refuse rows where none belong."""
+    for name in names:
+        if _row(getattr(told, name), name) is not None:
+            raise Refusal("shape", f"op_type {told.op_type} with a row in {name}, {why}")
+
+
+def _key_of(told: _Message) -> list[str] | None:
+    """The key columns, which older messages name under a misspelt name.
+
+    Raises:
+        Refusal: kind `shape`, when both names tell different keys, or a column stands twice.
+    """
+    key, misspelt = told.primary_keys, told.priamry_keys
+    if key is None:
+        key = misspelt
+    elif misspelt is not None and misspelt != key:
+        sentence = f"primary_keys is {_shown(key)} but priamry_keys {_shown(misspelt)}"
+        raise Refusal("shape", sentence)
+    if key is not None and len(set(key)) < len(key):
+        name = "primary_keys" if told.primary_keys is not None else "priamry_keys"
+        raise Refusal("shape", f"{name} is {_shown(key)}, which names a column twice")
+    return key
+
+
+def _shown(key: list[str]) -> str:
+    return repr(key)[:60]
 
 
 def _change(
