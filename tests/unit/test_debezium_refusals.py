@@ -199,6 +199,55 @@ def test_times_are_held_at_once_as_one_by_one(first):
     assert agree("debezium-json", "canal", lines, rules) >= 100
 
 
+@pytest.mark.parametrize("op", ["c", "r"])
+@pytest.mark.parametrize("first", [None, "u", ROW])
+def test_rows_before_nothing_are_held_at_once_as_one_by_one(op, first):
+    """Whether the first message is a good one, an update, or one of those that are refused."""
+    rules = table_rules(
+        {"shop.t": Table.model_validate({"key": ["id"], "columns": {"id": "int", "name": "text"}})}
+    )
+    lines = []
+    for number in range(200):
+        row = {"id": number, "name": "a"}
+        value = event({"before": None, "after": row}, {**SOURCE, "pos": number}, op=op)
+        if number % 50 == 39 or (number == 0 and first is not None):
+            value |= {"before": row} if first != "u" else {"before": row, "op": "u"}
+        if number % 50 == 29:
+            value |= {"before": row if number % 100 == 29 else {}}
+        lines.append(json.dumps(value, separators=(",", ":")).encode())
+    for target in ("debezium-json", "canal"):
+        assert agree("debezium-json", target, lines, rules) >= 50
+    reader = decoder({"shop.t": Table.model_validate({"key": ["id"]})})
+    for _ in range(2):
+        kind, sentence = told(reader, event({"before": ROW, "after": ROW, "op": op}))
+        assert (kind, "with a row in `before`" in sentence) == ("shape", True)
+        assert told(reader, event({**NEW, "op": op})).before is None
+
+
+@pytest.mark.parametrize("name", ["total_order", "data_collection_order"])
+@pytest.mark.parametrize("first", [1, None, "1"])
+def test_places_in_a_transaction_are_held_at_once_as_one_by_one(name, first):
+    rules = table_rules(
+        {"shop.t": Table.model_validate({"key": ["id"], "columns": {"id": "int", "name": "text"}})}
+    )
+    odd = [1.0, 2**63, "1", None, -5, 1.5, 2**63 - 1, True, {}, []]
+    lines = []
+    for number in range(400):
+        block = {"id": "x", "total_order": 1, "data_collection_order": 1}
+        block[name] = first if first is None else type(first)(number)
+        if number % 20 == 19 and number > 200:
+            block[name] = odd[number // 20 - 10]
+        value = {"before": None, "after": {"id": number, "name": "a"}}
+        value |= {"source": {**SOURCE, "pos": number}, "transaction": block, "op": "c", "ts_ms": 1}
+        lines.append(json.dumps(value, separators=(",", ":")).encode())
+    assert agree("debezium-json", "debezium-json", lines, rules) >= 100
+    reader = decoder()
+    for value in (1.0, 1.5, True, {}, [], 2**63):
+        kind, sentence = told(reader, event(NEW, transaction={"id": "x", name: value}))
+        assert (kind, name in sentence) == ("shape", True)
+        assert told(reader, event(NEW, transaction={"id": "x", name: 7})).transaction == "x"
+
+
 def key_of(schema, payload):
     return {"schema": schema, "payload": payload}
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _json = msgspec.json.Encoder().encode
 _KEYS = frozenset({"__debezium.newkey", "__debezium.oldkey"})
+_NEW = frozenset({"insert", "read"})
+"""Operations whose row was none before."""
 _MANY = 2000
 MILLIS = 2**63 // 1000
 """The end of the times of sources; see `source.Millis`."""
@@ -210,6 +212,8 @@ class DebeziumAvroDecoder:
         if before is None:
             if operation == "delete":
                 return None
+        elif operation in _NEW:
+            return None
         elif plan.key_only:
             if operation == "delete" and not plan.schema.key:
                 return None

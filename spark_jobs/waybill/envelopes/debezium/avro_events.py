@@ -17,7 +17,7 @@ from waybill.envelopes.avro.alike import block_reader, pair_reader
 from waybill.envelopes.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.debezium import text_values
-from waybill.envelopes.debezium.control import TIMES
+from waybill.envelopes.debezium.control import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
 from waybill.envelopes.notation.values import (
     base64_bytes,
@@ -47,6 +47,7 @@ _SAMPLES: dict[str, Any] = {
     "fixed": b"",
 }
 _RANGES = {"int": 2**31, "long": 2**63}
+_NUMBERS = frozenset({*_RANGES, "string"})
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -159,9 +160,12 @@ def _transaction_id(node: Node, block: str) -> str:
             continue
         record = without_null(field.node)
         names = [inner.name for inner in record.fields]
+        kinds = {inner.name: without_null(inner.node).kind for inner in record.fields}
+        if any(kinds.get(name, "long") not in _NUMBERS for name in COUNTS):
+            raise ValueError("a place in a transaction is no integer")
         if record.kind != "record" or "id" not in names:
             break
-        if without_null(record.fields[names.index("id")].node).kind != "string":
+        if kinds["id"] != "string":
             raise ValueError("a transaction's id is no text")
         return f"None if {block} is None else {block}.f{names.index('id')}"
     return "None"

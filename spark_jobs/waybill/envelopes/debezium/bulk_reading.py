@@ -13,11 +13,11 @@ import numpy as np
 
 from waybill.bulk.arena import Texts
 from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, NOTHING, WHOLE, Convert, Take, at_most, same, whole
+from waybill.bulk.notations import ANY, NOTHING, TEXT, WHOLE, Convert, Take, at_most, same, whole
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.envelopes.debezium.bulk_values import take_of
-from waybill.envelopes.debezium.control import EXTRA, TIMES
+from waybill.envelopes.debezium.control import COUNTS, EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL
 from waybill.envelopes.debezium.source import Source, position, rule_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Arena, Places
-    from waybill.bulk.block import Block
+    from waybill.bulk.block import Block, Path
     from waybill.envelopes.debezium.row_readers import RowPlan
     from waybill.records import Change, Message, TableSchema
 
@@ -239,7 +239,7 @@ class Around:
 
     def aside(self) -> tuple[Cell, ...]:
         """Integers that are not used; the decoder looks at them all the same."""
-        made = [slot for path, slot in self._slots.items() if path[0] in TIMES]
+        made = [slot for path, slot in self._slots.items() if self._is_carried_count(path)]
         return (
             *(Cell(slot, _SHORT) for slot in sorted(self._aside)),
             *(Cell(slot, _LONG) for slot in made),
@@ -254,13 +254,21 @@ class Around:
                     free[slot] = kinds
                 elif slot in self._aside:
                     free[slot] = WHOLE if kinds == ANY else kinds
-            elif path[0] in TIMES:
+            elif self._is_carried_count(path):
                 free[slot] = WHOLE | NOTHING if kinds == ANY else kinds
             elif path[0] == "transaction" and path[1:2] not in _DECIDING:
-                free[slot] = kinds
+                # A place in a transaction may be a text too, then it is one in all messages.
+                free[slot] = TEXT if kinds == ANY and path[1:] in _COUNTS else kinds
         return free
 
+    def _is_carried_count(self, path: Path) -> bool:
+        """Whether a value has to be an integer or null though nothing is made of it."""
+        if path[0] == "transaction" and path[1:] in _COUNTS:
+            return self._sample.kinds[self._slots[path]] > ESCAPED
+        return path[0] in TIMES
 
+
+_COUNTS = frozenset((name,) for name in COUNTS)
 _DECIDING = ((), ("id",))
 _DIGITS = 15
 """An integer of so many digits, or of one less with a sign, is taken in any field."""

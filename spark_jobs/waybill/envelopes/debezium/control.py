@@ -41,15 +41,47 @@ FLATTENED = (
 )
 
 
+_NULL = Raw(b"null")
 _time = msgspec.json.Decoder(Long | None).decode
 
 
-def check_times(fields: Mapping[str, Raw]) -> None:
-    """Refuse (kind `shape`) an envelope whose times are no integers: targets carry them on.
+Number = Long | str | None
+"""A count that is only carried on; Debezium's documentation shows some as texts."""
+
+
+class TransactionBlock(msgspec.Struct, gc=False):
+    """What an envelope says of its transaction."""
+
+    id: str | None = None
+    total_order: Number = None
+    data_collection_order: Number = None
+
+
+COUNTS = ("total_order", "data_collection_order")
+"""The place of an event in its transaction, of all events and of those of its table."""
+
+_block = msgspec.json.Decoder(TransactionBlock | None).decode
+
+
+def before_nothing(op: str) -> str:
+    """What is wrong with an event of a new row that tells one before it."""
+    return f"op {op!r} with a row in `before`, which an inserted row has not"
+
+
+def check_envelope(fields: Mapping[str, Raw]) -> None:
+    """Refuse (kind `shape`) an envelope whose numbers are no integers: targets carry them on.
 
     Args:
         fields: the names of the envelope, values untouched.
     """
+    _check_times(fields)
+    try:
+        _block(fields.get("transaction", _NULL))
+    except msgspec.ValidationError as error:
+        raise Refusal("shape", f"the transaction of the envelope: {error}") from None
+
+
+def _check_times(fields: Mapping[str, Raw]) -> None:
     for name in TIMES:
         if name in fields:
             try:
@@ -78,11 +110,19 @@ class _SchemaChange(_Made):
     tableChanges: list[Raw] | None = None
 
 
+class _Counted(msgspec.Struct):
+    """How many events of one table a transaction has."""
+
+    event_count: Number = None
+
+
 class _Transaction(_Made, kw_only=True):
     """A message of the transaction topic."""
 
     status: str
     id: str
+    event_count: Number = None
+    data_collections: list[_Counted] | None = None
 
 
 class _LogMessage(_Made):
@@ -104,8 +144,10 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
     """
     try:
         if "op" in fields:
+            _check_no_rows("op 'm'", fields)
             return _log_message(message, payload)
         if "ddl" in fields and _is_schema_change(fields):
+            _check_no_rows("a schema change", fields)
             return _schema_change(message, payload)
         if "status" in fields and "id" in fields and _is_transaction(fields):
             return _transaction(message, payload)
@@ -115,6 +157,13 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
     except ValueError as error:
         raise json_refusal(error) from None
     raise Refusal("shape", FLATTENED)
+
+
+def _check_no_rows(what: str, fields: Mapping[str, Raw]) -> None:
+    """Refuse a message that tells of no row and holds one, which no one would see."""
+    for name in ("before", "after"):
+        if bytes(fields.get(name, _NULL)) != b"null":
+            raise Refusal("shape", f"{what} with a row in `{name}`, which it cannot have")
 
 
 def _is_schema_change(fields: Mapping[str, Raw]) -> bool:

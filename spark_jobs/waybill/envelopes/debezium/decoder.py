@@ -18,7 +18,9 @@ from waybill.envelopes.debezium.control import (
     FLATTENED,
     LEFT,
     MOVED,
-    check_times,
+    TransactionBlock,
+    before_nothing,
+    check_envelope,
     control_change,
 )
 from waybill.envelopes.debezium.documents import document_change, holds_documents
@@ -52,13 +54,9 @@ class _Peek(msgspec.Struct, gc=False):
     source: Source | None = None
 
 
-class _Transaction(msgspec.Struct, gc=False):
-    id: str | None = None
-
-
 _peek = msgspec.json.Decoder(_Peek).decode
 _source = msgspec.json.Decoder(Source | None).decode
-_transaction = msgspec.json.Decoder(_Transaction).decode
+_transaction = msgspec.json.Decoder(TransactionBlock).decode
 
 ROWS = {"c": "insert", "r": "read", "u": "update", "d": "delete"}
 """Operations of rows by `op`."""
@@ -252,8 +250,8 @@ class DebeziumDecoder:
                 head, rank = self._left(message, plan)
         else:
             after = told.after
-            if after is None:
-                raise Refusal("shape", f"op {told.op!r} without a row in `after`")
+            if after is None or (before is not None and operation != "update"):
+                raise _misfit(told)
             if before is None:
                 after = plan.after(after)
             else:
@@ -343,7 +341,7 @@ class DebeziumDecoder:
     def _other(self, message: Message, payload: bytes, fields: dict[str, Raw]) -> Change:
         """The change of a message that holds a document, or neither that nor a row."""
         if holds_documents(fields):
-            check_times(fields)
+            check_envelope(fields)
             return document_change(message, fields, self._plans.rules)
         return control_change(message, payload, fields)
 
@@ -442,7 +440,7 @@ def _source_of(fields: dict[str, Raw], topic: _Topic) -> Source:
     source = _source(fields.get("source", _NULL)) or topic.fallback
     if source.connector is None and source.table is None:
         raise Refusal("shape", FLATTENED)
-    check_times(fields)
+    check_envelope(fields)
     return source
 
 
@@ -450,6 +448,14 @@ def _source_by_topic(topic: str) -> Source:
     """The table as the name of the topic tells it: database and table are its last two parts."""
     parts = topic.split(".")
     return Source(db=parts[-2] if len(parts) > 1 else None, table=parts[-1])
+
+
+def _misfit(told: Any) -> Refusal:
+    """The refusal for images that the operation cannot have."""
+    if told.after is None:
+        return Refusal("shape", f"op {told.op!r} without a row in `after`")
+    # Most targets have no place for it, so it would be gone without a word.
+    return Refusal("shape", before_nothing(told.op))
 
 
 def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Change:

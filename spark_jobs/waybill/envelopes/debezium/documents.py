@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, Raw
 
+from waybill.envelopes.debezium.control import TransactionBlock, before_nothing
 from waybill.envelopes.debezium.opening import opened_key
 from waybill.envelopes.debezium.row_readers import fields_of
 from waybill.envelopes.debezium.source import STREAMING, Source, sequence_of, source_time
@@ -48,10 +49,6 @@ _text = msgspec.json.Decoder(str).decode
 
 class _Connector(msgspec.Struct, gc=False):
     connector: str | None = None
-
-
-class _Transaction(msgspec.Struct, gc=False):
-    id: str | None = None
 
 
 def holds_documents(fields: dict[str, Raw]) -> bool:
@@ -79,7 +76,7 @@ def document_change(message: Message, fields: dict[str, Raw], rules: TableRules)
         Refusal: it does not tell the document, or is none of these events.
     """
     source = msgspec.json.decode(fields["source"], type=Source)
-    told = msgspec.json.decode(fields.get("transaction", _NULL), type=_Transaction | None)
+    told = msgspec.json.decode(fields.get("transaction", _NULL), type=TransactionBlock | None)
     op = msgspec.json.decode(fields["op"], type=str)
     operation = _OPERATIONS.get(op)
     if operation is None:
@@ -91,6 +88,8 @@ def document_change(message: Message, fields: dict[str, Raw], rules: TableRules)
         after = None
     elif after is None:
         raise Refusal("shape", _incomplete(fields, op))
+    elif before is not None and operation != "update":
+        raise Refusal("shape", before_nothing(op))
     rule = rules.find(source.db, None, source.collection)
     id_type, document_type = (
         rule.columns.get(name, default) for name, default in ((ID, STRING), (DOCUMENT, _JSON))

@@ -126,6 +126,8 @@ class IbmCdcReader(BulkReader):
         after: tuple[Cell | None, ...] | None = row
         if change.operation == "delete":
             told = table.has_before and any(_is_told(sample, cell) for cell in old)
+            if told and any(_is_told(sample, cell) for cell in row):
+                return None  # the two rows have to be held against each other
             before, after = old if told else row, None
         audits = {
             name: table.node.fields[place]

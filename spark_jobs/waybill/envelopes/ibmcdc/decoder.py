@@ -47,6 +47,7 @@ class IbmCdcDecoder:
         self.schemas = Schemas(settings)
         self._tables: dict[tuple[bytes, bytes | None], ReadTable] = {}
         self._keys: dict[bytes, ReadKey] = {}
+        self._framed_keys: dict[bytes, ReadKey] = {}
         self._framed: dict[tuple[bytes, bytes | None], ReadTable] = {}
 
     def decode(self, message: Message) -> list[Change]:
@@ -72,6 +73,8 @@ class IbmCdcDecoder:
             raise fault or explain(table.node, value, start, error) from None
         if end != len(value):
             raise explain(table.node, value, start)
+        if key is not None:
+            self._check_key(key, message)
         if table.audit:
             return [_audited(message, table, after, before, audit)]
         return [Change("upsert", table.schema, message, 0, None, after)]
@@ -95,12 +98,27 @@ class IbmCdcDecoder:
 
     def _key_identity(self, key: bytes, message: Message) -> bytes | None:
         """What tells keys of one schema from others; None for keys of another kind (text, JSON)."""
-        headers = message.headers
-        if key[:1] not in (b"\0", b"\1") and (
-            headers is None or all(name != KEY.id_header for name, _ in headers)
-        ):
-            return None
-        return self.key_of(key, message)[0]
+        return self.key_of(key, message)[0] if _in_avro(key, message) else None
+
+    def _check_key(self, key: bytes, message: Message) -> None:
+        """Refuse a key beside a row that ends early or late, as one without a row is."""
+        table, start = None, 5
+        if message.headers is None:
+            table = self._framed_keys.get(key[:5])
+        if table is None:
+            if not _in_avro(key, message):
+                return
+            _, table, start = self.key_of(key, message)
+            if message.headers is None and key[0] == 0:
+                if len(self._framed_keys) >= _MANY:
+                    self._framed_keys.clear()
+                self._framed_keys[key[:5]] = table
+        try:
+            _, end = table.check(key, start, len(key))
+        except READ_ERRORS as error:
+            raise explain(table.node, key, start, error) from None
+        if end != len(key):
+            raise explain(table.node, key, start)
 
     def key_of(self, key: bytes, message: Message) -> tuple[bytes, ReadKey, int]:
         """What tells keys of one schema from others, what reads them, where the data begins."""
@@ -128,6 +146,12 @@ class IbmCdcDecoder:
         return Change("delete", table.schema, message, 0, row)
 
 
+def _in_avro(key: bytes, message: Message) -> bool:
+    """Whether a key is Avro data; others are texts or JSON."""
+    headers = message.headers or ()
+    return key[:1] in (b"\0", b"\1") or any(name == KEY.id_header for name, _ in headers)
+
+
 def _audited(
     message: Message, table: ReadTable, after: Any, before: Any, audit: tuple[Any, ...]
 ) -> Change:
@@ -142,12 +166,16 @@ def _audited(
     operation = None if entry is None else OPERATIONS.get(entry)
     if operation is None:
         raise Refusal("operation", f"IBM CDC has no entry type {str(given)[:40]!r}")
-    if operation == "delete":
-        before, after = before if table.has_before and _any(before) else after, None
-    elif before is not None and (operation != "update" or not _any(before)):
+    if before is not None and not _any(before):
         before = None
-    time = told.pop("UTC_TIMESTMP", None) or told.get("TIMSTAMP")
-    told.pop("TIMSTAMP", None)
+    if operation == "delete":
+        if before is not None:
+            _check_deleted(table, after, before)
+        before, after = after if before is None else before, None
+    elif operation != "update" and before is not None:
+        _check_new(table, entry, before)
+        before = None
+    source_time = _take_time(told)
     transaction = told.pop("CCID", None)
     rest = {name: value for name, value in told.items() if value is not None}
     return Change(
@@ -157,10 +185,43 @@ def _audited(
         0,
         before,
         after,
-        source_time=micros_of(time) if isinstance(time, str) else None,
+        source_time=source_time,
         transaction=str(transaction) if transaction not in (None, "") else None,
         extra=msgspec.json.encode({"ibmcdc": rest}) if rest else None,
     )
+
+
+def _check_new(table: ReadTable, entry: str | None, before: Any) -> None:
+    """Refuse a new row with one before it, which would be gone without a word."""
+    row = msgspec.structs.astuple(before)
+    for i in table.null_olds:
+        if row[i] is not None:
+            sentence = f"{_field(table, table.olds[i])} is {row[i][:40]!r} beside entry type"
+            raise Refusal("shape", f"{sentence} {entry!r}: a new row has none before it")
+
+
+def _check_deleted(table: ReadTable, after: Any, before: Any) -> None:
+    """Refuse the delete of two rows, of which nothing tells the one that is gone."""
+    row, old = msgspec.structs.astuple(after), msgspec.structs.astuple(before)
+    for i in table.null_both:
+        if None not in (row[i], old[i]) and row[i] != old[i]:
+            sentence = f"{_field(table, table.places[i])} is {row[i][:40]!r} and "
+            sentence += f"{_field(table, table.olds[i])} {old[i][:40]!r} beside entry type 'DL'"
+            raise Refusal("shape", f"{sentence}: these are two rows")
+
+
+def _field(table: ReadTable, place: int | None) -> str:
+    return "" if place is None else repr(table.node.fields[place].name)
+
+
+def _take_time(told: dict[str, Any]) -> int | None:
+    """The time of a record in microseconds; what cannot be read as one stays to be carried."""
+    time = told.get("UTC_TIMESTMP") or told.get("TIMSTAMP")
+    micros = micros_of(time) if isinstance(time, str) else None
+    for name in ("UTC_TIMESTMP", "TIMSTAMP"):
+        if micros is not None or not told.get(name):
+            told.pop(name, None)
+    return micros
 
 
 def _any(image: Any) -> bool:

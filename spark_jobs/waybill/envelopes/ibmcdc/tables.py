@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
+from waybill.envelopes.avro.schema import without_null
 from waybill.envelopes.ibmcdc.column_readers import ColumnReading, column_name, column_reading
 from waybill.envelopes.ibmcdc.hints import DIALECT
 from waybill.envelopes.ibmcdc.names import Place, place_of
@@ -12,6 +13,8 @@ from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from waybill.envelopes.avro.schema import Node
     from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings
     from waybill.tables import TableRule, TableRules
@@ -42,6 +45,9 @@ class ReadTable:
         audits: places of the audit columns.
         audit: names of the audit columns without prefix; empty for topics without.
         has_before: whether a record holds the row before as well.
+        null_olds: places in an image of the columns that can be null in the row before. Null stands
+            there where there is no such row, and so a value is one of the source.
+        null_both: those that can be null in the row as well.
     """
 
     def __init__(
@@ -64,6 +70,8 @@ class ReadTable:
         self.audits = tuple(audit)
         self.audit = tuple(audit.values())
         self.has_before = bool(before)
+        self.null_olds = _nullable(value, self.olds)
+        self.null_both = sorted({*self.null_olds} & {*_nullable(value, self.places)})
         leaves: list[Leaf | None] = [None] * len(value.fields)
         for i, reading in (*readings.items(), *olds.items()):
             leaves[i] = reading.leaf
@@ -89,6 +97,7 @@ class ReadKey:
 
     Attributes:
         names: the key columns.
+        check: reads a key for no other purpose than to know that it can be read.
         schema: a table of the key columns alone, which is all that a delete tells.
         read: from a key to the row that a delete removes.
     """
@@ -101,6 +110,7 @@ class ReadKey:
         self.names = tuple(reading.name for reading in readings)
         self.schema = _schema(place, readings, self.names, rule)
         self.leaves: list[Leaf | None] = [reading.leaf for reading in readings]
+        self.check: Reader = row_reader(key, [None] * len(readings), "None", {})
         values = ", ".join(f"v{i}" for i in range(len(readings)))
         self.read: Reader = row_reader(
             key, self.leaves, f"Image({values})", {"Image": self.schema.Image}
@@ -142,6 +152,16 @@ def place_of_record(node: Node, part: str) -> Place:
     if node.kind != "record" or not node.fields:
         raise Refusal("schema", f"the {part}'s Avro schema is a {node.kind}, not a row's record")
     return place_of(node.name, node.attributes)
+
+
+def _nullable(node: Node, places: Sequence[int | None]) -> list[int]:
+    """The columns whose fields, of those at some places of a record, can be null."""
+    fields = node.fields
+    return [
+        column
+        for column, place in enumerate(places)
+        if place is not None and without_null(fields[place].node) is not fields[place].node
+    ]
 
 
 def _reading(node: Node, i: int, rule: TableRule, strip: str = "") -> ColumnReading:

@@ -1,0 +1,125 @@
+"""Avro messages with rows that nobody would see are refused at once as they are one by one."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+
+from tests.contract.test_bulk_avro import CANAL, JSON, Side, agree
+from waybill.envelopes import registry
+from waybill.records import Message
+from waybill.spec import table_rules
+
+
+def record(name, **fields):
+    told = [{"name": field, "type": type_} for field, type_ in fields.items()]
+    return {"type": "record", "name": name, "fields": told}
+
+
+TEXT, NUMBER = ["string", "null"], ["int", "null"]
+COLUMNS = {"ID": NUMBER, "N": TEXT, "B_ID": NUMBER, "B_N": TEXT}
+SOURCE = {"connector": "mysql", "db": "shop", "table": "t", "file": "a.1", "pos": 5, "row": 0}
+SOURCE_TYPES = dict.fromkeys(("connector", "db", "table", "file"), "string")
+SCHEMAS = {
+    1: record("T", A_ENTTYP=TEXT, A_TIMSTAMP=TEXT, **COLUMNS) | {"namespace": "value.SOURCEDB.S"},
+    2: record("T", ID="int") | {"namespace": "key.SOURCEDB.S"},
+    3: record(
+        "Envelope",
+        before=["null", record("Value", id="int", n=["null", "string"])],
+        after=["null", "Value"],
+        source=record("Source", **SOURCE_TYPES, pos="long", row="int"),
+        op="string",
+    ),
+    4: record("Key", id="int"),
+}
+
+
+def framed(number, value):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMAS[number]), value)
+    return b"\0" + number.to_bytes(4, "big") + out.getvalue()
+
+
+def audit(entry, row, old=(None, None), time="2021-10-25 12:31:35.145000"):
+    told = dict(zip(COLUMNS, (*row, *old), strict=True))
+    return framed(1, {"A_ENTTYP": entry, "A_TIMSTAMP": time, **told})
+
+
+def usual(entry, number):
+    """A record as it should be."""
+    row = number, "x"
+    return {
+        "PT": audit("PT", row),
+        "RR": audit("RR", row),
+        "UP": audit("UP", row, (number, "w")),
+        "DL": audit("DL", (None, None), row),
+        "BOTH": audit("DL", row, row),
+        "LOST": audit("PT", row, time="LOST"),
+    }[entry]
+
+
+def odd(number):
+    """Records that are not, and keys that are broken."""
+    row, other, key = (number, "x"), (9, "b"), framed(2, {"ID": number})
+    return [
+        (key, audit("PT", row, other)),
+        (key, audit("RR", row, (None, "b"))),
+        (key, audit("DL", row, other)),
+        (key, audit("DL", row, (number, "y"))),
+        (key, audit("DL", row, row)),
+        (key, audit("DL", row)),
+        (key, audit("PT", row, time="LOST")),
+        (key, audit("PT", row, time="")),
+        (key + b"z", audit("PT", row)),
+        (key[:5], audit("PT", row)),
+        (b"text", audit("PT", row)),
+    ]
+
+
+@pytest.fixture
+def held(tmp_path):
+    """Holds both ways against each other; gives how many were read at once."""
+    for number, schema in SCHEMAS.items():
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+
+    def hold(name, pairs, target):
+        messages = [Message("topic", 0, n, 1, *pair) for n, pair in enumerate(pairs)]
+        told = registry.get(name).decode_settings(schemas=str(tmp_path))
+        return agree(Side(name), target, messages, table_rules({}), told, str(tmp_path))
+
+    return hold
+
+
+@pytest.mark.parametrize("target", [JSON, CANAL], ids=["debezium-json", "canal"])
+@pytest.mark.parametrize("entry", ["PT", "RR", "UP", "DL", "BOTH", "LOST"])
+def test_audit_records(held, entry, target):
+    pairs = []
+    for number in range(165):
+        pair = framed(2, {"ID": number}), usual(entry, number)
+        pairs.append(odd(number)[number // 15] if number % 15 == 7 else pair)
+    done = held("ibmcdc-avro", pairs, target)
+    assert entry in ("BOTH", "UP") or done >= 60
+
+
+def test_deletes_of_two_rows_after_one_of_a_row_told_twice(held):
+    """The row stays the same, and the row before is another one in some."""
+    row, key = (1, "x"), framed(2, {"ID": 1})
+    olds = [(1, "y") if number % 15 == 7 else row for number in range(60)]
+    held("ibmcdc-avro", [(key, audit("DL", row, old)) for old in olds], JSON)
+
+
+@pytest.mark.parametrize("target", [JSON, CANAL], ids=["debezium-json", "canal"])
+@pytest.mark.parametrize("op", ["c", "r"])
+def test_events_of_new_rows(held, op, target):
+    pairs = []
+    for number in range(150):
+        row = {"id": number, "n": "x"}
+        value = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": op}
+        if number % 15 == 7:
+            value["before"] = row
+            value["op"] = "u" if number % 2 else op
+        pairs.append((framed(4, {"id": number}), framed(3, value)))
+    assert held("debezium-avro", pairs, target) >= 60
