@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.block import Block
-from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, NOTHING, Take, at_most, numbers, same
+from waybill.bulk.kinds import ESCAPED, INTEGER, NULL_SIZE
+from waybill.bulk.notations import ANY, NOTHING, Take, at_most, numbers, same, whole
 from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import values
@@ -24,7 +24,7 @@ from waybill.envelopes.dms.bulk_values import (
     with_order,
 )
 from waybill.envelopes.dms.files import table_key
-from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
+from waybill.envelopes.dms.notation import FILES, KAFKA, RECORD, style_of
 from waybill.envelopes.dms.positions import without_zeros
 from waybill.envelopes.notation.bulk_remembering import RememberingReader, row_of, styled
 from waybill.records import ROW_OPERATIONS
@@ -45,6 +45,8 @@ _POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-reco
 _COMMIT, _TIME = "commit-timestamp", "timestamp"
 _SHORT = Take(ANY, at_most(18))
 """Integers of more digits need a closer look."""
+_NATURAL = Take(ANY, whole(0, 10**18 - 1))
+"""Likewise, and those below zero, which are refused."""
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(dict[str, str]).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
@@ -53,6 +55,25 @@ _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 def _alone(rows: Rows) -> Mask:
     """Deletes of which just the key is left."""
     return keys_alone(rows.schema, rows.before or (), len(rows))
+
+
+def _contradicted(pairs: list[tuple[int, int]]) -> Callable[[Rows], Mask]:
+    """Deletes that tell a column in `data` otherwise than in the row before; null tells nothing.
+
+    Args:
+        pairs: the places of the columns that are in both.
+    """
+
+    def check(rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        if not isinstance(rows.block, Block):
+            return ~found
+        for one, other in pairs:
+            told, was = (values(rows.block, rows.places, slot) for slot in (one, other))
+            found |= (told.lengths != NULL_SIZE) & ~same(rows.arena, told, was)
+        return found
+
+    return check
 
 
 def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | None:
@@ -84,7 +105,10 @@ class DmsReader(RememberingReader):
         prefix = self._settings.before_prefix
         if prefix and any(name.startswith(prefix) for name in schema.names):
             return None
-        data, old = self._columns(slots)
+        columns = self._columns(slots)
+        if columns is None or RECORD in (change.extra or b""):
+            return None
+        data, old = columns
         if change.operation in ("read", "insert") and old:
             return None
         now = self.cells(sample, schema, data, self._take)
@@ -96,10 +120,7 @@ class DmsReader(RememberingReader):
         before: Cells | None = was or None
         after: Cells | None = now
         if change.operation == "delete":
-            before, after = now | was, None
-            free.update({cell.slot: ANY for name, cell in now.items() if name in was})
-            if not was:
-                before = _gone(sample, change, now, free, checks)
+            before, after = _deleted(sample, change, (now, was), free, checks), None
         extra, texts = self._extra(sample, change)
         ordered = _sequence(sample, change, texts)
         if ordered is None:
@@ -121,14 +142,19 @@ class DmsReader(RememberingReader):
             carry=None if extra else _nothing,
             check=_any_of(checks + more),
             aside=tuple(
-                Cell(slot, _SHORT) for slot in texts.values() if sample.kinds[slot] == INTEGER
+                Cell(slot, _NATURAL if name in (_ID, _RECORD) else _SHORT)
+                for name, slot in texts.items()
+                if sample.kinds[slot] == INTEGER
             ),
             free=free,
             full_row=change.full_row,
         )
 
-    def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots]:
-        """The places of the columns of the row, and of the row before."""
+    def _columns(self, slots: dict[Any, int]) -> tuple[Slots, Slots] | None:
+        """The places of the columns of the row, and of the row before; None if that is told twice.
+
+        Then a closer look is needed at whether both say the same.
+        """
         settings = self._settings
         data: Slots = {}
         old: Slots = {}
@@ -145,7 +171,7 @@ class DmsReader(RememberingReader):
                 prefixed[name[len(settings.before_prefix) :]] = slot
             else:
                 data[name] = slot
-        return data, old | prefixed
+        return None if old and prefixed else (data, old or prefixed)
 
     def _extra(self, sample: Sample, change: Change) -> tuple[dict[str, int | bytes], Slots]:
         """What is carried on, and the places of what tells anything besides.
@@ -165,6 +191,24 @@ class DmsReader(RememberingReader):
             else:
                 extra[name] = told[name] = slot
         return extra, told
+
+
+def _deleted(
+    sample: Sample,
+    change: Change,
+    images: tuple[Cells, Cells],
+    free: dict[int, int],
+    checks: list[Callable[[Rows], Mask]],
+) -> Cells:
+    """The row before a delete, whatever is known of it."""
+    now, was = images
+    if not was:
+        return _gone(sample, change, now, free, checks)
+    twice = [(now[name], was[name]) for name in now if name in was]
+    free.update({cell.slot: cell.take.kinds | NOTHING for cell, _ in twice})
+    if twice:
+        checks.append(_contradicted([(one.slot, other.slot) for one, other in twice]))
+    return now | was
 
 
 def _gone(

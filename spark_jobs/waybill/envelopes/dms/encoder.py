@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.dms.notation import KAFKA, OWN, key_alone, position_text, style_of, time_text
+from waybill.envelopes.dms.notation import (
+    KAFKA,
+    OWN,
+    RECORD,
+    key_alone,
+    position_text,
+    style_of,
+    time_text,
+)
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.protocol import Encoded
@@ -27,6 +35,26 @@ LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transact
 _OURS = b'{"dms":{'
 _LARGEST = 2**63 - 1
 _json = msgspec.json.Encoder().encode
+
+
+_Fields = dict[str, msgspec.Raw]
+
+
+def _carried(extra: bytes) -> tuple[_Fields, _Fields]:
+    """The fields of the metadata and those of the record that are carried on."""
+    held = msgspec.json.decode(extra, type=dict[str, _Fields])
+    return held["dms"], held.get("dms_record", {})
+
+
+def _free_of(more: _Fields, taken: set[str]) -> None:
+    """See that fields of a record are none of those that mean something.
+
+    Raises:
+        Refusal: kind `encoding`, when one is; the source was told another name than the target.
+    """
+    for name in sorted(taken & more.keys()):
+        sentence = f"field {name!r} of the record that was read means something else here"
+        raise Refusal("encoding", f"{sentence}; set before_field")
 
 
 class DmsEncoder:
@@ -70,7 +98,7 @@ class DmsEncoder:
         if operation != "other" or extra is None or not extra.startswith(_OURS):
             losses.append(LOST.get(operation, operation))
             return []
-        stated = msgspec.json.decode(extra[len(_OURS) - 1 : -1], type=dict[str, msgspec.Raw])
+        stated, more = _carried(extra)
         control = stated.pop("control", msgspec.Raw(b"null"))
         schema = change.schema
         metadata = {
@@ -79,7 +107,8 @@ class DmsEncoder:
             "table-name": schema.table or "",
             **stated,
         }
-        return [Encoded(None, _json({"control": control, "metadata": metadata}))]
+        _free_of(more, {"data", self.settings.before_field, "control", "metadata"})
+        return [Encoded(None, _json({**more, "control": control, "metadata": metadata}))]
 
 
 class WrittenTable:
@@ -94,6 +123,7 @@ class WrittenTable:
         self.schema = schema
         self.rows = RowWriter(schema, style_of(KAFKA, settings))
         self.prefix = prefix if settings.before_images == "columns" else None
+        self.before_field = settings.before_field
         self.field = _json(settings.before_field)
         self.whole = settings.missing == "refuse"
         # As objects that continue: without their last bracket.
@@ -132,10 +162,11 @@ class WrittenTable:
         metadata = self._metadata(change, losses)
         return Encoded(
             rows.message_key(image),
-            b'{"data":%b%b,"metadata":{%b"record-type":"data","operation":"%b",%b}}'
+            b'{"data":%b%b%b,"metadata":{%b"record-type":"data","operation":"%b",%b}}'
             % (
                 data,
                 b"" if self.prefix is not None else old,
+                self._record(change.extra),
                 metadata,
                 kind.encode(),
                 self.names[1:-1],
@@ -150,10 +181,20 @@ class WrittenTable:
         if self.schema.schema is not None:
             losses.append("schema_name")
 
+    def _record(self, extra: bytes | None) -> bytes:
+        """The fields of the record that nobody knows, each with a comma in front."""
+        if extra is None or RECORD not in extra or not extra.startswith(_OURS):
+            return b""
+        more = _carried(extra)[1]
+        _free_of(more, {"data", self.before_field, "control", "metadata"})
+        return b",%b" % _json(more)[1:-1] if more else b""
+
     def _metadata(self, change: Change, losses: list[str]) -> bytes:
         """The fields of the metadata that the table does not decide, each with a comma behind."""
         extra = change.extra
         if extra is not None and extra.startswith(_OURS):
+            if RECORD in extra:
+                extra = b'{"dms":%b}' % _json(_carried(extra)[0])
             inner = extra[len(_OURS) : -2]
             return b"%b," % inner if inner else b""
         metadata = b""

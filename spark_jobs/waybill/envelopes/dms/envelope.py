@@ -7,7 +7,7 @@ declared. A row of DMS's S3 files, which has `Op` and no metadata, is read here 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,9 +17,12 @@ from waybill.envelopes.dms.files import DmsFilesDecoder, DmsFilesReadSettings
 from waybill.envelopes.dms.notation import (
     KAFKA,
     OWN,
+    RECORD,
     DmsReadSettings,
     DmsSettings,
     DmsWriteSettings,
+    contradicted,
+    differing,
     key_alone,
     micros_of,
     order_of,
@@ -136,19 +139,19 @@ class DmsDecoder(FastRemembering["_Table"]):
             stated = _decode_names(top["metadata"])
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        others = {name: stated[name] for name in stated if name not in _TAKEN}
         if told.table_name and told.table_name.startswith(OWN):
             return skipped(message, "DMS's own table")
-        if told.record_type == "control" or (told.record_type is UNSET and "control" in top):
+        mine = {"data", self.settings.before_field, "control", "metadata"}
+        others = _Others(
+            {name: stated[name] for name in stated if name not in _TAKEN},
+            {name: top[name] for name in top if name not in mine},
+        )
+        if told.record_type == "control":
             return self._control(message, told, top, others)
-        operation = ROWS.get(told.operation)
-        if operation is None:
-            raise Refusal("operation", f"DMS has no operation {told.operation[:40]!r} of rows")
-        if "data" not in top:
-            raise Refusal("shape", f"operation {told.operation} without a row in data")
-        if not told.table_name:
-            raise Refusal("shape", "a record with a row names no table in table-name")
-        return self._row(message, told, top, operation, others)
+        if told.record_type != "data":
+            kind = bytes(stated.get("record-type", b"absent"))[:40].decode(errors="replace")
+            raise Refusal("shape", f"record-type is {kind} and neither data nor control")
+        return self._row(message, told, top, _operation(told, top), others)
 
     def _of_file(self, message: Message, top: dict[str, Raw]) -> Change:
         """A row of a file, of which nothing is remembered for records."""
@@ -156,15 +159,21 @@ class DmsDecoder(FastRemembering["_Table"]):
             raise News(apart=True)
         return self._files.row(message, top)
 
-    def _control(
-        self, message: Message, told: Any, top: dict[str, Raw], others: dict[str, Raw]
-    ) -> Change:
+    def _control(self, message: Message, told: Any, top: dict[str, Raw], others: _Others) -> Change:
         """A control record, e.g. the definition of a table; it holds no statement."""
+        if told.operation in ROWS:
+            sentence = f"a control record with operation {told.operation!r}"
+            raise Refusal("operation", f"{sentence}, which is one of rows")
+        for image in ("data", self.settings.before_field):
+            # It would be read by nobody.
+            if top.get(image, _NULL) != _NULL and row_of(top[image], image):
+                sentence = f"control record {told.operation[:40]!r} with a row in {image}"
+                raise Refusal("shape", f"{sentence}, which it cannot have")
         schema = NO_TABLE
         if told.schema_name or told.table_name:
             schema = intern_schema(told.schema_name or None, None, told.table_name or None)
         control = {"operation": told.operation, "control": top.get("control", _NULL)}
-        extra = _extra(told, {**others, **control})
+        extra = _extra(told, others._replace(metadata={**others.metadata, **control}))
         return _change(message, schema, told, ("other", None, None, extra))
 
     def _row(
@@ -173,18 +182,10 @@ class DmsDecoder(FastRemembering["_Table"]):
         told: Any,
         top: dict[str, Raw],
         operation: str,
-        others: dict[str, Raw],
+        others: _Others,
     ) -> Change:
-        data, before = row_of(top["data"], "data"), top.get(self.settings.before_field, _NULL)
-        old = None if before == _NULL else row_of(before, self.settings.before_field)
-        data, prefixed = self._parted(data)
-        old = {**(old or {}), **prefixed}
-        whole = False
-        if operation == "delete":
-            # Whatever is known about the row that is gone.
-            data, old, whole = {**data, **old}, {}, bool(old)
-        elif operation != "update":
-            old = {}
+        images = self._images(told.operation, top)
+        data, old = images.data, {**images.old, **images.prefixed}
         name = (told.schema_name or None, None, told.table_name)
         missing = self.settings.missing
         declared: tuple[str, ...] = ()
@@ -192,7 +193,14 @@ class DmsDecoder(FastRemembering["_Table"]):
             declared = self._readers.all_declared(name, (data, old), "missing: null")
         elif missing == "refuse":
             declared = tuple(self._readers.rules.find(*name).columns)
-        reader = self._readers.find(name, (data, old), None, more=declared)
+        # Both forms of the row before, for they may disagree.
+        rows = (data, images.old, images.prefixed)
+        reader = self._readers.find(name, rows, None, more=declared)
+        self._agreeing(reader, images, operation)
+        whole = False
+        if operation == "delete":
+            # Whatever is known about the row that is gone.
+            data, old, whole = {**data, **old}, {}, bool(old)
         after = reader.image(data)
         if operation != "delete" and missing == "null":
             reader.with_nulls(after)
@@ -204,9 +212,55 @@ class DmsDecoder(FastRemembering["_Table"]):
         row = (operation, before_image, after, _extra(told, others))
         change = _change(message, reader.schema, told, row, whole)
         self._readers.keep(reader.schema)
-        if not others:
+        if not others.metadata and not others.record:
             self._learn(told, reader)
         return change
+
+    def _images(self, operation: str, top: dict[str, Raw]) -> _Images:
+        """The rows of a record.
+
+        Raises:
+            Refusal: kind `shape`, when there is none, or one too many.
+        """
+        field, prefix = self.settings.before_field, self.settings.before_prefix
+        data, before = row_of(top["data"], "data"), top.get(field, _NULL)
+        old = {} if before == _NULL else row_of(before, field)
+        data, prefixed = self._parted(data)
+        if not data and (operation != "delete" or not (old or prefixed)):
+            raise Refusal("shape", f"operation {operation} of a row without columns in data")
+        if operation in ("update", "delete"):
+            return _Images(data, old, prefixed)
+        # Nulls alone are no row; DMS adds such columns to all of its records.
+        if any(raw != _NULL for raw in old.values()):
+            sentence = f"operation {operation} with a row in {field}"
+            raise Refusal("shape", f"{sentence}, which only updates and deletes have")
+        for name, raw in prefixed.items():
+            if raw != _NULL:
+                sentence = f"operation {operation} with column {prefix + name!r} in data, which is "
+                sentence += "one of a row before, and only updates and deletes have that; set "
+                sentence += "before_prefix to an empty text if columns of the table begin so"
+                raise Refusal("shape", sentence)
+        return _Images(data, {}, {})
+
+    def _agreeing(self, reader: RowReader, images: _Images, operation: str) -> None:
+        """See that no column is told in two ways, of which one would vanish.
+
+        Raises:
+            Refusal: kind `shape`, when one is.
+        """
+        field, prefix = self.settings.before_field, self.settings.before_prefix
+        forms = (images.old, field), (images.prefixed, f"the columns with {prefix}")
+        if images.old and images.prefixed:
+            one, other = reader.image(images.old), reader.image(images.prefixed)
+            _refuse(reader, differing(reader.schema)(one, other), operation, field, forms[1][1])
+        if operation != "delete":
+            return
+        data = reader.image(images.data)
+        # Beside a value, a null in data is what was not logged.
+        for old, what in forms:
+            if old:
+                found = contradicted(reader.schema)(data, reader.image(old))
+                _refuse(reader, found, operation, "data", what)
 
     def _parted(self, data: Row) -> tuple[Row, Row]:
         """The columns of the row, and those of the row before, which have the prefix."""
@@ -220,12 +274,58 @@ class DmsDecoder(FastRemembering["_Table"]):
 
     def _learn(self, told: Any, reader: RowReader) -> None:
         """Take the fast way for the next records of this table."""
+        prefix = self.settings.before_prefix
+        if prefix and any(name.startswith(prefix) for name in reader.schema.names):
+            # Declared so; in data such a column is one of the row before.
+            return
         schema = None if told.schema_name is UNSET else told.schema_name
         hint = _hint_of(schema, told.table_name)
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
         self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
+
+
+def _operation(told: Any, top: dict[str, Raw]) -> str:
+    """What happened to the row of a record.
+
+    Raises:
+        Refusal: the record is none of a row.
+    """
+    operation = ROWS.get(told.operation)
+    if operation is None:
+        raise Refusal("operation", f"DMS has no operation {told.operation[:40]!r} of rows")
+    if "data" not in top:
+        raise Refusal("shape", f"operation {told.operation} without a row in data")
+    if not told.table_name:
+        raise Refusal("shape", "a record with a row names no table in table-name")
+    if top.get("control", _NULL) != _NULL:
+        sentence = f"operation {told.operation} of a row with something in control"
+        raise Refusal("shape", f"{sentence}, which only control records have")
+    return operation
+
+
+class _Others(NamedTuple):
+    """Fields that are not known, of the metadata and of the record."""
+
+    metadata: dict[str, Raw]
+    record: dict[str, Raw]
+
+
+class _Images(NamedTuple):
+    """The rows of a record: that in `data`, and both forms of the one before."""
+
+    data: Row
+    old: Row
+    prefixed: Row
+
+
+def _refuse(reader: RowReader, place: int, operation: str, one: str, other: str) -> None:
+    """Refuse a record two of whose rows disagree about a column, if they do."""
+    if place >= 0:
+        column = reader.schema.names[place]
+        sentence = f"operation {operation}: {one} and {other} disagree about column {column!r}"
+        raise Refusal("shape", f"{sentence}, which has one value before the change")
 
 
 def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
@@ -247,6 +347,7 @@ class _Table:
         self.reader, self.schema = reader, reader.schema
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
+        self.contradicted = contradicted(reader.schema)
         wire: Any = reader.wire
         origin: Any = Literal[tuple(ROWS)]
         metadata = msgspec.defstruct(
@@ -291,11 +392,15 @@ class _Table:
             if before == reader.empty:
                 before = None
             elif operation == "delete":
+                if self.contradicted(after, before) >= 0:
+                    return None
                 # Whatever is known about the row that is gone.
                 self.overlay(before, after)
                 before, after, whole = None, before, True
             elif operation != "update":
                 return None
+        if after == reader.empty:
+            return None
         if self.missing != "unchanged" and operation != "delete" and reader.gaps(after):
             if self.missing == "refuse":
                 return None
@@ -304,13 +409,16 @@ class _Table:
         return [_change(message, reader.schema, metadata, row, whole)]
 
 
-def _extra(told: Any, others: dict[str, Any] | None = None) -> bytes:
+def _extra(told: Any, others: _Others | None = None) -> bytes:
     """What only a DMS target can carry on."""
     carried = _json(_carried_of(told))
-    if others:
-        more = _json(others)
+    if others is None:
+        return b'{"dms":%b}' % carried
+    if others.metadata:
+        more = _json(others.metadata)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
-    return b'{"dms":%b}' % carried
+    record = b"%b%b" % (RECORD, _json(others.record)) if others.record else b""
+    return b'{"dms":%b%b}' % (carried, record)
 
 
 def _change(
@@ -336,6 +444,9 @@ def _change(
         None if number is UNSET else number
         for number in (told.transaction_id, told.transaction_record_id)
     )
+    for number, field in ((transaction, "transaction-id"), (place, "transaction-record-id")):
+        if number is not None and number < 0:
+            raise Refusal("shape", f"{field} is {number}, which is below zero")
     sequence = order_of(told.stream_position or None, transaction, place)
     time = micros_of(told.commit_timestamp or None, "commit-timestamp")
     if time is None:

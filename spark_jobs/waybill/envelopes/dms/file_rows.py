@@ -103,6 +103,8 @@ def sequence_of(order: str | None, column: str) -> tuple[int, ...] | None:
     if not order:
         return None
     try:
-        return (parse_digits(order),)
+        if order[0] != "-":
+            return (parse_digits(order),)
     except ValueError:
-        raise Refusal("shape", f"{column} is {order[:60]!r} and not digits") from None
+        pass  # refused below, as a minus sign is, which would put it before all others
+    raise Refusal("shape", f"{column} is {order[:60]!r} and not digits")

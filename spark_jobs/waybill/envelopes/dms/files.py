@@ -7,11 +7,11 @@ table nor its key: the folder does, and `tables` of the migration.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import Raw
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from waybill.bounded import Bounded
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
@@ -61,6 +61,18 @@ class DmsFilesReadSettings(DmsSettings):
         description="Column with the order of the changes, made from the header AR_H_CHANGE_SEQ, "
         "which is none of the table.",
     )
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> Self:
+        _apart(self.timestamp_column, self.sequence_column)
+        return self
+
+
+def _apart(timestamp_column: str, sequence_column: str) -> None:
+    """See that a column holds one thing only."""
+    if timestamp_column and timestamp_column == sequence_column:
+        message = f"timestamp_column and sequence_column both name {timestamp_column!r}"
+        raise ValueError(f"{message}: a column holds one of the two, rename or empty the other")
 
 
 class DmsFilesDecoder(Remembering):
@@ -117,8 +129,13 @@ class DmsFilesDecoder(Remembering):
         operation = "read" if not kind else ROWS.get(kind)
         if operation is None:
             raise Refusal("operation", f"DMS has no Op {(kind or '')[:40]!r}")
-        time = _text(row.pop(told.timestamp_column, None), "the time")
-        order = _text(row.pop(told.sequence_column, None), "the order")
+        time, order = (
+            _text(row.pop(column, None), what) if column else None
+            for column, what in (
+                (told.timestamp_column, "the time"),
+                (told.sequence_column, "the order"),
+            )
+        )
         place = micros_of(time, "the time"), sequence_of(order, told.sequence_column)
         if not row:
             raise Refusal("shape", "a row without columns")
@@ -195,6 +212,11 @@ class DmsFilesWriteSettings(DmsSettings):
         description="Name of a column with the order of the changes, 35 digits as in "
         "AR_H_CHANGE_SEQ; empty: it is left out.",
     )
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> Self:
+        _apart(self.timestamp_column, self.sequence_column)
+        return self
 
 
 class DmsFilesEncoder:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 OWN = "awsdms_"
 """Tables whose names begin so are those of DMS itself (`awsdms_apply_exceptions`)."""
 
+RECORD = b',"dms_record":'
+"""Stands in what is carried on, between fields of the metadata and those of the record itself."""
+
 _BINLOG = re.compile(r"[A-Za-z][A-Za-z0-9_-]*\.([0-9]{1,18}):")
 _NUMBER = r"(?:0|[1-9][0-9]{0,3999})"
 _NUMBERS = re.compile(rf"{_NUMBER}(?:\.{_NUMBER})*")
@@ -177,6 +180,28 @@ def _alone(schema: TableSchema) -> Callable[[Any], Any]:
     key = ", ".join(f"{field}=image.{field}" for field in keys)
     lines.append(f"return Image({key}) if nulls else image")
     return function("alone(image)", lines, {"Image": schema.Image})
+
+
+@lru_cache(maxsize=1_000)
+def differing(schema: TableSchema) -> Callable[[Any, Any], int]:
+    """A function that finds the first column that two images have and disagree about; else -1."""
+    return _compared(schema, "UNSET")
+
+
+@lru_cache(maxsize=1_000)
+def contradicted(schema: TableSchema) -> Callable[[Any, Any], int]:
+    """A function likewise, for which a null in the first image tells nothing."""
+    return _compared(schema, "UNSET and v is not None")
+
+
+def _compared(schema: TableSchema, told: str) -> Callable[[Any, Any], int]:
+    lines = []
+    for i in range(len(schema.columns)):
+        lines += [
+            f"v, w = one.f{i}, other.f{i}",
+            f"if v != w and w is not UNSET and v is not {told}: return {i}",
+        ]
+    return function("compared(one, other)", [*lines, "return -1"], {})
 
 
 # Times
