@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.dms.encoder import DmsEncoder
 from waybill.envelopes.dms.files import DmsFilesDecoder, DmsFilesReadSettings
+from waybill.envelopes.dms.images import check_agreement, images_of
 from waybill.envelopes.dms.notation import (
     KAFKA,
     OWN,
@@ -22,14 +23,13 @@ from waybill.envelopes.dms.notation import (
     DmsSettings,
     DmsWriteSettings,
     contradicted,
-    differing,
     key_alone,
     micros_of,
     order_of,
     style_of,
 )
 from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering, News
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
@@ -184,7 +184,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         operation: str,
         others: _Others,
     ) -> Change:
-        images = self._images(told.operation, top)
+        images = images_of(told.operation, top, self.settings)
         data, old = images.data, {**images.old, **images.prefixed}
         name = (told.schema_name or None, None, told.table_name)
         missing = self.settings.missing
@@ -196,7 +196,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         # Both forms of the row before, for they may disagree.
         rows = (data, images.old, images.prefixed)
         reader = self._readers.find(name, rows, None, more=declared)
-        self._agreeing(reader, images, operation)
+        check_agreement(reader, images, operation, self.settings)
         whole = False
         if operation == "delete":
             # Whatever is known about the row that is gone.
@@ -215,62 +215,6 @@ class DmsDecoder(FastRemembering["_Table"]):
         if not others.metadata and not others.record:
             self._learn(told, reader)
         return change
-
-    def _images(self, operation: str, top: dict[str, Raw]) -> _Images:
-        """The rows of a record.
-
-        Raises:
-            Refusal: kind `shape`, when there is none, or one too many.
-        """
-        field, prefix = self.settings.before_field, self.settings.before_prefix
-        data, before = row_of(top["data"], "data"), top.get(field, _NULL)
-        old = {} if before == _NULL else row_of(before, field)
-        data, prefixed = self._parted(data)
-        if not data and (operation != "delete" or not (old or prefixed)):
-            raise Refusal("shape", f"operation {operation} of a row without columns in data")
-        if operation in ("update", "delete"):
-            return _Images(data, old, prefixed)
-        # Nulls alone are no row; DMS adds such columns to all of its records.
-        if any(raw != _NULL for raw in old.values()):
-            sentence = f"operation {operation} with a row in {field}"
-            raise Refusal("shape", f"{sentence}, which only updates and deletes have")
-        for name, raw in prefixed.items():
-            if raw != _NULL:
-                sentence = f"operation {operation} with column {prefix + name!r} in data, which is "
-                sentence += "one of a row before, and only updates and deletes have that; set "
-                sentence += "before_prefix to an empty text if columns of the table begin so"
-                raise Refusal("shape", sentence)
-        return _Images(data, {}, {})
-
-    def _agreeing(self, reader: RowReader, images: _Images, operation: str) -> None:
-        """See that no column is told in two ways, of which one would vanish.
-
-        Raises:
-            Refusal: kind `shape`, when one is.
-        """
-        field, prefix = self.settings.before_field, self.settings.before_prefix
-        forms = (images.old, field), (images.prefixed, f"the columns with {prefix}")
-        if images.old and images.prefixed:
-            one, other = reader.image(images.old), reader.image(images.prefixed)
-            _refuse(reader, differing(reader.schema)(one, other), operation, field, forms[1][1])
-        if operation != "delete":
-            return
-        data = reader.image(images.data)
-        # Beside a value, a null in data is what was not logged.
-        for old, what in forms:
-            if old:
-                found = contradicted(reader.schema)(data, reader.image(old))
-                _refuse(reader, found, operation, "data", what)
-
-    def _parted(self, data: Row) -> tuple[Row, Row]:
-        """The columns of the row, and those of the row before, which have the prefix."""
-        prefix = self.settings.before_prefix
-        if not prefix:
-            return data, {}
-        before = {n[len(prefix) :]: raw for n, raw in data.items() if n.startswith(prefix)}
-        if not before:
-            return data, {}
-        return {n: raw for n, raw in data.items() if not n.startswith(prefix)}, before
 
     def _learn(self, told: Any, reader: RowReader) -> None:
         """Take the fast way for the next records of this table."""
@@ -310,22 +254,6 @@ class _Others(NamedTuple):
 
     metadata: dict[str, Raw]
     record: dict[str, Raw]
-
-
-class _Images(NamedTuple):
-    """The rows of a record: that in `data`, and both forms of the one before."""
-
-    data: Row
-    old: Row
-    prefixed: Row
-
-
-def _refuse(reader: RowReader, place: int, operation: str, one: str, other: str) -> None:
-    """Refuse a record two of whose rows disagree about a column, if they do."""
-    if place >= 0:
-        column = reader.schema.names[place]
-        sentence = f"operation {operation}: {one} and {other} disagree about column {column!r}"
-        raise Refusal("shape", f"{sentence}, which has one value before the change")
 
 
 def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
