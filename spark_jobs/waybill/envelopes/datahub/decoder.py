@@ -5,13 +5,13 @@ Most messages go the fast way of `frames`; the first one of each kind comes here
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 from pydantic import field_validator
 
-from waybill.envelopes.datahub.frames import Frame, Members, Unusual
+from waybill.envelopes.datahub.frames import EVENT_TIME, Frame, Members, Unusual
 from waybill.envelopes.datahub.operations import (
     EVENTS,
     FULL_ROW_ID,
@@ -26,7 +26,7 @@ from waybill.envelopes.datahub.operations import (
     wrong_sequence,
 )
 from waybill.envelopes.datahub.schemas import ReadTable, SchemaWire, decode_schema
-from waybill.envelopes.notation.instants import LAST_MS, Zone
+from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
@@ -54,7 +54,7 @@ class ReadSettings(Settings):
 
 
 class _Times(msgspec.Struct, gc=False):
-    eventTime: Annotated[int, Meta(le=LAST_MS)]
+    eventTime: EVENT_TIME
     systemTime: int | UnsetType | None = UNSET
     checkpointTime: int | UnsetType | None = UNSET
 

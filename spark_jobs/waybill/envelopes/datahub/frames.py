@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from waybill.records import Message
 
 MAX_READERS = 8
-_EVENT_TIME = Annotated[int, Meta(le=LAST_MS)]
+EVENT_TIME = Annotated[int, Meta(ge=-1, le=LAST_MS)]
+"""Milliseconds since 1970; full rows have -1, which is no time."""
 
 
 class Unusual(Exception):
@@ -74,7 +75,7 @@ def payload_reader(
     It raises one of `JSON_ERRORS` for a payload with other members, or for a value in a rarer
     notation, and a Refusal or KeyError for a payload that is wrong.
     """
-    times: list[Any] = [("eventTime", _EVENT_TIME)]
+    times: list[Any] = [("eventTime", EVENT_TIME)]
     times += [("systemTime", int)] if members.system else []
     times += [("checkpointTime", int)] if members.checkpoint else []
     reader, schema = table.reader, table.schema

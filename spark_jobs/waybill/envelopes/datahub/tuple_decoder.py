@@ -322,6 +322,7 @@ _KINDS: dict[tuple[str | None, ...], tuple[str, bool]] = {
 }
 """From operation and flags to the operation, and whether the row is the one before."""
 
+_NO_TIME = "-1"
 _FULL = 13
 """Digits of milliseconds from 2001 to 2286."""
 
@@ -391,8 +392,9 @@ def _source_time(text: str | None, kind: str | None) -> int | None:
     moment = int(text)
     if kind != "TIMESTAMP":
         moment *= 1000
-    if moment < 0:
+    if text == _NO_TIME:
         return None
-    if moment > LAST_MS * 1000 + 999:
-        raise Refusal("shape", f"the time of the change, {text}, is beyond the year 9999")
+    if not 0 <= moment <= LAST_MS * 1000 + 999:
+        sentence = f"the time of the change, {text}, is not between the years 1970 and 9999"
+        raise Refusal("shape", sentence)
     return moment
