@@ -62,6 +62,8 @@ def _full_rows() -> list[Change]:
         change("read", after=ROW, full_row=True, sequence=None, source_time=None),
         change("read", after=ROW, full_row=True, sequence=None),
         change("read", after=ROW),
+        change("read", after=ROW, sequence=None),
+        change("read", after=ROW, full_row=True),
     ]
 
 
@@ -128,6 +130,7 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         change("insert", after=ROW, sequence=(0,)),
         change("insert", after=ROW, sequence=(10**25,)),
         change("insert", after=ROW, sequence=(7, 4711, 0)),
+        change("read", after=ROW, full_row=True),
     ],
     "source_time": lambda: [
         change("insert", after=ROW, source_time=time)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,7 @@ from waybill.inprocess.line_blocks import without_broken
 from waybill.layout import HEADERS, TIMESTAMP
 from waybill.records import Change, Message, TableSchema, intern_schema
 from waybill.sources.streams import BLANKS
-
-if TYPE_CHECKING:
-    from waybill.tables import TableRules
+from waybill.tables import TableRules
 
 BINARY = ("avro", "binary")
 """How names of envelopes end whose messages are no lines; `test_bulk_avro` is for these."""
@@ -448,7 +446,37 @@ def test_rows_of_the_outbox(source, target, seed):
     }
     accepted = table.filter(pa.compute.equal(table["outcome"], "ok")).select(CHANGE.names)
     batches = accepted.combine_chunks().to_batches(max_chunksize=max(1, len(accepted) // 2))
+    agree_on_the_outbox(target, batches, schemas)
+
+
+def agree_on_the_outbox(target: str, batches: list[pa.RecordBatch], schemas: Any) -> None:
     expected = encoded(target, batches, schemas, bulk=False)
     found = encoded(target, batches, schemas, bulk=True)
     for one, other in zip(expected, found, strict=True):
         assert one == other
+
+
+@pytest.mark.parametrize("target", [e.name for e in registry.all_envelopes() if e.bulk_writer])
+@pytest.mark.parametrize("full_row", [True, False])
+@pytest.mark.parametrize("sequence", [None, (7,), (7, -1)])
+def test_rows_of_snapshots_in_the_outbox(target, full_row, sequence):
+    columns = [column_of("id", "bigint", ""), column_of("v", "string", "")]
+    schema = intern_schema("shop", None, "orders", tuple(columns), ("id",), "")
+    changes = [
+        Change(
+            "read",
+            schema,
+            Message("topic", 0, number, 1_700_000_000_000, None, None),
+            after=image(schema, id=str(number), v="x"),
+            sequence=sequence and (*sequence[:-1], sequence[-1] + number % 3),
+            full_row=full_row,
+        )
+        for number in range(40)
+    ]
+    envelope = registry.get("canal")
+    decoder = envelope.decoder(told_settings("canal"), TableRules())  # type: ignore[misc]
+    batch = ChangeBatches(decoder, "batch", None).rows(changes)
+    rows = pa.Table.from_batches([batch])
+    accepted = rows.filter(pa.compute.equal(rows["outcome"], "ok")).select(CHANGE.names)
+    assert len(accepted) == len(changes)
+    agree_on_the_outbox(target, accepted.combine_chunks().to_batches(), {schema.id: schema})

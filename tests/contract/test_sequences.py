@@ -129,6 +129,48 @@ def test_a_target_has_the_rows_of_its_source(source, target, data):
     assert tables(there) == tables(came)
 
 
+@st.composite
+def snapshots_among_changes(draw: st.DrawFn) -> list[Change]:
+    """Rows of snapshots, older than every change or with a place among them, and changes."""
+    sequenced = draw(st.booleans())
+    found: list[Change] = []
+    for step in range(draw(st.integers(1, 6))):
+        operation = draw(st.sampled_from(["read", "read", "insert", "delete"]))
+        row = image(SCHEMA, id=draw(st.sampled_from("12")), v=f"{operation} {step}")
+        full_row = operation == "read" and draw(st.booleans())
+        placed = draw(st.booleans()) if full_row else sequenced
+        found.append(
+            Change(
+                operation,
+                SCHEMA,
+                Message("topic", 0, step, 1_700_000_000_000, None, None),
+                before=row if operation == "delete" else None,
+                after=None if operation == "delete" else row,
+                sequence=(1605339516000000004 + step,) if placed else None,
+                full_row=full_row,
+            )
+        )
+    return found
+
+
+@pytest.mark.parametrize("envelope", BOTH_WAYS, ids=lambda envelope: envelope.name)
+@properties(60)
+@given(data=st.data())
+def test_rows_of_snapshots_keep_their_order(envelope, data):
+    """A full row never wins against a change, and one with a place never loses to an older one."""
+    trips = travel(envelope, data.draw(snapshots_among_changes()), bare=False)
+    for trip in trips:
+        assert trip.refusal is None
+        if trip.change.full_row and "full_rows" in trip.losses:
+            return
+    full = [trip for trip in trips if trip.change.full_row]
+    if any("sequence_id" in trip.losses for trip in full):
+        # Only their places told which one of several full rows is the newest.
+        trips = [trip for trip in trips if trip not in full[1:]]
+    there = [change for trip in trips for change in trip.read]
+    assert tables(there) == tables([trip.change for trip in trips])
+
+
 @pytest.mark.parametrize("envelope", BOTH_WAYS, ids=lambda envelope: envelope.name)
 @properties(15)
 @given(data=st.data())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import BulkWriter
 
 _PARTLY = {
+    "full_rows": EVENTS.partly["full_rows"],
+    "sequence_id": EVENTS.partly["sequence_id"],
     "key_change": EVENTS.partly["key_change"],
     "transactions": "every row carries its transaction's id; begin, commit and rollback are not "
     "written",

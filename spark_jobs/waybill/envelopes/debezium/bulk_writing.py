@@ -141,7 +141,7 @@ def _blocks(rows: Rows) -> dict[Path, Get]:
         values["ts_ms",] = times(1000)
     if rows.block.timestamps is not None:
         values["ts_ms",] = _timestamps
-    if rows.sequence is not None:
+    if rows.sequence is not None and not (rows.full_row and rows.operation == "read"):
         values["source", "sequence"] = _sequence
     if rows.transaction is not None:
         values["transaction", "id"] = transactions

@@ -12,6 +12,7 @@ from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_
 from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -104,25 +105,27 @@ class DebeziumEncoder:
                 is missing.
         """
         try:
-            op = ROWS.get(change.operation)
-            if op is None:
+            if change.operation not in ROWS:
                 return self._without_row(change, losses)
-            return self._with_row(change, op, losses)
+            return self._with_row(change, losses)
         except Refusal as refusal:
             if refusal.kind == "encoding":
                 raise
             raise Refusal("encoding", refusal.sentence) from None
 
-    def _with_row(self, change: Change, op: str, losses: list[str]) -> list[Encoded]:
+    def _with_row(self, change: Change, losses: list[str]) -> list[Encoded]:
         table = self._table(change.schema)
         if table.hides_types:
             losses.append("types")
         extra = change.extra
+        op = ROWS[change.operation]
         if extra is not None and extra.startswith(EXTRA):
             fields = extra[_EXTRA_LENGTH:-2]
         elif extra is not None and extra.startswith((MOVED, LEFT)):
             return self._half_of_move(change, table, extra)
         else:
+            change = in_order(change, losses)
+            op = ROWS[change.operation]
             fields = table.blocks(change, op)
         if op == "d":
             return self._deleted(table, change.before, fields, None)

@@ -15,12 +15,15 @@ from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
+from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
 
 _PARTLY = {
+    "full_rows": AS_INSERT,
+    "sequence_id": WITHOUT_PLACE,
     "types": "types are written with `schemas: true`; without, readers see JSON's own types only",
     "key_change": "a change of the key is written as a delete and an insert, tied by headers",
     "ddl": "schema changes are written with `control_messages: true` only",

@@ -18,6 +18,7 @@ from waybill.envelopes.dms.notation import (
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -74,13 +75,15 @@ class DmsEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in DMS.
         """
-        operation, schema = change.operation, change.schema
-        kind = OPERATIONS.get(operation)
-        if kind is None:
+        schema = change.schema
+        if change.operation not in OPERATIONS:
             return self._event(change, losses)
+        if change.extra is None or not change.extra.startswith(_OURS):
+            has_room = position_text(change.sequence or ()) is not None
+            change = in_order(change, losses, has_room)
         if (schema.table or "").startswith(OWN):
             raise Refusal("encoding", f"tables named {OWN}… are those of DMS itself")
-        return [self.table(schema).record(change, kind, losses)]
+        return [self.table(schema).record(change, OPERATIONS[change.operation], losses)]
 
     def table(self, schema: TableSchema) -> WrittenTable:
         """What writes the records of a table.
@@ -209,10 +212,7 @@ class WrittenTable:
                 metadata += b'"transaction-id":%d,' % number
             else:
                 losses.append("transactions")
-        if change.sequence is not None:
-            position = position_text(change.sequence)
-            if position is None:
-                losses.append("sequence_id")
-            else:
-                metadata += b'"stream-position":"%b",' % position.encode()
+        position = position_text(change.sequence or ())
+        if position is not None:
+            metadata += b'"stream-position":"%b",' % position.encode()
         return metadata

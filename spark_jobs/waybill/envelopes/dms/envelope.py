@@ -33,6 +33,7 @@ from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage
 from waybill.envelopes.notation.remembering import FastRemembering, News
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
 
@@ -421,7 +422,6 @@ ENVELOPE = Envelope(
         {
             "before_image",
             "unchanged_columns",
-            "full_rows",
             "operations",
             "delete",
             "key_change",
@@ -436,7 +436,9 @@ ENVELOPE = Envelope(
         "the rows; declare them under tables when it is read",
         "transactions": "dms has no begin, commit and rollback, and only numbers as the id of a "
         "transaction",
-        "sequence_id": "dms carries a sequence of numbers of 64 bits that are not negative",
+        "full_rows": AS_INSERT,
+        "sequence_id": "dms carries a sequence of numbers of 64 bits that are not negative; "
+        + WITHOUT_PLACE,
         "other": "dms carries control records that came from DMS, no other events",
     },
     decoder=DmsDecoder,

@@ -29,6 +29,7 @@ from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Encoded, Envelope
+from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE, in_order
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
 
@@ -236,10 +237,12 @@ class DmsFilesEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in DMS.
         """
-        operation, schema = change.operation, change.schema
-        if operation not in OPERATIONS:
-            losses.append(LOST.get(operation, operation))
+        if change.operation not in OPERATIONS:
+            losses.append(LOST.get(change.operation, change.operation))
             return []
+        order = self._order(change)
+        change = in_order(change, losses, order is not None)
+        operation, schema = change.operation, change.schema
         rows, key = self.table(schema)
         image = change.before if operation == "delete" else change.after
         if image is None:
@@ -254,7 +257,7 @@ class DmsFilesEncoder:
             if told is not None and (before is None or key_alone(schema, told) is not told):
                 losses.append("before_image")
         self._count(change, rows, image, before, losses)
-        head = self._head(change, losses)
+        head = self._head(change, order, losses)
         written = []
         if before is not None:
             written.append(Encoded(key, _row("D", head, rows.wire(before))))
@@ -300,7 +303,14 @@ class DmsFilesEncoder:
         if change.operation == "delete" and key_alone(change.schema, image) is not image:
             losses.append("before_image")
 
-    def _head(self, change: Change, losses: list[str]) -> dict[str, str]:
+    def _order(self, change: Change) -> str | None:
+        """What the column with the order holds; None where the row has no such place."""
+        sequence = change.sequence
+        if not self.settings.sequence_column or sequence is None or len(sequence) != 1:
+            return None
+        return f"{sequence[0]:035d}" if 0 <= sequence[0] < 10**35 else None
+
+    def _head(self, change: Change, order: str | None, losses: list[str]) -> dict[str, str]:
         """The columns that DMS adds, besides Op."""
         told, head = self.settings, {}
         if change.source_time is not None:
@@ -309,14 +319,8 @@ class DmsFilesEncoder:
                 head[told.timestamp_column] = blank_from_iso(text[:-1])
             else:
                 losses.append("source_time")
-        sequence = change.sequence
-        if sequence is not None:
-            if told.sequence_column and len(sequence) == 1 and 0 <= sequence[0] < 10**35:
-                head[told.sequence_column] = f"{sequence[0]:035d}"
-            else:
-                losses.append("sequence_id")
-        if change.operation == "read" and change.full_row == bool(head.get(told.sequence_column)):
-            losses.append("full_rows")
+        if change.sequence is not None and order is not None:
+            head[told.sequence_column] = order
         return head
 
 
@@ -357,11 +361,10 @@ ENVELOPE = Envelope(
         "key_columns": "dms-s3 names no key columns; declare them under tables when it is read",
         "before_image": "dms-s3 holds the row before for deletes only, and with more than its key "
         "only if not all of it is null",
-        "full_rows": "dms-s3 has rows of a full load without Op; one that has a place of its own "
-        "in the order loses it without sequence_column",
+        "full_rows": AS_INSERT,
         "source_time": "dms-s3 has a time only in a column that timestamp_column names",
         "sequence_id": "dms-s3 has a sequence of one number, and only in a column that "
-        "sequence_column names",
+        f"sequence_column names; {WITHOUT_PLACE}",
     },
     decoder=DmsFilesDecoder,
     encoder=DmsFilesEncoder,

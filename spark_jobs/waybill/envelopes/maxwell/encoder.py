@@ -20,6 +20,7 @@ from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ class MaxwellEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in Maxwell.
         """
-        kind = TYPES.get(change.operation)
-        if kind is None:
+        if change.operation not in TYPES:
             return self._event(change, losses)
+        if not _is_ours(change):
+            change = in_order(change, losses)
         schema = change.schema
         if self.own and schema.database == self.own:
             sentence = f"rows of database {self.own!r} are taken for Maxwell's own"
@@ -69,7 +71,7 @@ class MaxwellEncoder:
         table = self._tables.get(schema)
         if table is None:
             table = self._tables[schema] = _Table(schema, self.style)
-        return [table.message(change, kind, losses)]
+        return [table.message(change, TYPES[change.operation], losses)]
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
         operation, schema, time = change.operation, change.schema, change.source_time
@@ -177,10 +179,14 @@ class _Table:
             losses.append("before_image")
         text = _json(self.rows.wire(old))
         if whole and text == b"{}":
-            if change.extra is not None and change.extra.startswith(_OURS):
+            if _is_ours(change):
                 return b""
             text = _json(self.rows.wire(self.one_column(before)))
         return b',"old":%b' % text
+
+
+def _is_ours(change: Change) -> bool:
+    return change.extra is not None and change.extra.startswith(_OURS)
 
 
 def _carried(change: Change) -> bytes:
@@ -198,13 +204,12 @@ def _place(change: Change, losses: list[str]) -> dict[str, Any]:
     if sequence is None and transaction is None:
         return _NO_PLACE
     place: dict[str, Any] = {}
-    ours = change.extra is not None and change.extra.startswith(_OURS)
     if transaction is not None:
         number = is_integer_text(transaction) is not None and int(transaction)
         if number is not False and 0 <= number <= _LARGEST_XID:
             place["xid"] = number
         else:
             losses.append("transactions")
-    if sequence and not ours:
+    if sequence and not _is_ours(change):
         place["position"] = position_of(sequence)
     return place

@@ -38,6 +38,7 @@ from waybill.envelopes.notation.json_rows import Readers, Row, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
 
@@ -125,6 +126,8 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         if not told.table:
             raise Refusal("shape", "a message with a row names no table")
         data, old = row_of(told.data, "data"), _old_of(told, kind, others)
+        if not data:
+            raise Refusal("shape", "a row without columns")
         name = (told.database or None, None, told.table)
         columns = _columns_of(told)
         key = _key_of(message) if columns is None else tuple(columns)
@@ -245,17 +248,17 @@ ENVELOPE = Envelope(
     "row with `commit` last; without `position` partition and offset",
     carries=frozenset(
         {
-            "full_rows",
             "operations",
             "delete",
             "heartbeat",
             "key_change",
             "key_columns",
             "exact_numbers",
-            "sequence_id",
         }
     ),
     partly={
+        "full_rows": AS_INSERT,
+        "sequence_id": WITHOUT_PLACE,
         "types": "maxwell tells numbers, texts and documents apart and nothing more; declare the "
         "types under tables when it is read",
         "before_image": "maxwell tells the columns that changed; what a before image leaves out is "

@@ -360,7 +360,7 @@ ENVELOPE = Envelope(
     title="OceanBase OMS, Default (JSON)",
     source="OceanBase documentation, Data formats",
     sequence="storeDataSequence, one integer; without it (full synchronization, or switched off) "
-    "partition and offset.",
+    "partition and offset",
     carries=frozenset(
         {
             "before_image",

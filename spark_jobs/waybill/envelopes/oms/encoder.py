@@ -42,8 +42,6 @@ _TOLD = frozenset({NUMBER, STRING})
 _MAX_NAMES = 1_000
 _OURS = b'{"oms":'
 _NULL = Raw(b"null")
-_UNNUMBERED = frozenset({"ROW", "HEARTBEAT"})
-"""Record types that have no sequence of their own."""
 
 _json = msgspec.json.Encoder().encode
 _into = msgspec.json.Encoder().encode_into
@@ -295,7 +293,7 @@ class OmsWriter:
     ) -> int | UnsetType:
         """`storeDataSequence`; UNSET where the message is to have none."""
         sequence = change.sequence
-        if sequence is None and (carried is not _NOTHING or kind in _UNNUMBERED):
+        if sequence is None and (carried is not _NOTHING or change.full_row or kind == "HEARTBEAT"):
             return UNSET
         if sequence is not None and len(sequence) == 1 and not change.full_row:
             return sequence[0]
