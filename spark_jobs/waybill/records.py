@@ -159,6 +159,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
         return image_struct(self.names)
 
     @cached_property
+    def empty(self) -> Any:
+        """An image that tells no column."""
+        return self.Image()
+
+    @cached_property
     def Key(self) -> type[Any]:
         """The struct of this schema's key images."""
         return image_struct(self.key or ())
@@ -297,9 +302,13 @@ class Change(msgspec.Struct, gc=False):
         """Key image after the change (of the before image where there is no other), or None.
 
         Raises:
-            Refusal: a key column is not in the image.
+            Refusal: a key column is not in the image, or no column at all, so that nothing tells
+                which row it is.
         """
-        return key_of(self.schema, self.before if self.after is None else self.after)
+        image = self.before if self.after is None else self.after
+        if not self.schema.key and image is not None and image == self.schema.empty:
+            raise Refusal("shape", "the row tells none of its columns")
+        return key_of(self.schema, image)
 
     def old_key_image(self) -> Any:
         """Key image before the change if the change gave the row another key, else None."""

@@ -76,7 +76,8 @@ def outcome(decoder, message) -> Any:
                 change.key_image()
                 change.old_key_image()
             except Refusal:
-                pass  # a key that cannot be one is refused; anything else is a fault
+                continue  # a key that cannot be one is refused; anything else is a fault
+            assert change.schema.empty != (change.before if change.after is None else change.after)
     return changes
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.contract.effort import properties
-from tests.contract.probes import PROBES, change, table
+from tests.contract.probes import COLUMNS, PROBES, ROW, change, table
 from tests.contract.roundtrip import differences, named, shown, travel
 from tests.histories import Knobs, histories
 from waybill.envelopes import registry
@@ -47,6 +47,7 @@ class TestDeclaration:
     def test_it_says_what_it_is(self, envelope):
         for text in (envelope.title, envelope.source, envelope.sequence, envelope.key_by):
             assert text
+            assert not text.endswith("."), "the page and `waybill formats` end the sentence"
         for limit in envelope.partly.values():
             assert len(limit) > 20, "say in a sentence what the limit is"
 
@@ -130,6 +131,17 @@ def test_a_type_is_lost_with_the_messages_that_have_its_column(envelope):
     for trip in travel(envelope, changes):
         assert trip.refusal is None
         lost(envelope, trip)
+
+
+@envelopes
+@pytest.mark.parametrize("key", [("region", "id"), ()], ids=["key", "no key"])
+def test_a_row_before_that_tells_no_column(envelope, key):
+    """It is written so that it is read as it was, or as none."""
+    for trip in travel(envelope, [change("update", {}, ROW, schema=table(COLUMNS, key))]):
+        if trip.refusal is None:
+            lost(envelope, trip)
+        else:
+            assert trip.refusal.kind in WRITTEN
 
 
 @envelopes

@@ -147,9 +147,7 @@ class Converter:
         """Append what a whole change becomes to `out`; see `convert`."""
         try:
             if change.operation in ROW_OPERATIONS:
-                present = self._keys[change.schema]
-                if present is not None:
-                    present(change)
+                self._keys[change.schema](change)
             written = self.encoder.encode(change, self._losses)
         except Refusal as refusal:
             self._count_losses()
@@ -222,17 +220,17 @@ class Converter:
         )
 
 
-class _KeysPresent(dict[TableSchema, "Callable[[Change], None] | None"]):
-    """For each schema a check that the key columns are in the row; None where there is no key."""
+class _KeysPresent(dict[TableSchema, "Callable[[Change], None]"]):
+    """For each schema a check that a row tells which one it is; see `Change.key_image`."""
 
-    def __missing__(self, schema: TableSchema) -> Callable[[Change], None] | None:
+    def __missing__(self, schema: TableSchema) -> Callable[[Change], None]:
         check = self[schema] = _key_check(schema)
         return check
 
 
-def _key_check(schema: TableSchema) -> Callable[[Change], None] | None:
+def _key_check(schema: TableSchema) -> Callable[[Change], None]:
     if not schema.key:
-        return None
+        return Change.key_image
     fields = schema.key_fields
     get: Callable[[Any], Any] = attrgetter(*fields)
 

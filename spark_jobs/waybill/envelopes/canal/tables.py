@@ -172,6 +172,8 @@ class CanalTable:
         schema, convert = self.schema, self.convert
         changes = []
         for index, after in enumerate(rows):
+            if after == self.empty:
+                return None
             if convert is not None:
                 convert(after)
             before = None
@@ -257,6 +259,8 @@ class CanalTable:
         """
         operation = _OPERATIONS[flat.type]
         image = self._image(row)
+        if image == self.empty:
+            raise Refusal("shape", "a row without columns")
         before = None
         if operation == "update" and old != _NULL:
             changed = self._image(old, converted=False)

@@ -135,6 +135,8 @@ class BlobEncoder:
         self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
     ) -> list[Encoded]:
         operation, before, after = change.operation, change.before, change.after
+        if before == change.schema.empty:
+            before = None
         if change.moved_from is not None and before is None:
             before = moved_image(change)
         inserts = operation in INSERTS and (before is None or operation == "read")

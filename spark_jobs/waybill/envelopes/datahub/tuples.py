@@ -113,6 +113,8 @@ class TupleEncoder:
         schema = change.schema
         table = self.table(schema)
         before, after = change.before, change.after
+        if before == change.schema.empty:
+            before = None
         if change.moved_from is not None and before is None:
             before = moved_image(change)
         inserts = operation == "I" and (before is None or change.operation == "read")

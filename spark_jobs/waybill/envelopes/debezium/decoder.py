@@ -310,16 +310,15 @@ class DebeziumDecoder:
 
     def _deleted(self, message: Message, plan: RowPlan, told: Any) -> Any:
         """The image of a deleted row: what can be trusted of it, at least its key."""
-        row = told.before
+        before = told.before and plan.before(told.before)
         if told.after is not None:
             raise Refusal("shape", "op 'd' with a row in `after`, which a deleted row has not")
-        if row is None:
+        if before is None or before == plan.schema.empty:
             if message.key is None:
                 raise Refusal("key", NO_ROW)
             if not plan.schema.key:
                 raise Refusal("key", NO_KEY_COLUMNS)
             return plan.row_of_key(self._plans.key_of(plan, message.key))
-        before = plan.before(row)
         if not plan.key_only:
             return before
         if not plan.schema.key:
