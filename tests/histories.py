@@ -352,7 +352,7 @@ class Source:
         self.offsets[partition] += 1
         message = Message("topic", partition, offset, self.clock // 1000, None, None)
         schema = more.pop("schema", self.schema)
-        full_row = operation == "read"
+        full_row = operation == "read" and self.draw(st.booleans())
         sequence = {
             "none": None,
             "one": (self.number,),
