@@ -102,6 +102,23 @@ def test_a_column_of_a_file_holds_the_time_or_the_order(direction):
         made(timestamp_column="x", sequence_column="x")
 
 
+@pytest.mark.parametrize("direction", ["decode_settings", "encode_settings"])
+@pytest.mark.parametrize("name", ["data", "control", "metadata"])
+def test_the_row_before_has_a_field_of_its_own(name, direction):
+    """Else a record would have a field twice, or its row would be taken for the one before."""
+    with pytest.raises(ValidationError, match=f"'{name}' is a field of every record"):
+        getattr(registry.get("dms"), direction)(before_field=name)
+
+
+def test_columns_of_the_row_before_need_a_prefix():
+    """Else their values would be written in place of those after the change."""
+    made = registry.get("dms").encode_settings
+    made(before_images="columns", before_prefix="OLD_")
+    made(before_images="object", before_prefix="")
+    with pytest.raises(ValidationError, match="columns needs a before_prefix"):
+        made(before_images="columns", before_prefix="")
+
+
 def test_a_declared_column_with_the_prefix_is_never_one_of_the_row():
     """Also after records of the table from which the fast way was learnt."""
     envelope = registry.get("dms")

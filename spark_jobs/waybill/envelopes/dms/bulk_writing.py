@@ -138,8 +138,6 @@ class DmsWriter(BulkWriter):
         in_columns = settings.before_images == "columns"
         if rows.operation not in OPERATIONS or rows.moved_from is not None:
             return None
-        if in_columns and not prefix:
-            return None
         gone = rows.operation == "delete"
         data, old = self._puts.gets(rows, not gone), None
         if rows.operation in ("delete", "update"):

@@ -8,6 +8,7 @@ import msgspec
 
 from waybill.envelopes.dms.notation import (
     KAFKA,
+    MEMBERS,
     OWN,
     RECORD,
     key_alone,
@@ -47,7 +48,7 @@ def _carried(extra: bytes) -> tuple[_Fields, _Fields]:
     return held["dms"], held.get("dms_record", {})
 
 
-def _free_of(more: _Fields, taken: set[str]) -> None:
+def _free_of(more: _Fields, taken: frozenset[str]) -> None:
     """See that fields of a record are none of those that mean something.
 
     Raises:
@@ -110,7 +111,7 @@ class DmsEncoder:
             "table-name": schema.table or "",
             **stated,
         }
-        _free_of(more, {"data", self.settings.before_field, "control", "metadata"})
+        _free_of(more, MEMBERS | {self.settings.before_field})
         return [Encoded(None, _json({**more, "control": control, "metadata": metadata}))]
 
 
@@ -189,7 +190,7 @@ class WrittenTable:
         if extra is None or RECORD not in extra or not extra.startswith(_OURS):
             return b""
         more = _carried(extra)[1]
-        _free_of(more, {"data", self.before_field, "control", "metadata"})
+        _free_of(more, MEMBERS | {self.before_field})
         return b",%b" % _json(more)[1:-1] if more else b""
 
     def _metadata(self, change: Change, losses: list[str]) -> bytes:

@@ -17,6 +17,7 @@ from waybill.envelopes.dms.files import DmsFilesDecoder, DmsFilesReadSettings
 from waybill.envelopes.dms.images import check_agreement, images_of
 from waybill.envelopes.dms.notation import (
     KAFKA,
+    MEMBERS,
     OWN,
     RECORD,
     DmsReadSettings,
@@ -142,7 +143,7 @@ class DmsDecoder(FastRemembering["_Table"]):
             raise json_refusal(error) from None
         if told.table_name and told.table_name.startswith(OWN):
             return skipped(message, "DMS's own table")
-        mine = {"data", self.settings.before_field, "control", "metadata"}
+        mine = MEMBERS | {self.settings.before_field}
         others = _Others(
             {name: stated[name] for name in stated if name not in _TAKEN},
             {name: top[name] for name in top if name not in mine},

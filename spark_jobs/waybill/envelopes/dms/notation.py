@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 OWN = "awsdms_"
 """Tables whose names begin so are those of DMS itself (`awsdms_apply_exceptions`)."""
+
+MEMBERS = frozenset({"data", "control", "metadata"})
+"""Fields of a record beside the row before."""
 
 RECORD = b',"dms_record":'
 """Stands in what is carried on, between fields of the metadata and those of the record itself."""
@@ -66,6 +69,13 @@ class DmsSettings(Settings):
         "Empty where a table has columns of such names.",
     )
 
+    @field_validator("before_field")
+    @classmethod
+    def _free(cls, name: str) -> str:
+        if name in MEMBERS:
+            raise ValueError(f"{name!r} is a field of every record and holds no row before")
+        return name
+
 
 class DmsReadSettings(DmsSettings):
     """What reading DMS needs to be told."""
@@ -93,6 +103,14 @@ class DmsWriteSettings(DmsSettings):
         description="Where the row before an update goes: an object of its own, or columns with "
         "the prefix.",
     )
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        # The values before the change would take the place of those after it.
+        if self.before_images == "columns" and not self.before_prefix:
+            message = "before_images: columns needs a before_prefix, which tells the row before"
+            raise ValueError(f"{message} from the row; name one, or set before_images: object")
+        return self
 
 
 # Positions
