@@ -100,6 +100,25 @@ def test_a_column_of_a_file_holds_the_time_or_the_order(direction):
     made()
     with pytest.raises(ValidationError, match="timestamp_column and sequence_column both name 'x'"):
         made(timestamp_column="x", sequence_column="x")
+    for name in ("timestamp_column", "sequence_column"):
+        with pytest.raises(ValidationError, match="column 'Op' holds what happened to the row"):
+            made(**{name: "Op"})
+
+
+@pytest.mark.parametrize("name", ["shop.public.old.t", "shop.", ".t", "shop..t"])
+def test_the_table_of_files_is_named_in_full_or_not_at_all(name):
+    with pytest.raises(ValidationError, match="is not the name of a table"):
+        registry.get("dms-s3").decode_settings(table=name)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key"), [("shop.", None), ("shop.t", b'{"schema-name":"shop","table-name":""}')]
+)
+def test_rows_of_files_name_a_table(topic, key):
+    envelope = registry.get("dms-s3")
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules())  # type: ignore[misc]
+    with pytest.raises(Refusal, match="neither message key nor topic names the row's table"):
+        decoder.decode(Message(topic, 0, 0, None, key, b'{"Op":"I","id":1}'))
 
 
 @pytest.mark.parametrize("direction", ["decode_settings", "encode_settings"])

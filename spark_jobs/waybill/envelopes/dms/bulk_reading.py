@@ -305,13 +305,11 @@ class DmsFilesReader(RememberingReader):
         self._settings = settings
         self._take = styled(style_of(FILES, settings), column_take)
         self._added = ("Op", settings.timestamp_column, settings.sequence_column)
-        named = [name for name in self._added if name]
-        self._clear = len(set(named)) == len(named)
         self.reads_keys = not settings.table
 
     def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a row."""
-        if change.operation not in ROW_OPERATIONS or not self._clear:
+        if change.operation not in ROW_OPERATIONS:
             return None
         slots = {str(path[0]): slot for path, slot in sample.slots.items() if len(path) == 1}
         _, timed, ordered = self._added

@@ -43,7 +43,7 @@ class FileTable:
         self.order = order
         added = {"Op": "op"}
         for column, field in ((time, "time"), (order, "order")):
-            if column and column not in added:
+            if column:
                 added[column] = field
         fields = msgspec.structs.fields(reader.wire)
         made = msgspec.defstruct(

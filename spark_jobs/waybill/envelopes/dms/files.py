@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from msgspec import Raw
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from waybill.bounded import Bounded
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from waybill.records import Message, TableSchema
     from waybill.tables import TableName, TableRules
 
+OPERATION = "Op"
+"""The column that tells what happened to a row."""
+_MAX_PARTS = 3
+"""Of the name of a table: database, schema and table."""
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_text = msgspec.json.Decoder(str | None).decode
@@ -68,9 +72,19 @@ class DmsFilesReadSettings(DmsSettings):
         _apart(self.timestamp_column, self.sequence_column)
         return self
 
+    @field_validator("table")
+    @classmethod
+    def _name(cls, name: str) -> str:
+        parts = name.split(".")
+        if name and (len(parts) > _MAX_PARTS or "" in parts):
+            raise ValueError(f"{name!r} is not the name of a table: database.table")
+        return name
+
 
 def _apart(timestamp_column: str, sequence_column: str) -> None:
     """See that a column holds one thing only."""
+    if OPERATION in (timestamp_column, sequence_column):
+        raise ValueError(f"column {OPERATION!r} holds what happened to the row and nothing else")
     if timestamp_column and timestamp_column == sequence_column:
         message = f"timestamp_column and sequence_column both name {timestamp_column!r}"
         raise ValueError(f"{message}: a column holds one of the two, rename or empty the other")
@@ -126,7 +140,7 @@ class DmsFilesDecoder(Remembering):
         """
         told = self.settings
         row = dict(top)
-        kind = _text(row.pop("Op", None), "Op")
+        kind = _text(row.pop(OPERATION, None), OPERATION)
         operation = "read" if not kind else ROWS.get(kind)
         if operation is None:
             raise Refusal("operation", f"DMS has no Op {(kind or '')[:40]!r}")
@@ -151,23 +165,27 @@ class DmsFilesDecoder(Remembering):
         return change
 
     def table(self, message: Message) -> TableName:
-        """The table: as the settings, the message key or the topic say."""
+        """The table: as the settings, the message key or the topic say.
+
+        Raises:
+            Refusal: kind `shape`, when none of them names one.
+        """
         found = self._names.get((message.topic, message.key))
         if found is None:
             found = self._names[message.topic, message.key] = self._named(message)
         return found
 
     def _named(self, message: Message) -> TableName:
-        parts = (self.settings.table or message.topic).split(".")
+        parts = self.settings.table.split(".")
         if not self.settings.table:
             key = table_key(message)
+            parts = message.topic.split(".")[-2:]
             if key is not None:
-                return key.schema_name or None, None, key.table_name
-            parts = parts[-2:]
-        database, schema = parts[0] if len(parts) > 1 else None, None
-        if len(parts) > 2:
-            schema = parts[1]
-        return database or None, schema, parts[-1]
+                parts = [key.schema_name, key.table_name]
+        if not parts[-1]:
+            raise Refusal("shape", "neither message key nor topic names the row's table; set table")
+        database = parts[0] if len(parts) > 1 else None
+        return database or None, parts[1] if len(parts) == _MAX_PARTS else None, parts[-1]
 
 
 class TableKey(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
@@ -276,7 +294,7 @@ class DmsFilesEncoder:
 
     def _writer(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
         told = self.settings
-        for name in ("Op", told.timestamp_column, told.sequence_column):
+        for name in (OPERATION, told.timestamp_column, told.sequence_column):
             if name in schema.index:
                 sentence = f"column {name!r} would be taken for the one that DMS adds"
                 raise Refusal("encoding", sentence)
@@ -329,7 +347,7 @@ _LETTERS = {"insert": "I", "upsert": "I", "update": "U", "delete": "D"}
 
 def _row(kind: str, head: dict[str, str], row: Any) -> bytes:
     """A row with the columns that DMS adds in front."""
-    first = _json({**({"Op": kind} if kind else {}), **head})
+    first = _json({**({OPERATION: kind} if kind else {}), **head})
     columns = _json(row)
     if first == b"{}":
         return columns
