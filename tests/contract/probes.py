@@ -112,6 +112,7 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
     "unchanged_columns": lambda: [
         change("update", None, {"id": "5", "region": "eu"}),
         change("update", ROW, {"id": "9007199254740993", "region": "eu"}),
+        change("update", ROW, {"id": "9007199254740993", "region": "us"}),
     ],
     "full_rows": _full_rows,
     "operations": lambda: [change("insert", after=ROW), change("update", None, OTHER)],

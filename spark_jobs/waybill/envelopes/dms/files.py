@@ -24,6 +24,7 @@ from waybill.envelopes.dms.notation import (
     style_of,
     time_text,
 )
+from waybill.envelopes.generated import fill
 from waybill.envelopes.notation.json_rows import Readers, RowWriter
 from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
@@ -270,7 +271,7 @@ class DmsFilesEncoder:
             before = self._moved(change, rows)
             if before is not None:
                 losses.append("key_change")
-                kind = "I"
+                kind, image = "I", _inserted(rows, image, before, losses)
             told = change.before
             if told is not None and (before is None or key_alone(schema, told) is not told):
                 losses.append("before_image")
@@ -345,6 +346,19 @@ class DmsFilesEncoder:
 _LETTERS = {"insert": "I", "upsert": "I", "update": "U", "delete": "D"}
 
 
+def _inserted(rows: RowWriter, image: Any, before: Any, losses: list[str]) -> Any:
+    """The row under its new key.
+
+    Nothing ties it to the row that left, so it takes from that what the source did not send.
+    """
+    if not rows.gaps(image):
+        return image
+    losses.append("unchanged_columns")
+    image = image.__copy__()
+    fill(image, before)
+    return image
+
+
 def _row(kind: str, head: dict[str, str], row: Any) -> bytes:
     """A row with the columns that DMS adds in front."""
     first = _json({**({OPERATION: kind} if kind else {}), **head})
@@ -372,13 +386,16 @@ ENVELOPE = Envelope(
     source="AWS DMS user guide, Using Amazon S3 as a target; Qlik Replicate, Headers",
     sequence="the 35 digits of a column made from AR_H_CHANGE_SEQ, where there is one; else the "
     "place in the files",
-    carries=frozenset({"unchanged_columns", "operations", "delete", "exact_numbers"}),
+    carries=frozenset({"operations", "delete", "exact_numbers"}),
     partly={
         "types": "dms-s3 tells numbers, texts and booleans apart and nothing more; declare the "
         "types under tables when it is read",
         "key_columns": "dms-s3 names no key columns; declare them under tables when it is read",
         "before_image": "dms-s3 holds the row before for deletes only, and with more than its key "
         "only if not all of it is null",
+        "unchanged_columns": "dms-s3 has a change of the key as a delete and an insert; a column "
+        "that the source left out of it is taken from the row before, and lost if that does not "
+        "tell it",
         "full_rows": AS_INSERT,
         "source_time": "dms-s3 has a time only in a column that timestamp_column names",
         "sequence_id": "dms-s3 has a sequence of one number, and only in a column that "
