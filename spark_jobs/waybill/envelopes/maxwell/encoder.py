@@ -85,7 +85,7 @@ class MaxwellEncoder:
         fields: dict[str, Any] = {}
         unit = 1000 if operation == "ddl" else 1_000_000
         if operation == "heartbeat":
-            fields = {"database": self.own or "maxwell", "table": "heartbeats"}
+            fields = {"database": self._own_database(), "table": "heartbeats"}
             if not carried:
                 ms = (change.message.timestamp or 0) if time is None else time // 1000
                 carried = b',"type":"update","data":%b' % _json({"heartbeat": ms})
@@ -105,6 +105,12 @@ class MaxwellEncoder:
                 losses.append("source_time")
         fields.update(_place(change, losses))
         return [Encoded(None, _json(fields)[:-1] + carried + b"}")]
+
+    def _own_database(self) -> str:
+        if not self.own:
+            sentence = "a heartbeat is a row of Maxwell's own database, and there is none"
+            raise Refusal("encoding", f"{sentence}; set own_database to write it")
+        return self.own
 
 
 class _Table:
