@@ -106,6 +106,21 @@ def test_key_columns_that_only_the_message_key_names(declared):
     assert agree("maxwell", [maxwell(i) for i in range(600)], keys, declared) >= 300
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_key_columns_that_only_some_message_keys_name(declared):
+    """What a message says of its key does not hang on earlier ones that say nothing."""
+    named = {"database": "shop", "table": "orders", "pk.id": 1}
+    keys = [None if i % 300 < 150 else named for i in range(600)]
+    assert agree("maxwell", [maxwell(i) for i in range(600)], keys, declared) >= 100
+    envelope = registry.get("maxwell")
+    rules = table_rules(DECLARED if declared else {})
+    decoder = envelope.decoder(envelope.decode_settings(), rules)  # type: ignore[misc]
+    for place, key in enumerate((None, named, None)):
+        raw = None if key is None else told(key)
+        (change,) = decoder.decode(Message("t", 0, place, None, raw, told(maxwell(place))))
+        assert change.schema.key == (("id",) if declared or key else None)
+
+
 def test_a_type_that_was_null_at_first():
     values = [maxwell(i) for i in range(600)]
     for value in (*values[:150], *values[400:]):

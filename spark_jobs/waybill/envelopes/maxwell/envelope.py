@@ -25,6 +25,7 @@ from waybill.envelopes.maxwell.messages import (
     RowMessage,
     extra_of,
     given,
+    named_key,
     row_change,
 )
 from waybill.envelopes.maxwell.positions import Positions
@@ -130,7 +131,7 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             raise Refusal("shape", "a row without columns")
         name = (told.database or None, None, told.table)
         columns = _columns_of(told)
-        key = _key_of(message) if columns is None else tuple(columns)
+        key = named_key(message) if columns is None else tuple(columns)
         style = self.style if operation == "read" else self.binlog_style
         declared: tuple[str, ...] = ()
         if self.settings.missing_nulls:
@@ -213,19 +214,6 @@ def _columns_of(told: Any) -> list[str] | None:
         sentence = f"primary_key_columns is {repr(columns)[:60]}, which names a column twice"
         raise Refusal("shape", sentence)
     return columns
-
-
-def _key_of(message: Message) -> tuple[str, ...] | None:
-    """Key columns as Maxwell's message key names them: `pk.id`; None where it says nothing."""
-    if message.key is None:
-        return None
-    try:
-        names = _decode_names(message.key)
-    except JSON_ERRORS:
-        return None
-    if "database" not in names or "table" not in names:
-        return None
-    return tuple(name[3:] for name in names if name.startswith("pk."))
 
 
 def _bulk_reader(decoder: Any) -> BulkReader:

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import SameMessage
+from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.records import Change
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ TAKEN = {"type", "database", "table", "data", *HEAD, *CARRIED, *KEY}
 """Fields that are understood; others are carried on as they are."""
 
 _json = msgspec.json.Encoder().encode
+_decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _EXTRA = b'{"maxwell":%b}'
 
 
@@ -98,6 +100,19 @@ def extra_of(told: Any, others: dict[str, Raw] | None = None) -> bytes:
 def given(value: Any) -> Any:
     """A field that may be missing or null, None in both cases."""
     return None if value is UNSET else value
+
+
+def named_key(message: Message) -> tuple[str, ...] | None:
+    """Key columns as Maxwell's message key names them: `pk.id`; None where it says nothing."""
+    if message.key is None:
+        return None
+    try:
+        names = _decode_names(message.key)
+    except JSON_ERRORS:
+        return None
+    if "database" not in names or "table" not in names:
+        return None
+    return tuple(name[3:] for name in names if name.startswith("pk."))
 
 
 class MaxwellTable:
@@ -151,6 +166,8 @@ class MaxwellTable:
         """
         told = self.decode(value)
         if given(told.primary_key_columns) != self.key or not self.same(told, value):
+            return None
+        if self.key is None and named_key(message) is not None:
             return None
         operation = ROWS[told.type]
         reader = self.readers[operation == "read"]
