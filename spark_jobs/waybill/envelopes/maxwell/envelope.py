@@ -136,6 +136,8 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         declared: tuple[str, ...] = ()
         if self.settings.missing_nulls:
             declared = self._readers.all_declared(name, (data, old), "missing_nulls")
+        else:
+            _refuse_changed(old, data)
         reader = self._readers.find(name, (data, old), key, style, declared)
         after, before = reader.image(data), None
         if self.settings.missing_nulls:
@@ -201,6 +203,19 @@ def _old_of(told: Any, kind: str, others: dict[str, Raw]) -> Row:
         raise Refusal("shape", f"type {kind} with columns in old, which only updates have")
     others["old"] = told.old
     return {}
+
+
+def _refuse_changed(old: Row, data: Row) -> None:
+    """Refuse an update of columns of which it does not tell what they are now.
+
+    Taken for unchanged, they would keep the value that they had before.
+    """
+    for name in old:
+        if name not in data:
+            sentence = f"column {name!r} is in old and not in data"
+            raise Refusal(
+                "shape", f"{sentence}; set missing_nulls where Maxwell runs with output_nulls=false"
+            )
 
 
 def _columns_of(told: Any) -> list[str] | None:
