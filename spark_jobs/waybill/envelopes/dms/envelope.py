@@ -194,7 +194,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         if missing == "null":
             declared = self._readers.all_declared(name, (data, old), "missing: null")
         elif missing == "refuse":
-            declared = tuple(self._readers.rules.find(*name).columns)
+            declared = (*self._readers.rules.find(*name).columns, *old)
         # Both forms of the row before, for they may disagree.
         rows = (data, images.old, images.prefixed)
         reader = self._readers.find(name, rows, None, more=declared)

@@ -82,10 +82,10 @@ class DmsReadSettings(DmsSettings):
 
     missing: Literal["refuse", "null", "unchanged"] = Field(
         default="refuse",
-        description="What it means that a declared column is not in `data` of a load, insert or "
-        "update. DMS leaves out nulls and empty texts unless the endpoint has IncludeNullAndEmpty: "
-        "null takes it for null (all columns have to be declared), unchanged keeps the value that "
-        "the row has, refuse guesses neither.",
+        description="What it means that a declared column, or one of the row before, is not in "
+        "`data` of a load, insert or update. DMS leaves out nulls and empty texts unless the "
+        "endpoint has IncludeNullAndEmpty: null takes it for null (all columns have to be "
+        "declared), unchanged keeps the value that the row has, refuse guesses neither.",
     )
 
 
