@@ -17,6 +17,9 @@ NO_TIME = -1
 """A timestamp in nanoseconds that stands for none: -1 is no whole microsecond, so no time that
 Waybill writes can be mistaken for it."""
 
+PART_VERSIONS = range(-(1 << 13), 1 << 13)
+"""Versions of a schema that a part holds: two of its 16 bits tell the kind of digest."""
+
 
 class Part(NamedTuple):
     """A part of an event of version 2: its bytes and the schema they are written with.

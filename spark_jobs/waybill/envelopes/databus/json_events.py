@@ -14,7 +14,14 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from waybill.envelopes.databus.event import DELETE, END_OF_PERIOD, UPSERT, Event, Part
+from waybill.envelopes.databus.event import (
+    DELETE,
+    END_OF_PERIOD,
+    PART_VERSIONS,
+    UPSERT,
+    Event,
+    Part,
+)
 from waybill.envelopes.databus.usual_rows import usual_row
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.notation.values import (
@@ -279,7 +286,13 @@ def _key(told: _Line) -> int | bytes | Part:
     length, version, digest, data = match.groups()
     if len(data) != 2 * int(length) or len(digest) not in (8, 32):
         raise Refusal("key", "the key with a schema is cut; its JSON form holds only its beginning")
-    return Part(bytes.fromhex(data), int(version), bytes.fromhex(digest))
+    return Part(bytes.fromhex(data), _part_version(int(version), "key"), bytes.fromhex(digest))
+
+
+def _part_version(version: int, name: str) -> int:
+    if version not in PART_VERSIONS:
+        raise Refusal("shape", f"the schema version {version} of the {name} does not fit 14 bits")
+    return version
 
 
 def _part(told: _Line, name: str, version: int, digest: str | None) -> Part:
@@ -292,7 +305,7 @@ def _part(told: _Line, name: str, version: int, digest: str | None) -> Part:
     found = _base64(digest, f"{name}SchemaId")
     if len(found) not in (4, 16):
         raise Refusal("shape", f"{name}SchemaId has {len(found)} bytes, not 4 or 16")
-    return Part(data, version, found)
+    return Part(data, _part_version(version, name), found)
 
 
 def _check_sums(told: _Line, event: Event) -> None:

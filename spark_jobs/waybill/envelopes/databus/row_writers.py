@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from waybill.envelopes.avro.schema import Node, parse, without_null
 from waybill.envelopes.databus.avro_json import json_writer
+from waybill.envelopes.databus.event import PART_VERSIONS
 from waybill.envelopes.databus.rows import TABLE, attribute
 from waybill.envelopes.databus.schemas import Registered, digest, json_text
 from waybill.envelopes.databus.value_writers import Write, write_for
@@ -153,7 +154,7 @@ def registered_writer(
     if left:
         message = f"the schema {registered.source} has no field for the column {min(left)!r}"
         raise Refusal("encoding", message)
-    version = registered.version if registered.version < 1 << 13 else 0
+    version = registered.version if registered.version in PART_VERSIONS else 0
     made = RowWriter(registered.text, registered.id, version, _function(schema, writers))
     made.missing = missing
     return made

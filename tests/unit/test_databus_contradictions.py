@@ -1,0 +1,95 @@
+"""Databus events that say two things at once, and numbers that no event can hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+from hashlib import md5
+
+import pytest
+
+from waybill.envelopes.databus.binary import BinaryEncoder
+from waybill.envelopes.databus.json_envelope import JsonDecoder
+from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.tables import TableRules
+
+ITEM = '{"type":"record","name":"Item","pk":"id","fields":[{"name":"id","type":"long"}]}'
+ID = md5(ITEM.encode()).digest()
+ROW = b"\x0a"
+SCHEMAS = {"databus": [{"srcId": 101, "source": "shop.Item", "version": 1, "schema": ITEM}]}
+
+
+def message(value, headers=None):
+    return Message("topic", 2, 5, None, None, value, headers)
+
+
+def text(data):
+    return base64.b64encode(data).decode()
+
+
+def decoder(kind, **told):
+    return kind(DatabusReadSettings(schemas=SCHEMAS, **told), TableRules())
+
+
+SECOND = {
+    "version": 2,
+    "magicByte": -889262611,
+    "opcode": "UPSERT",
+    "keyType": "Number",
+    "key": 5,
+    "valueEnc": "JSON",
+    "isReplicated": False,
+    "traceOn": False,
+    "hasPayloadMetadata": False,
+    "hasPayload": True,
+    "timestampInNanos": 1000,
+    "srcId": 101,
+    "logicalPartitionId": 1,
+    "physicalPartitionId": 1,
+    "sequence": 9,
+    "payloadLength": len(ROW),
+    "payloadSchemaVersion": 1,
+    "payloadSchemaId": text(ID),
+    "payloadValue": text(ROW),
+}
+"""A row in JSON, version 2."""
+
+
+def line(**told):
+    return json.dumps({**SECOND, **told}).encode()
+
+
+def part_key(version):
+    return f"Length=1;SchemaVersion={version};SchemaId=0x{ID.hex()};Value=0x0a"
+
+
+class TestVersionsOfSchemas:
+    """A part has 14 bits for the version of its schema."""
+
+    @pytest.mark.parametrize("version", [8192, -8193, 32767])
+    @pytest.mark.parametrize("sums", [{}, {"headerCrc": 1, "bodyCrc": 2}])
+    @pytest.mark.parametrize("name", ["payload", "metadata", "key"])
+    def test_one_that_no_part_holds_is_refused(self, name, version, sums):
+        told = {
+            "payload": {"payloadSchemaVersion": version},
+            "metadata": {
+                "metadataSchemaVersion": version,
+                "metadataSchemaId": text(ID),
+                "metadataValue": text(b"m"),
+                "hasPayloadMetadata": True,
+            },
+            "key": {"keyType": "Schema", "key": part_key(version)},
+        }[name]
+        with pytest.raises(Refusal, match=f"version {version} of the {name}") as refused:
+            decoder(JsonDecoder).decode(message(line(**told, **sums)))
+        assert refused.value.kind == "shape"
+
+    @pytest.mark.parametrize("version", [8191, -8192])
+    def test_the_last_ones_are_written_again(self, version):
+        told = {"keyType": "Schema", "key": part_key(version)}
+        (found,) = decoder(JsonDecoder).decode(message(line(**told)))
+        (out,) = BinaryEncoder(BinaryWriteSettings(version=2)).encode(found, [])
+        kind = int.from_bytes(out.value[49:51], "big", signed=True)
+        assert kind >> 2 == version
