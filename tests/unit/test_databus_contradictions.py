@@ -8,7 +8,8 @@ from hashlib import md5
 
 import pytest
 
-from waybill.envelopes.databus.binary import BinaryEncoder
+from tests import databus_layout as layout
+from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.json_envelope import JsonDecoder
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.errors import Refusal
@@ -93,3 +94,24 @@ class TestVersionsOfSchemas:
         (out,) = BinaryEncoder(BinaryWriteSettings(version=2)).encode(found, [])
         kind = int.from_bytes(out.value[49:51], "big", signed=True)
         assert kind >> 2 == version
+
+
+class TestTheEndOfAWindow:
+    """The last event of a window may say so itself (attribute EoP, member endOfPeriod)."""
+
+    def test_it_comes_with_a_bad_row_too(self):
+        good = layout.v1(1, ROW, schema=ID)
+        for bad in (
+            layout.v1(2, ROW * 2, schema=ID, attributes=17),
+            layout.v1(2, ROW, schema=bytes(16), attributes=17),
+            layout.v1(2, ROW, schema=ID, attributes=16),
+        ):
+            found = decoder(BinaryDecoder).decode(message(good + bad + good))
+            assert [(c.operation, c.outcome, c.transaction, c.index) for c in found] == [
+                ("upsert", "ok", "7", 0),
+                ("other", "refused", None, 1),
+                ("commit", "ok", "7", 2),
+                ("upsert", "ok", "7", 3),
+            ]
+            alone = decoder(BinaryDecoder).decode(message(bad))
+            assert [c.outcome for c in alone] == ["refused", "ok"]

@@ -95,11 +95,12 @@ class EventDecoder:
                 if isinstance(event, Refusal):
                     raise event
                 found.append(self._change(event, message, told, index))
-                if event.last and found[-1].operation != "commit":
-                    found.append(self._end(event, message, told, index + 1))
             except Refusal as refusal:
                 place = Refusal(refusal.kind, _placed(refusal.sentence, event), index)
                 found.append(refused(message, place))
+            # The other rows of the window wait for its end, whatever is wrong with the last one.
+            if isinstance(event, Event) and event.last and found[-1].operation != "commit":
+                found.append(self._end(event, message, told, index + 1))
         if len(found) == 1 and found[0].outcome == "refused":
             raise Refusal(found[0].reason_kind or "", found[0].reason or "")
         return found
