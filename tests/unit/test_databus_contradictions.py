@@ -115,3 +115,18 @@ class TestTheEndOfAWindow:
             ]
             alone = decoder(BinaryDecoder).decode(message(bad))
             assert [c.outcome for c in alone] == ["refused", "ok"]
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            layout.v1(1, ROW, schema=ID, source=-2),
+            layout.v1(1, ROW, schema=ID, source=-2, attributes=2),
+            layout.v2(1, layout.part(ROW, ID), source=-2),
+        ],
+    )
+    def test_it_holds_no_row_that_nobody_would_see(self, value):
+        with pytest.raises(Refusal, match="at byte 0 has a row and the source -2") as refused:
+            decoder(BinaryDecoder).decode(message(value))
+        assert refused.value.kind == "shape"
+        found = decoder(BinaryDecoder).decode(message(layout.v1(0, attributes=1, source=-2)))
+        assert [c.operation for c in found] == ["commit"]

@@ -107,6 +107,9 @@ class EventDecoder:
 
     def _change(self, event: Event, message: Message, told: Told, index: int) -> Change:
         if event.source == END_OF_PERIOD:
+            if event.opcode and event.value:
+                sentence = "has a row and the source -2 of a window's end, which has none"
+                raise Refusal("shape", sentence)
             return self._end(event, message, told, index)
         if event.source <= 0:
             return _control(event, message, index)
