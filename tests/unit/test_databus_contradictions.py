@@ -130,3 +130,26 @@ class TestTheEndOfAWindow:
         assert refused.value.kind == "shape"
         found = decoder(BinaryDecoder).decode(message(layout.v1(0, attributes=1, source=-2)))
         assert [c.operation for c in found] == ["commit"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "header", "operation"),
+    [
+        *((1, name, name) for name in ("read", "insert", "update", "upsert")),
+        *((1, "full", "read"), (1, "delete", None), (1, "commit", None)),
+        *((2, name, None) for name in ("read", "insert", "update", "upsert", "full", "commit")),
+        (2, "delete", "delete"),
+    ],
+)
+def test_the_header_of_an_event_does_not_say_another_operation(attributes, header, operation):
+    value = message(
+        layout.v1(1, ROW, schema=ID, attributes=attributes),
+        [("waybill.operation", header.encode())],
+    )
+    if operation is None:
+        with pytest.raises(Refusal, match=r"the header waybill\.operation says") as refused:
+            decoder(BinaryDecoder).decode(value)
+        assert refused.value.kind == "operation"
+    else:
+        (found,) = decoder(BinaryDecoder).decode(value)
+        assert found.operation == operation

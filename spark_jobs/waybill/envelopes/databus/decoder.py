@@ -129,12 +129,11 @@ class EventDecoder:
                 transaction = str(event.sequence)
         else:
             transaction = told.transaction
-            if not delete:
-                full = told.operation == FULL
-                operation = "read" if full else OPERATIONS[told.operation]
-                if operation in ("delete", "commit"):
-                    message_text = f"the header {OPERATION_HEADER} says {operation}, the event not"
-                    raise Refusal("operation", message_text)
+            full = told.operation == FULL
+            operation = "read" if full else OPERATIONS[told.operation]
+            if operation == "commit" or delete != (operation == "delete"):
+                message_text = f"the header {OPERATION_HEADER} says {operation}, the event not"
+                raise Refusal("operation", message_text)
         return Change(
             operation,
             plan.schema,
