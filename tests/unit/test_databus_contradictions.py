@@ -153,3 +153,26 @@ def test_the_header_of_an_event_does_not_say_another_operation(attributes, heade
     else:
         (found,) = decoder(BinaryDecoder).decode(value)
         assert found.operation == operation
+
+
+class TestWindowsThatAreWrittenAgain:
+    """Databus hands on no row of a window that does not end."""
+
+    STREAM = layout.v1(1, ROW, schema=ID) + layout.v1(0, attributes=0, source=-2)
+
+    def written(self, headers=None, **told):
+        changes = decoder(BinaryDecoder, **told).decode(message(self.STREAM, headers))
+        encoder = BinaryEncoder(BinaryWriteSettings(schemas=SCHEMAS))
+        out = [one for c in changes if c.outcome == "ok" for one in encoder.encode(c, [])]
+        return layout.read_stream(b"".join(one.value for one in out))
+
+    def test_a_window_that_was_read_keeps_its_end(self):
+        assert [event["source"] for event in self.written()] == [101, -2]
+
+    def test_a_window_that_was_not_heeded_is_ended_anew(self):
+        assert [event["source"] for event in self.written(windows="ignore")] == [101, -2]
+
+    def test_so_is_one_that_waybill_wrote(self):
+        headers = [("waybill.operation", b"insert"), ("waybill.transaction", b"gtid-1")]
+        assert [event["source"] for event in self.written(headers)] == [101, -2]
+        assert [event["source"] for event in self.written(headers[:1])] == [101, -2]

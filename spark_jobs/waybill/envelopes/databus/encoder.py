@@ -204,7 +204,9 @@ class EventEncoder:
         event.key = _event_key(change.schema, key) if given is None else given
         headers = self._headers(change, event, writer, table, delete, carried, losses) or None
         message_key = None if key is None else _json(key)
-        if not closes or carried is not None or self.settings.windows != "message":
+        # Of an event whose window was read its end comes too; of others it is known to nobody.
+        own = carried is not None and change.transaction == str(event.sequence)
+        if not closes or own or self.settings.windows != "message":
             return [Encoded(message_key, self.frame([event]), headers)]
         end = self._end(event)
         if not self.lines:

@@ -61,7 +61,7 @@ class DatabusWriteSettings(SequenceSettings):
     updated, the transaction. Off: every table needs a schema under `schemas`."""
     windows: Literal["message", "commit"] = "message"
     """What closes a window: the end of each message, or the source's commits. A change that was a
-    Databus event keeps its own windows."""
+    Databus event keeps its own window, unless reading took no heed of it."""
 
 
 class BinaryWriteSettings(DatabusWriteSettings):
