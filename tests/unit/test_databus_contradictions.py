@@ -176,3 +176,40 @@ class TestWindowsThatAreWrittenAgain:
         headers = [("waybill.operation", b"insert"), ("waybill.transaction", b"gtid-1")]
         assert [event["source"] for event in self.written(headers)] == [101, -2]
         assert [event["source"] for event in self.written(headers[:1])] == [101, -2]
+
+
+class TestWhatTheOtherVersionHasNoRoomFor:
+    """What an event has beside its change and another version cannot hold is counted."""
+
+    def losses(self, value, version):
+        lost = []
+        (found,) = decoder(BinaryDecoder).decode(message(value))
+        BinaryEncoder(BinaryWriteSettings(version=version)).encode(found, lost)
+        return lost
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            layout.v2(schema_key=layout.part(b"k", ID), payload=layout.part(ROW, ID)),
+            layout.v2(1, layout.part(ROW, ID), metadata=layout.part(b"m", ID)),
+            layout.v2(
+                schema_key=layout.part(b"k", ID),
+                payload=layout.part(ROW, ID),
+                metadata=layout.part(b"m", ID),
+            ),
+            layout.v2(0, layout.part(b"{}", ID, 20), source=-30, attributes=0),
+            layout.v2(0, layout.part(b"{}", b"abcd", 0), source=-30, attributes=0),
+        ],
+    )
+    def test_version_1(self, value):
+        assert self.losses(value, 1) == ["other"]
+        assert self.losses(value, 2) == []
+
+    def test_version_2(self):
+        for attributes, source in ((1, 101), (0, -2), (0, -30)):
+            told = {"attributes": attributes, "source": source, "schema": ID}
+            row = ROW if source > 0 else b""
+            assert self.losses(layout.v1(1, row, physical=3, logical=4, **told), 2) == ["other"]
+            assert self.losses(layout.v1(1, row, physical=3, logical=3, **told), 2) == []
+            assert self.losses(layout.v1(1, row, physical=3, logical=4, **told), 1) == []
+            assert self.losses(layout.v2(1, layout.part(ROW, ID)), 1) == []

@@ -57,7 +57,10 @@ PARTLY = {
         "a window is one number of 64 bits; another id, or one that messages of its source may "
         "lack, is replaced by one made from the position"
     ),
-    "other": "control events that came from Databus itself only",
+    "other": (
+        "control events that came from Databus itself only; of what an event has beside its row, "
+        "version 1 has no metadata and no key with a schema, version 2 no logical partition"
+    ),
 }
 CARRIES = frozenset(
     {

@@ -81,11 +81,23 @@ class Carried(msgspec.Struct, gc=False):
             and self.nanos // 1000 * 1000 == event.nanos
         ):
             event.nanos = self.nanos
-        if self.metadata is not None:
-            if event.version == 1:
-                losses.append("other")
-            else:
-                event.metadata = self.metadata.part()
+        if self.metadata is not None and event.version == 2:
+            event.metadata = self.metadata.part()
+        if self.lost_by(event.version):
+            losses.append("other")
+
+    def lost_by(self, version: int) -> bool:
+        """Whether a version has no room for all of it.
+
+        Version 2 has one partition; version 1 has no metadata, no key with a schema, and no schema
+        of a value but an MD5.
+        """
+        if version == 2:
+            return self.physical != self.logical
+        key = self.key
+        parted = isinstance(key, CarriedKey) and key.bytes is None
+        named = self.control and (bool(self.schema_version) or len(base64_bytes(self.digest)) < 16)
+        return self.metadata is not None or parted or named
 
 
 class _Family(msgspec.Struct, gc=False):
