@@ -36,7 +36,7 @@ def decoder(kind, **told):
 
 SECOND = {
     "version": 2,
-    "magicByte": -889262611,
+    "magicByte": -889266451,
     "opcode": "UPSERT",
     "keyType": "Number",
     "key": 5,
@@ -213,3 +213,12 @@ class TestWhatTheOtherVersionHasNoRoomFor:
             assert self.losses(layout.v1(1, row, physical=3, logical=3, **told), 2) == []
             assert self.losses(layout.v1(1, row, physical=3, logical=4, **told), 1) == []
             assert self.losses(layout.v2(1, layout.part(ROW, ID)), 1) == []
+
+
+class TestVersion2InJson:
+    @pytest.mark.parametrize("ends", [True, "true"])
+    def test_a_row_that_ends_its_window(self, ends):
+        found = decoder(JsonDecoder).decode(message(line(endOfPeriod=ends)))
+        assert [c.operation for c in found] == ["upsert", "commit"]
+        (found,) = decoder(JsonDecoder).decode(message(line(endOfPeriod=False)))
+        assert found.operation == "upsert"

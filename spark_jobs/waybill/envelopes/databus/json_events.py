@@ -266,6 +266,7 @@ def _version_2(told: _Line, at: int) -> Event:
         metadata=metadata,
         replicated=told.isReplicated,
         trace=told.traceOn,
+        last=told.endOfPeriod in (True, "true"),
         place=at,
         json_value=told.valueEnc in _PLAIN,
     )
