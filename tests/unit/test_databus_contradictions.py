@@ -216,6 +216,29 @@ class TestWhatTheOtherVersionHasNoRoomFor:
 
 
 class TestVersion2InJson:
+    @pytest.mark.parametrize(
+        ("told", "sentence"),
+        [
+            ({"magicByte": 7}, "magicByte is 7, not cafedeed"),
+            ({"hasPayload": False}, "hasPayload is false, and there is a payloadValue"),
+            (
+                {"metadataSchemaId": text(ID), "metadataValue": text(b"m")},
+                "hasPayloadMetadata is false, and there is a metadataValue",
+            ),
+            ({"keyBytes": "AA=="}, "both key and keyBytes"),
+            ({"keyType": "String", "keyBytes": "AA=="}, "both key and keyBytes"),
+        ],
+    )
+    def test_members_that_disagree_are_refused(self, told, sentence):
+        with pytest.raises(Refusal, match=sentence) as refused:
+            decoder(JsonDecoder).decode(message(line(**told)))
+        assert refused.value.kind == "shape"
+
+    @pytest.mark.parametrize("magic", [-889266451, 0xCAFEDEED, None])
+    def test_the_magic_number_with_its_sign_without_or_not_at_all(self, magic):
+        (found,) = decoder(JsonDecoder).decode(message(line(magicByte=magic)))
+        assert found.outcome == "ok"
+
     @pytest.mark.parametrize("ends", [True, "true"])
     def test_a_row_that_ends_its_window(self, ends):
         found = decoder(JsonDecoder).decode(message(line(endOfPeriod=ends)))

@@ -250,6 +250,10 @@ def _long(number: int) -> int:
 def _version_2(told: _Line, at: int) -> Event:
     if told.version != 2:
         raise Refusal("shape", f"the version {told.version} is not known; 2 is, or none told")
+    if told.magicByte is not None and told.magicByte & 0xFFFFFFFF != MAGIC:
+        raise Refusal("shape", f"magicByte is {told.magicByte}, not cafedeed, {MAGIC - (1 << 32)}")
+    _check_flag(told.hasPayloadMetadata, told.metadataValue, "metadata", "hasPayloadMetadata")
+    _check_flag(told.hasPayload, told.payloadValue, "payload", "hasPayload")
     metadata = payload = None
     if told.hasPayloadMetadata or told.metadataValue is not None:
         metadata = _part(told, "metadata", told.metadataSchemaVersion, told.metadataSchemaId)
@@ -276,7 +280,14 @@ def _version_2(told: _Line, at: int) -> Event:
     return event
 
 
+def _check_flag(flag: bool | None, value: str | None, name: str, member: str) -> None:
+    if flag is False and value:
+        raise Refusal("shape", f"{member} is false, and there is a {name}Value")
+
+
 def _key(told: _Line) -> int | bytes | Part:
+    if told.key is not None and told.keyBytes is not None:
+        raise Refusal("shape", "both key and keyBytes are told")
     if told.keyType == "Number" and isinstance(told.key, int):
         return _long(told.key)
     if told.keyType == "String" and told.keyBytes is not None:
