@@ -9,10 +9,12 @@ from hashlib import md5
 import pytest
 
 from tests import databus_layout as layout
+from waybill.envelopes import registry
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.json_envelope import JsonDecoder
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
-from waybill.errors import Refusal
+from waybill.errors import ConfigurationError, Refusal
+from waybill.inprocess.job import checked_settings
 from waybill.records import Message
 from waybill.tables import TableRules
 
@@ -245,3 +247,18 @@ class TestVersion2InJson:
         assert [c.operation for c in found] == ["upsert", "commit"]
         (found,) = decoder(JsonDecoder).decode(message(line(endOfPeriod=False)))
         assert found.operation == "upsert"
+
+
+@pytest.mark.parametrize("number", [0, -2, -30000, 1 << 31])
+def test_a_table_has_no_source_id_of_the_system(number):
+    """Its rows would be written as ends of windows or control events, and be rows for nobody."""
+    for name, side in (("encode_settings", "to"), ("decode_settings", "from")):
+        envelope = registry.get("databus-binary")
+        told = {"sources": {"item": number}}
+        with pytest.raises(ConfigurationError) as refused:
+            checked_settings(getattr(envelope, name), told, envelope, side)
+        sentence = f"item has the source id {number}; write one from 1 to 2147483647"
+        assert str(refused.value) == f"{side}.sources: {sentence}"
+    listed = {"databus": [{**SCHEMAS["databus"][0], "srcId": number}]}
+    with pytest.raises(ConfigurationError, match=r"databus\[0\] of the schemas: .*srcId"):
+        BinaryDecoder(DatabusReadSettings(schemas=listed), TableRules())

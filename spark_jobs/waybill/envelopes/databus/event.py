@@ -13,6 +13,9 @@ UPSERT, DELETE = 1, 2
 END_OF_PERIOD = -2
 """Source id of the event that ends a window."""
 
+MAX_SOURCE = (1 << 31) - 1
+"""The largest source id; those of rows begin with 1, and version 1 has 16 bits for them."""
+
 NO_TIME = -1
 """A timestamp in nanoseconds that stands for none: -1 is no whole microsecond, so no time that
 Waybill writes can be mistaken for it."""

@@ -11,11 +11,11 @@ import json
 import re
 from hashlib import md5
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from waybill.envelopes.databus.event import checksum
+from waybill.envelopes.databus.event import MAX_SOURCE, checksum
 from waybill.errors import ConfigurationError, Refusal
 
 _VERSION = re.compile(r"\.([0-9]{1,9})\Z")
@@ -175,7 +175,7 @@ def _listed(given: Any) -> list[Registered]:
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     source: str
     schema: Any
-    srcId: int | None = None
+    srcId: Annotated[int, msgspec.Meta(ge=1, le=MAX_SOURCE)] | None = None
     version: int = 0
     table: str | None = None
     database: str | None = None
