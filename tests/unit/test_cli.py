@@ -16,6 +16,7 @@ from rich.text import Text
 from typer.main import get_command
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill.cli.formats import settings_of
 from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
@@ -355,6 +356,17 @@ def test_one_format_with_its_settings():
     assert "tombstones" in told
     (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
     assert json.loads(row)["name"] == "canal"
+
+
+@pytest.mark.parametrize("side", ["decode_settings", "encode_settings"])
+def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
+    for envelope in registry.all_envelopes():
+        model = getattr(envelope, side)
+        for setting in settings_of(model):
+            assert "\n" not in setting["meaning"], (envelope.name, setting["name"])
+            if not setting["required"]:
+                model.model_validate({setting["name"]: setting["default"]})
+    assert "\\n" not in waybill("formats", "databus-binary").stdout.decode()
 
 
 def migration(tmp_path: Path, source: list[bytes], **fields: object) -> Path:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
 
     from waybill.envelopes.protocol import Envelope
 
@@ -108,12 +109,17 @@ def settings_of(model: type[BaseModel]) -> list[dict[str, Any]]:
                 "name": name,
                 "type": _type_text(known.annotation),
                 "choices": schema.get("enum") or [],
-                "default": None if known.is_required() else schema.get("default"),
+                "default": None if known.is_required() else _default_of(known, schema),
                 "required": known.is_required(),
                 "meaning": known.description or documented.get(name, ""),
             }
         )
     return found
+
+
+def _default_of(known: FieldInfo, schema: dict[str, Any]) -> Any:
+    """A default as plain data; the schema of a model has none that is made anew each time."""
+    return schema.get("default", known.get_default(call_default_factory=True))
 
 
 def _type_text(annotation: Any) -> str:
@@ -137,7 +143,8 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
                 and isinstance(text.value, ast.Constant)
                 and isinstance(text.value.value, str)
             ):
-                found[field.target.id] = inspect.cleandoc(text.value.value)
+                # As one line: where it breaks decides who prints it.
+                found[field.target.id] = " ".join(text.value.value.split())
     return found
 
 
