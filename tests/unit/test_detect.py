@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.contract.probes import OTHER, ROW, change
 from tests.golden import test_golden as golden
 from waybill.cli.detect import Detection, answer_of
 from waybill.cli.detect import judged as judge
@@ -282,3 +283,29 @@ def test_many_large_messages_are_read_a_little(put):
     big = maxwell(1, query="x" * 300_000)
     with open_topic(str(put(lines(*([big] * 50))))) as file:
         assert len(sample_of(file.messages())) == 4
+
+
+NEARLY = {
+    "canal": ("type", 7),
+    "oms-canal": ("type", 7),
+    "oms-dataworks": ("version", "9.9"),
+    "oms-extended": ("recordType", "MERGE"),
+}
+"""A member of each envelope whose messages have the names of others too, with a wrong value."""
+
+
+def written(name: str) -> list[dict[str, object]]:
+    """Messages of rows as the envelope writes them."""
+    envelope = registry.get(name)
+    encoder = envelope.encoder(envelope.encode_settings())
+    told = [encoder.encode(change("insert", after=row), []) for row in (ROW, OTHER, ROW)]
+    return [json.loads(encoded.value) for one in told for encoded in one]
+
+
+@pytest.mark.parametrize("name", ["canal", "oms-canal", "oms-dataworks", "oms-extended"])
+def test_messages_that_none_takes_are_told_to_be_of_the_nearest(put, name):
+    member, value = NEARLY[name]
+    content = lines(*({**message, member: value} for message in written(name)))
+    _, verdict, told = judged(put(content))
+    assert verdict.named == []
+    assert f"3 of 3 messages have the names of {name}, which refuses them: " in told

@@ -218,7 +218,8 @@ class _Judge:
             elif alike.clear:
                 outsiders[trial.name] = place
         best = max(places.values(), default=(0, 0, False))
-        clearer = {name for name, place in outsiders.items() if place > best}
+        nearest = max(outsiders.values(), default=best)
+        clearer = {name for name, place in outsiders.items() if place == nearest > best}
         misread: set[str] = set()
         winners = set() if clearer else {name for name, place in places.items() if place == best}
         if len(winners) > 1:
