@@ -19,7 +19,7 @@ from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
 from waybill.envelopes.made_sequence import SequenceSettings, goes_without
-from waybill.envelopes.notation.instants import Zone
+from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
@@ -204,7 +204,10 @@ class BlobEncoder:
             event = -1
         else:
             event, rest = divmod(time, 1000)
-            if rest or event < 0:
+            if not 0 <= event <= LAST_MS:
+                # No reader takes it: the format has milliseconds since 1970, and -1 for no time.
+                event, rest = -1, -1
+            if rest:
                 losses.append("source_time")
         if carried is None:
             return f'"timestamp":{{"eventTime":{event}}}}},"version":{self.version}}}'

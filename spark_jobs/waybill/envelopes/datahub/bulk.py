@@ -267,7 +267,7 @@ class BlobWriter(BulkWriter):
         """Rows by whether they changed their key, and by what is given up."""
         classes = np.zeros(len(rows), np.int64)
         if rows.source_time is not None:
-            classes[(rows.source_time < 0) | (rows.source_time % 1000 != 0)] = 1
+            classes[rows.source_time % 1000 != 0] = 1
         moved = self._moved(rows)
         if moved is not None:
             classes[moved] += 2
@@ -275,6 +275,9 @@ class BlobWriter(BulkWriter):
             classes[rows.sequence[0] < 0] = -1
         elif rows.sequence is None:
             classes[rows_came_without(rows)] += 4
+        if rows.source_time is not None:
+            # Such a time is written as none.
+            classes[(rows.source_time < 0) | (rows.source_time > LAST_MS * 1000 + 999)] = -1
         source = rows.extra.fields.get("dbType") if carried(rows, FAMILY) and rows.extra else None
         if isinstance(source, Value):
             # An empty name is none.
