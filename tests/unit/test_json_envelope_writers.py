@@ -290,6 +290,25 @@ def test_texts_without_a_notation_in_canal_are_refused(mysql, text):
     assert caught.value.kind == "encoding"
 
 
+@pytest.mark.parametrize(
+    ("mysql", "text", "number"),
+    [
+        ("enum('0','1')", "", "0"),
+        ("enum('0','1')", "0", "1"),
+        ("enum('1','0')", "1", "1"),
+        ("enum('1','0')", "", "0"),
+        ("enum('a','')", "", "2"),
+        ("set('0','1')", "", "0"),
+        ("set('0','1')", "0", "1"),
+        ("set('0','1')", "0,1", "3"),
+    ],
+)
+def test_members_called_like_numbers_are_told_from_numbers(mysql, text, number):
+    kind = logical_type(mysql)
+    assert text_writer(kind, mysql, UTC)(text) == number
+    assert text_reader(kind, mysql, UTC)(number) == text
+
+
 def test_oms_full_rows_have_no_id_and_so_are_older_than_every_change():
     full = change("read", None, ROW, sequence=(36346072, -1), full_row=True)
     _, value, losses = write("oms-default", full)

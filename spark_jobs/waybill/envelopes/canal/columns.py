@@ -88,10 +88,9 @@ def is_year(mysql: str | None) -> bool:
 
 def enum_reader(names: tuple[str, ...]) -> Convert:
     """Numbers of an ENUM to texts; 0 is MySQL's empty error value, texts pass."""
-    texts = {name: name for name in names}
+    # A number is a number, also where a member is called so.
+    texts = {"": "", **{name: name for name in names}, "0": ""}
     texts.update({str(i): name for i, name in enumerate(names, start=1)})
-    texts.setdefault("0", "")
-    texts.setdefault("", "")
 
     def read(value: str) -> str:
         try:
