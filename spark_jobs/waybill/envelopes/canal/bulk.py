@@ -207,7 +207,7 @@ class CanalWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by the columns that changed, and by what `sqlType` and the losses depend on."""
         image = rows.before if rows.operation == "delete" else rows.after
-        if image is None or None in image:
+        if image is None or None in image or _has_statement(rows):
             return np.full(len(rows), -1, np.int64)
         unusual, alone = unusual_rows(self._table(rows.schema).types, rows)
         fine = np.zeros(len(rows), np.bool_)
@@ -244,6 +244,11 @@ class CanalWriter(BulkWriter):
             if rows.operation == "update" and rows.before is not None:
                 values["old", 0, name] = column(False, i, puts[i])
         return [Wording(values, _constant, key_array(rows))]
+
+
+def _has_statement(rows: Rows) -> bool:
+    """Whether rows came from Canal with a statement, which is rare."""
+    return rows.extra is not None and carried(rows, "canal") and "sql" in rows.extra.fields
 
 
 def _constant(path: Path) -> bool:

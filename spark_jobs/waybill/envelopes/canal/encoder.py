@@ -86,6 +86,7 @@ class _Carried(msgspec.Struct, gc=False):
     id: int | None = None
     ts: int | None = None
     type: str | None = None
+    sql: str | None = None
     sqlType: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -127,7 +128,7 @@ class CanalEncoder:
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
         carried = carried_by(change)
         operation, schema = change.operation, change.schema
-        sql = change.ddl_text or ""
+        sql = change.ddl_text or carried.sql or ""
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
             return []
@@ -195,7 +196,7 @@ class _Table:
         mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
         self.template = (
             b'{"data":[%%b],"database":%b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
-            b'"mysqlType":%b,"old":%%b,"pkNames":%b,"sql":"","sqlType":%%b,"table":%b,"ts":%%d,'
+            b'"mysqlType":%b,"old":%%b,"pkNames":%b,"sql":%%b,"sqlType":%%b,"table":%b,"ts":%%d,'
             b'"type":"%%b"}'
         ) % tuple(
             _json(part).replace(b"%", b"%%")
@@ -253,7 +254,8 @@ class _Table:
             # Canal's number for some types depends on the value.
             types = self.types.json(row)
         gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
-        value = self.template % (_json(row), es, gtid, identity, old, types, ts, kind)
+        sql = b'""' if carried.sql is None else _json(carried.sql)
+        value = self.template % (_json(row), es, gtid, identity, old, sql, types, ts, kind)
         return Encoded(key, value)
 
     def _completed(self, change: Change, after: Any, losses: list[str]) -> Any:

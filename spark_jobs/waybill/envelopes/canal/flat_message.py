@@ -256,14 +256,16 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
     schema: TableSchema = NO_TABLE
     if flat.database or flat.table:
         schema = intern_schema(flat.database or None, None, flat.table or None, dialect="mysql")
+    # XA events name their transaction there: `XA COMMIT 'x'`.
+    sql, stated = flat.sql or None, operation in ("ddl", "truncate")
     return Change(
         operation,
         schema,
         message,
         source_time=None if flat.es is None else flat.es * 1000,
         transaction=flat.gtid or None,
-        ddl_text=(flat.sql or None) if operation in ("ddl", "truncate") else None,
-        extra=extra_json(flat.id, flat.ts, type=flat.type),
+        ddl_text=sql if stated else None,
+        extra=extra_json(flat.id, flat.ts, type=flat.type, sql=None if stated else sql),
     )
 
 

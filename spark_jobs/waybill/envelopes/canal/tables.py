@@ -154,7 +154,7 @@ class CanalTable:
             Exception: one of `JSON_ERRORS`, or a Refusal for a bad value.
         """
         flat = self.decode(value)
-        if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl:
+        if flat.mysqlType != self.mysql or flat.pkNames != self.pk or flat.isDdl or flat.sql:
             return None
         if not (self._numbered(flat) and self._understood(flat, value)):
             return None
@@ -279,7 +279,9 @@ class CanalTable:
             after,
             source_time=None if flat.es is None else flat.es * 1000,
             transaction=flat.gtid or None,
-            extra=extra_json(flat.id, flat.ts, sqlType=self._carried(flat, image)),
+            extra=extra_json(
+                flat.id, flat.ts, sqlType=self._carried(flat, image), sql=flat.sql or None
+            ),
         )
 
     def _image(self, row: Raw, converted: bool = True) -> Any:

@@ -66,7 +66,7 @@ class OmsCanalEncoder:
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
         carried, schema, operation = carried_by(change), change.schema, change.operation
-        sql = change.ddl_text or ""
+        sql = change.ddl_text or carried.sql or ""
         kind = carried.type
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
