@@ -154,15 +154,14 @@ class CanalDecoder(FastFirst[CanalTable]):
             return self._rows(message, flat, value)
         operation = EVENTS.get(flat.type)
         if operation is None:
-            raise Refusal("operation", f"Canal has no type {flat.type[:40]!r}")
-        if flat.type == "QUERY" and not flat.isDdl:
-            return [skipped(message, "statement text")]
+            what = f"isDdl for {flat.type}" if flat.type in ROWS else f"type {flat.type[:40]!r}"
+            raise Refusal("operation", f"Canal has no {what}")
         return [event_of(message, flat, operation)]
 
     def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
         if not flat.table:
             raise Refusal("shape", "a message with rows names no table")
-        if flat.data is None:
+        if not flat.data:
             sentence = f"{flat.type} without rows; Canal needs binlog_format=ROW at the source"
             raise Refusal("shape", sentence)
         refuse_old(flat)
@@ -243,7 +242,7 @@ def refuse_old(flat: FlatMessage) -> None:
 
 
 def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
-    """The change of a message without rows.
+    """The change of a message without rows; the text of a statement that is no DDL is skipped.
 
     Raises:
         Refusal: a TRUNCATE names no table, or there are rows: nobody would see them.
@@ -251,6 +250,8 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
     for name, rows in (("data", flat.data), ("old", flat.old)):
         if _tells_rows(rows):
             raise Refusal("shape", f"{flat.type} with a row in {name}, which it cannot have")
+    if flat.type == "QUERY" and not flat.isDdl:
+        return skipped(message, "statement text")
     if operation == "truncate" and not flat.table:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE

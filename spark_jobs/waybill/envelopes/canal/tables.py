@@ -221,6 +221,8 @@ class CanalTable:
         again, or at least, where a producer writes JSON in other ways, as many quotes: every name
         and every string has two.
         """
+        if not flat.data or self.empty in flat.data:
+            return False  # no row, or one without columns
         if self.loose and any(map(self.gaps, flat.data)):
             return False
         _json_into(flat, self.buffer)

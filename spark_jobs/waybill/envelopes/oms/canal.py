@@ -40,7 +40,7 @@ from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
-from waybill.records import Change, refused, skipped
+from waybill.records import Change, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,8 +89,6 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         operation = EVENTS.get(flat.type)
         if operation is None:
             raise Refusal("operation", f"OMS Canal has no type {flat.type[:40]!r}")
-        if flat.type == "QUERY" and not flat.isDdl:
-            return [skipped(message, "statement text")]
         return [event_of(message, flat, operation)]
 
     def _rows(self, message: Message, flat: FlatMessage) -> list[Change]:
