@@ -226,16 +226,31 @@ class TestWriting:
         """Order, spelling and types are the topic's; what it has not is refused."""
         fields = [{"name": "v", "type": "STRING"}, {"name": "_execute_time_", "type": "TIMESTAMP"}]
         fields += [{"name": "id", "type": "DECIMAL"}, {"name": "more", "type": "STRING"}]
+        fields += [{"name": name, "type": "STRING"} for name in METADATA if name not in TIMES]
         schemas = {"datahub": {"shop.t": {"fields": fields}}}
         change = changed("insert", None, {"f0": "1", "f1": "x"}, source_time=1_649_991_726_000_123)
         (record,) = written(change, shape="record", schemas=schemas)
-        assert record["Data"] == ["x", "1649991726000123", "1", None]
+        assert record["Data"][:4] == ["x", "1649991726000123", "1", None]
         (record,) = written(change, schemas=schemas)
         assert record["_execute_time_"] == "1649991726000123"
         assert "more" not in record
         schemas["datahub"]["shop.t"]["fields"] = fields[1:]
         with pytest.raises(Refusal, match="'v' is not in the topic's schema"):
             written(change, schemas=schemas)
+
+    @pytest.mark.parametrize("name", METADATA)
+    def test_a_topic_without_a_metadata_column(self, name):
+        """A record is refused that could not tell what happened; a time is counted."""
+        fields = [{"name": n, "type": "STRING"} for n in METADATA if n not in (name, TIMES[1])]
+        told = {"schemas": {"fields": fields + FIELDS}, "shape": "record"}
+        change = changed("update", {"f0": "1", "f1": "x"}, {"f0": "1", "f1": "y"}, source_time=1000)
+        encoder, losses = ENVELOPE.encoder(ENVELOPE.encode_settings(**told)), []
+        if name not in TIMES:
+            with pytest.raises(Refusal, match=name):
+                encoder.encode(change, losses)
+            return
+        assert len(encoder.encode(change, losses)) == 2
+        assert ("source_time" in losses) == (name == TIMES[0])
 
     def test_a_table_without_a_topic_has_no_order(self):
         schemas = {"datahub": {"other": {"fields": FIELDS}}}

@@ -169,6 +169,7 @@ class WrittenTable:
         self.schema = schema
         self.place = _place(schema, settings)
         self.in_order = settings.shape == "record"
+        self.timeless = False
         self.key = key_writer(schema) if schema.key else _no_key
         self.same_key = same_key(schema)
         self.gaps = gaps(len(schema.columns))
@@ -184,7 +185,11 @@ class WrittenTable:
             time = next((name for name in names if name in TIMES), str(settings.execute_time))
             told = (SEQUENCE, OPERATION, time, TABLE, BEFORE, AFTER)
             missing = [name for name in told if name not in names]
-            names = names if self.in_order else [*missing, *names]
+            if self.in_order:
+                _check_metadata(missing, time)
+                self.timeless = time in missing
+            else:
+                names = [*missing, *names]
         for name in schema.names:
             if name in METADATA:
                 raise Refusal("encoding", f"column {shown(name)} would be taken for metadata")
@@ -299,7 +304,7 @@ class WrittenTable:
         time = change.source_time
         if time is None:
             return None
-        if time < 0 or time > LAST_MS * 1000 + 999:
+        if self.timeless or time < 0 or time > LAST_MS * 1000 + 999:
             losses.append("source_time")
             return None
         if self.micros:
@@ -308,6 +313,14 @@ class WrittenTable:
         if rest:
             losses.append("source_time")
         return str(ms)
+
+
+def _check_metadata(missing: list[str], time: str) -> None:
+    """Refuse a topic whose records could not tell what happened to a row; a time is counted."""
+    needed = [name for name in missing if name != time]
+    if needed:
+        sentence = f"the topic's schema has no field {needed[0]}"
+        raise Refusal("encoding", f"{sentence}, so no record can tell it; write with shape: object")
 
 
 def _no_key(_image: Any) -> None:
