@@ -270,6 +270,15 @@ class TestWriting:
         assert record["_source_table_"] == "t"
 
     @pytest.mark.parametrize("schema", [None, "public"])
+    @pytest.mark.parametrize("source_table", ["name", "qualified"])
+    def test_a_bare_name_tells_no_schema(self, schema, source_table):
+        change, losses = changed("insert", None, {"f0": "1", "f1": "x"}), []
+        change.schema = intern_schema("shop", schema, "t", change.schema.columns, ("id",))
+        settings = ENVELOPE.encode_settings(source_table=source_table)
+        ENVELOPE.encoder(settings).encode(change, losses)
+        assert ("schema_name" in losses) == (source_table == "name" and schema is not None)
+
+    @pytest.mark.parametrize("schema", [None, "public"])
     def test_a_place_without_database(self, schema):
         change = changed("insert", None, {"f0": "1", "f1": "x"})
         change.schema = intern_schema(None, schema, "t", change.schema.columns, ("id",))

@@ -168,6 +168,7 @@ class WrittenTable:
     ) -> None:
         self.schema = schema
         self.place = _place(schema, settings)
+        self.bare = settings.source_table == "name"
         self.in_order = settings.shape == "record"
         self.timeless = False
         self.key = key_writer(schema) if schema.key else _no_key
@@ -367,6 +368,8 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
         losses.append("types")
     if schema.key:
         losses.append("key_columns")
+    if table.bare and schema.schema is not None:
+        losses.append("schema_name")
     if change.transaction is not None:
         losses.append("transactions")
     if change.operation == "read" and not full_row:
