@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.histories import by_name
 from waybill.envelopes.datahub.tuple_topics import METADATA, TIMES
 from waybill.envelopes.datahub.tuples import ENVELOPE
 from waybill.envelopes.pairs import PairJoiner
@@ -181,6 +182,23 @@ class TestRowsThatLackColumns:
         fields = [{"name": name, "type": "STRING"} for name in names] + FIELDS
         (again,) = decoded(fresh({"fields": fields}), json.dumps(record).encode())
         assert again.before == change.before
+
+    @pytest.mark.parametrize("operation", ["insert", "update", "delete"])
+    def test_a_field_that_the_table_is_not_known_to_have(self, operation):
+        """It may have it all the same: not every source tells all columns in every message."""
+        row = {"f0": "1", "f1": "x"}
+        before = None if operation == "insert" else row
+        change = changed(operation, before, None if operation == "delete" else row)
+        names = [name for name in METADATA if name != TIMES[1]]
+        more = [{"name": name, "type": "STRING"} for name in (*names, "more")]
+        told = {"schemas": {"fields": more + FIELDS}}
+        encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(**told, shape="record"))
+        losses: list[str] = []
+        for message in encoder.encode(change, losses):
+            (again,) = decoded(fresh(told["schemas"]), message.value)
+            image = again.before if again.after is None else again.after
+            assert by_name(again.schema, image) == {"id": "1", "v": "x"}
+        assert ("unchanged_columns" in losses) == (operation == "update")
 
     def test_an_object_leaves_them_out(self):
         (record,) = written(changed("update", None, {"f0": "2"}))

@@ -196,6 +196,9 @@ class WrittenTable:
                 raise Refusal("encoding", f"column {shown(name)} would be taken for metadata")
             if name not in kinds:
                 raise Refusal("encoding", f"column {shown(name)} is not in the topic's schema")
+        # Fields that the table is not known to have: none of its rows tells them.
+        strange = [name for name in names if name not in METADATA and name not in schema.index]
+        self.strange = strange if self.in_order else []
         self.micros = any(kinds.get(name) == "TIMESTAMP" for name in TIMES)
         natural = [LOGICAL[kinds[c.name]] == c.type for c in schema.columns]
         if fields is None:
@@ -269,12 +272,13 @@ class WrittenTable:
         """
         made = self._write(operation, number, time, *flags, image)
         if self.in_order:
-            if self.gaps(image):
+            if self.strange or self.gaps(image):
                 absent = [
                     name
                     for i, name in enumerate(self.schema.names)
                     if getattr(image, f"f{i}") is UNSET
                 ]
+                absent += self.strange
                 attributes = {**attributes, ABSENT: _json(absent).decode()}
             made = {"Data": made, "Attributes": attributes}
         _into(made, self.buffer)
@@ -368,6 +372,8 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
         losses.append("types")
     if schema.key:
         losses.append("key_columns")
+    if table.strange and change.operation == "update":
+        losses.append("unchanged_columns")
     if table.bare and schema.schema is not None:
         losses.append("schema_name")
     if change.transaction is not None:
