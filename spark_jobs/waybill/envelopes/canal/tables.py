@@ -172,8 +172,6 @@ class CanalTable:
         schema, convert = self.schema, self.convert
         changes = []
         for index, after in enumerate(rows):
-            if after == self.empty:
-                return None
             if convert is not None:
                 convert(after)
             before = None
