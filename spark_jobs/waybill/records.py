@@ -122,12 +122,16 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
         """Positions of the key columns among the columns, in key order.
 
         Raises:
-            Refusal: a key column is not among the columns.
+            Refusal: a key column is not among the columns, or is named twice.
         """
-        missing = [name for name in self.key or () if name not in self.index]
+        key = self.key or ()
+        missing = [name for name in key if name not in self.index]
         if missing:
             raise Refusal("key", f"key column {missing[0]!r} is not among the row's columns")
-        return tuple(self.index[name] for name in self.key or ())
+        twice = [name for place, name in enumerate(key) if name in key[:place]]
+        if twice:
+            raise Refusal("key", f"the key names the column {twice[0]!r} twice")
+        return tuple(self.index[name] for name in key)
 
     @cached_property
     def key_fields(self) -> tuple[str, ...]:

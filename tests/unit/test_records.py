@@ -12,7 +12,15 @@ from msgspec import UNSET
 from waybill import records
 from waybill.bounded import Bounded
 from waybill.errors import Refusal, WaybillError
-from waybill.records import Change, Column, Message, TableSchema, image_struct, intern_schema
+from waybill.records import (
+    Change,
+    Column,
+    Message,
+    TableSchema,
+    image_struct,
+    intern_schema,
+    key_of,
+)
 from waybill.types import LogicalType
 
 MESSAGE = Message("topic", 0, 5, None, None, b"{}")
@@ -101,3 +109,11 @@ def test_errors_cross_process_borders() -> None:
     refusal = pickle.loads(pickle.dumps(Refusal("json", "not JSON", 3)))
     assert (refusal.kind, refusal.sentence, refusal.index) == ("json", "not JSON", 3)
     assert isinstance(refusal, WaybillError)
+
+
+def test_a_key_that_names_a_column_twice_is_none() -> None:
+    table = schema("id", "n", key=("id", "n", "id"))
+    with pytest.raises(Refusal, match="names the column 'id' twice"):
+        _ = table.key_fields
+    with pytest.raises(Refusal, match="names the column 'id' twice"):
+        key_of(table, table.Image("1", "x"))

@@ -87,7 +87,7 @@ class OmsTable:
         lobs: a LOB column that is null in both images of an update was not touched.
 
     Raises:
-        Refusal: a column has a name that cannot be carried.
+        Refusal: a column has a name that cannot be carried, or the key is none of the row's.
     """
 
     def __init__(self, shape: Shape, earlier: bool = False, lobs: bool = False) -> None:
@@ -101,6 +101,7 @@ class OmsTable:
             shape.key,
             DIALECT if any(told) else "",
         )
+        _ = self.schema.key_places  # refuses rows without their key, and a key of one column twice
         self.notations = [
             TRUTH if inferred and column.type == BOOLEAN else notation_of(column.type, earlier)
             for column, inferred in zip(

@@ -77,7 +77,7 @@ class TypedTables:
             key: the key as the message says it; a declared one goes before.
 
         Raises:
-            Refusal: the rows disagree about a type, or lack a key column.
+            Refusal: the rows disagree about a type, or lack a key column, or it is named twice.
         """
         rule = self.rules.find(*name)
         names = dict.fromkeys([*types, *(column for row in rows for column in row)])
@@ -98,6 +98,7 @@ class TypedTables:
             sentence = f"the key names {missing[0]!r}, which the row does not have; "
             raise Refusal("key", f"{sentence}declare the key of {table} under tables")
         schema = intern_schema(*name, tuple(columns), key, DIALECT)
+        _ = schema.key_places  # refuses a key that names a column twice
         identity = schema, frozenset(inferred), names.keys() > types.keys()
         found = self._tables.get(identity)
         if found is None:
