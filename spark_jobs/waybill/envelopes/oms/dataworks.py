@@ -113,6 +113,9 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
             raise Refusal("shape", "a message with a row names no table in schema.source")
         before, after = columns_of(payload.before, "before"), columns_of(payload.after, "after")
         check_images(payload.op, before, after)
+        if payload.ddl is not None and payload.ddl.text:
+            # Nobody would see it.
+            raise Refusal("shape", f"{payload.op} with a statement in ddl, which rows do not have")
         types = {column.name: column.type for column in schema.column or ()}
         if any(types[column.name] != column.type for column in schema.column or ()):
             raise Refusal("schema", "a column stands twice in schema.column, with different types")
