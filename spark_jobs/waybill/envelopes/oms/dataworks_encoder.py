@@ -90,7 +90,7 @@ class _Extra(msgspec.Struct, gc=False):
 
 
 class _Times(msgspec.Struct, gc=False):
-    eventTime: int
+    eventTime: Any = UNSET
     systemTime: Any = UNSET
     checkpointTime: Any = UNSET
 
@@ -247,13 +247,14 @@ def _op(change: Change, carried: Carried) -> str | None:
 
 
 def _times(change: Change, carried: Carried, losses: list[str]) -> _Times | None:
-    time = change.source_time
-    if time is None:
+    """`timestamp`; none where there is nothing to tell.
+
+    A message of DataWorks may lack `eventTime` and have the other times all the same.
+    """
+    time, system, checkpoint = change.source_time, carried.systemTime, carried.checkpointTime
+    if time is None and system is None and checkpoint is None:
         return None
-    if time % 1000:
+    if time is not None and time % 1000:
         losses.append("source_time")
-    more = (
-        UNSET if moment is None else moment
-        for moment in (carried.systemTime, carried.checkpointTime)
-    )
-    return _Times(time // 1000, *more)
+    moments = (None if time is None else time // 1000, system, checkpoint)
+    return _Times(*(UNSET if moment is None else moment for moment in moments))
