@@ -154,8 +154,7 @@ class CanalDecoder(FastFirst[CanalTable]):
             return self._rows(message, flat, value)
         operation = EVENTS.get(flat.type)
         if operation is None:
-            what = f"isDdl for {flat.type}" if flat.type in ROWS else f"type {flat.type[:40]!r}"
-            raise Refusal("operation", f"Canal has no {what}")
+            raise no_event(flat, "Canal")
         return [event_of(message, flat, operation)]
 
     def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
@@ -239,6 +238,13 @@ def refuse_old(flat: FlatMessage) -> None:
     """Refuse rows before a change in a message that is no update: nobody would see them."""
     if flat.type != "UPDATE" and _tells_rows(flat.old):
         raise Refusal("shape", f"{flat.type} with a row in old, which only updates have")
+
+
+def no_event(flat: FlatMessage, tool: str) -> Refusal:
+    """The refusal of a message that holds no rows and is no event that Canal has."""
+    if flat.type in ROWS:
+        return Refusal("operation", f"{flat.type} with isDdl true, which rows are not")
+    return Refusal("operation", f"{tool} has no type {flat.type[:40]!r}")
 
 
 def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:

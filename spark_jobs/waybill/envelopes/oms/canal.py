@@ -28,6 +28,7 @@ from waybill.envelopes.canal.flat_message import (
     FlatMessage,
     Millis,
     event_of,
+    no_event,
     refuse_old,
 )
 from waybill.envelopes.generated import overlay
@@ -88,7 +89,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             return self._rows(message, flat)
         operation = EVENTS.get(flat.type)
         if operation is None:
-            raise Refusal("operation", f"OMS Canal has no type {flat.type[:40]!r}")
+            raise no_event(flat, "OMS Canal")
         return [event_of(message, flat, operation)]
 
     def _rows(self, message: Message, flat: FlatMessage) -> list[Change]:
@@ -98,6 +99,8 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             raise Refusal("shape", f"{flat.type} without rows")
         if flat.mysqlType == _NULL:
             raise Refusal("shape", f"{flat.type} without mysqlType; Canal itself may leave it out")
+        if flat.sql:
+            raise Refusal("shape", f"{flat.type} with a statement in sql, which is empty for rows")
         refuse_old(flat)
         old = [_NULL] * len(flat.data)
         if flat.old is not None and flat.type == "UPDATE":
@@ -199,7 +202,7 @@ class _Table:
         if self.found.loose:
             return None
         flat = self.decode(value)
-        if flat.database != self.database or flat.isDdl is True:
+        if flat.database != self.database or flat.isDdl is True or flat.sql:
             return None
         told = flat.mysqlType, flat.pkNames, flat.sqlType
         if told != self.told:
