@@ -215,7 +215,7 @@ class _Table:
             if operation != "update":
                 return None
             before = reader.read(told.key)
-        elif image == reader.empty:
+        if image == reader.empty and before in (None, reader.empty):
             return None
         return [self.change(message, meta, operation, image, before)]
 
