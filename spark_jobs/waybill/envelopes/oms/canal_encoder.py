@@ -162,7 +162,11 @@ class _Table:
         return Encoded(rows.message_key(image), value)
 
     def _old(self, change: Change, before: Any, image: Any, losses: list[str]) -> tuple[bytes, Any]:
-        """`old`, the columns that the update changed as they were, and the row after it."""
+        """`old`, the columns that the update changed as they were, and the row after it.
+
+        Raises:
+            Refusal: kind `encoding`, when it would tell that a null LOB column was not touched.
+        """
         rows = self.rows
         if before is None and change.moved_from is None:
             row = rows.wire(image)
@@ -175,6 +179,12 @@ class _Table:
         if not whole:
             losses.append("before_image")
         before = rows.moved(change, before)
+        if self.lobs.untold_before(before, image):
+            # Beside columns of `old` that is a column that the update did not touch as well.
+            if change.old_key_image() is not None:
+                sentence = "a LOB column is null after a change of the key, and not told before it"
+                raise Refusal("encoding", f"{sentence}; set lobs: null")
+            return b"null", rows.wire(image)
         was, row = rows.wires(before, image)
         self.keep_changed(was, before, image)
         text = _json(was)

@@ -162,7 +162,7 @@ class OmsWriter:
         self.buffer = bytearray()
         earlier = settings.version == "earlier"
         self.one, self.two = writers(in_notation(schema, earlier), earlier, types)
-        self.lobs = WrittenLobs(schema, settings)
+        self.lobs = WrittenLobs(schema, settings, named=types is not None)
         self.ids = SequenceIds(settings)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())

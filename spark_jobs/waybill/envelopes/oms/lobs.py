@@ -46,14 +46,27 @@ class WrittenLobs:
     Args:
         schema: the table.
         settings: whether they are written as null.
+        named: whether messages name the types of columns. Without, a reader cannot tell a TEXT
+            from a VARCHAR and takes its null for one.
     """
 
-    def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
+    def __init__(self, schema: TableSchema, settings: OmsWriteSettings, named: bool = True) -> None:
         self.columns = untouchable(schema) if settings.lobs == "unchanged" else ()
+        columns = schema.columns
+        self.mistaken = frozenset(
+            i for i in self.columns if not (named or is_lob(columns[i].type, None))
+        )
 
     def null_in(self, image: Any) -> bool:
         """Whether such a column is null in an image."""
         return any(getattr(image, f"f{i}") is None for i in self.columns)
+
+    def untold_before(self, before: Any, after: Any) -> bool:
+        """Whether such a column is null after an update and not told of the row before."""
+        return any(
+            getattr(before, f"f{i}") is UNSET and getattr(after, f"f{i}") is None
+            for i in self.columns
+        )
 
     def as_null(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
         """Both images of an update, in which such columns that neither tells are null."""
@@ -66,6 +79,8 @@ class WrittenLobs:
             if values == (UNSET, UNSET):
                 setattr(before, field, None)
                 setattr(after, field, None)
+                if i in self.mistaken:
+                    losses.append("unchanged_columns")
             elif values == (None, None):
                 losses.append("unchanged_columns")
         return before, after

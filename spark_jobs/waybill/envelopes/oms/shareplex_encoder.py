@@ -121,7 +121,7 @@ class ShareplexTable:
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
-        self.lobs = WrittenLobs(schema, settings)
+        self.lobs = WrittenLobs(schema, settings, named=False)
         self.ids = SequenceIds(settings)
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
