@@ -290,8 +290,11 @@ NEARLY = {
     "oms-canal": ("type", 7),
     "oms-dataworks": ("version", "9.9"),
     "oms-extended": ("recordType", "MERGE"),
+    "oms-default": ("allMetaData", 1),
+    "debezium-json": ("source", "x"),
 }
-"""A member of each envelope whose messages have the names of others too, with a wrong value."""
+"""A member of each envelope with a wrong value; others have names of these messages too, or take
+them all for rows with columns of such names."""
 
 
 def written(name: str) -> list[dict[str, object]]:
@@ -302,7 +305,7 @@ def written(name: str) -> list[dict[str, object]]:
     return [json.loads(encoded.value) for one in told for encoded in one]
 
 
-@pytest.mark.parametrize("name", ["canal", "oms-canal", "oms-dataworks", "oms-extended"])
+@pytest.mark.parametrize("name", NEARLY)
 def test_messages_that_none_takes_are_told_to_be_of_the_nearest(put, name):
     member, value = NEARLY[name]
     content = lines(*({**message, member: value} for message in written(name)))

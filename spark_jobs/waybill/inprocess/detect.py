@@ -201,30 +201,35 @@ class _Judge:
         """Judge a message."""
         names = names_in(message.value or b"")
         attempts: dict[str, _Attempt] = {}
-        places: dict[str, tuple[int, int, bool]] = {}
-        outsiders: dict[str, tuple[int, int, bool]] = {}
+        places: dict[str, _Place] = {}
+        refusing: dict[str, _Place] = {}
+        outsiders: dict[str, _Place] = {}
         for trial in self.trials:
             attempt = _attempt(self._decoders.get(trial.name), message)
             alike = self._shapes[trial.name].likeness(message, names, attempt.row)
             if not attempt.read and attempt.own and not alike.found:
                 # What nothing speaks for and cannot be read is not its own, whatever is wrong.
                 attempt = attempt._replace(own=False)
-            place = alike.found, -alike.missing, attempt.read
+            place = _Place(alike.found, -alike.missing, attempt.read)
             if self._count(trial, attempt):
                 attempts[trial.name], places[trial.name] = attempt, place
                 trial.most = max(trial.most, alike.found)
                 trial.seen.update(alike.seen)
                 trial.unseen.update(alike.unseen)
-            elif alike.clear:
-                outsiders[trial.name] = place
-        best = max(places.values(), default=(0, 0, False))
-        nearest = max(outsiders.values(), default=best)
-        clearer = {name for name, place in outsiders.items() if place == nearest > best}
+            else:
+                refusing[trial.name] = place
+                if alike.clear:
+                    outsiders[trial.name] = place
+        best = max(places.values(), default=NOWHERE)
+        clearer = _foremost(outsiders) if max(outsiders.values(), default=best) > best else set()
+        winners = set() if clearer else _foremost(places)
         misread: set[str] = set()
-        winners = set() if clearer else {name for name, place in places.items() if place == best}
-        if len(winners) > 1:
+        if len(winners) > 1 or not best.found:
             misread = {name for name in winners if self._misread(attempts[name])}
-            winners = winners - misread or winners
+        if misread and misread == winners and not best.found:
+            # Nothing stands there but names of an envelope that refuses the message.
+            clearer, winners = _foremost(refusing), set()
+        winners = winners - misread or winners
         for trial in self.trials:
             trial.misread += trial.name not in winners and trial.name in misread
             trial.clear += trial.name in clearer
@@ -282,6 +287,29 @@ class _Judge:
             chosen += equal
             left = [names for names in left if not any(trial.name in names for trial in equal)]
         return chosen, len(chosen) > len(first)
+
+
+class _Place(NamedTuple):
+    """How near a message is to an envelope; the nearest is the largest.
+
+    Attributes:
+        found: how many of its names stand there.
+        lacking: minus how many do not.
+        read: whether its decoder takes the message.
+    """
+
+    found: int
+    lacking: int
+    read: bool
+
+
+NOWHERE = _Place(0, 0, False)
+
+
+def _foremost(places: Mapping[str, _Place]) -> set[str]:
+    """The names of the nearest."""
+    best = max(places.values(), default=NOWHERE)
+    return {name for name, place in places.items() if place == best}
 
 
 class _Attempt(NamedTuple):
