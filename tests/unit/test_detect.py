@@ -312,3 +312,16 @@ def test_messages_that_none_takes_are_told_to_be_of_the_nearest(put, name):
     _, verdict, told = judged(put(content))
     assert verdict.named == []
     assert f"3 of 3 messages have the names of {name}, which refuses them: " in told
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_damaged_event_in_front_does_not_hide_the_others(told):
+    """All others of the stream have the right length and checksums."""
+    path = next(path for path in own_cases("databus-binary") if "v2" in path.stem)
+    good = messages_of(path)[0].value or b""
+    content = good[:-1] + bytes([good[-1] ^ 1]) + good * 9
+    told_settings = case_of(path).settings if told else None
+    verdict = detect([Message("t", 0, 0, None, None, content)], TableRules(), told_settings)
+    assert named(verdict) == {"databus-binary"}
+    assert not verdict.weak
+    assert told or verdict.named[0].needs == ("schemas",)

@@ -339,9 +339,15 @@ def _attempt(decoder: Decoder | None, message: Message) -> _Attempt:
     except WaybillError as error:
         why = error if isinstance(error, Refusal) else Refusal("shape", str(error))
         return _Attempt(False, why.kind not in FOREIGN_KINDS, why)
-    bad = next((change for change in changes if change.outcome == "refused"), None)
-    refusal = None if bad is None else Refusal(bad.reason_kind or "shape", bad.reason or "")
-    if refusal is not None and all(change.outcome == "refused" for change in changes):
+    bad = [
+        Refusal(change.reason_kind or "shape", change.reason or "")
+        for change in changes
+        if change.outcome == "refused"
+    ]
+    refusal = next(iter(bad), None)
+    if refusal is not None and len(bad) == len(changes):
+        # A damaged row in front does not make the others foreign.
+        refusal = next((one for one in bad if one.kind not in FOREIGN_KINDS), refusal)
         return _Attempt(False, refusal.kind not in FOREIGN_KINDS, refusal)
     columns = {name for change in changes for name in change.schema.names}
     row = any(change.operation in ROW_OPERATIONS for change in changes)

@@ -79,9 +79,10 @@ def events(data: bytes, old: bool = False) -> Iterator[Event | Refusal]:
 
 
 def mark(message: Message) -> Mark | None:
-    """What shows that a message is a stream of events: length and checksums of its first one."""
-    first = next(events(message.value or b""))
-    if isinstance(first, Refusal):
+    """What shows that a message is a stream of events: length and checksums of a sound one."""
+    found = events(message.value or b"")
+    first = next((event for event in found if isinstance(event, Event)), None)
+    if first is None:
         return None
     order = "little" if first.little else "big"
     text = f"length and checksums of an event of version {first.version}, {order}-endian, fit"
