@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from hashlib import md5
+from typing import ClassVar
 
 import pytest
 
 from tests import databus_layout as layout
+from tests.contract.probes import change, table
 from waybill.envelopes import registry
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.json_envelope import JsonDecoder
@@ -16,7 +18,8 @@ from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadS
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.job import checked_settings
 from waybill.records import Message
-from waybill.tables import TableRules
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
 
 ITEM = '{"type":"record","name":"Item","pk":"id","fields":[{"name":"id","type":"long"}]}'
 ID = md5(ITEM.encode()).digest()
@@ -262,3 +265,56 @@ def test_a_table_has_no_source_id_of_the_system(number):
     listed = {"databus": [{**SCHEMAS["databus"][0], "srcId": number}]}
     with pytest.raises(ConfigurationError, match=r"databus\[0\] of the schemas: .*srcId"):
         BinaryDecoder(DatabusReadSettings(schemas=listed), TableRules())
+
+
+class TestARefusalNamesTheField:
+    PRICES = (
+        '{"type":"record","name":"Price","pk":"id","fields":[{"name":"id","type":"long"},'
+        '{"name":"n","type":["null","string"]},{"name":"day","type":{"type":"int",'
+        '"logicalType":"date"}}]}'
+    )
+    RULES = TableRules({"Price": TableRule(None, {"n": parse_type("decimal(4,2)")})})
+    SCHEMAS: ClassVar = {"databus": [{"srcId": 101, "source": "shop.Price", "schema": PRICES}]}
+
+    def refused(self, kind, value):
+        reader = kind(DatabusReadSettings(schemas=self.SCHEMAS), self.RULES)
+        with pytest.raises(Refusal) as refused:
+            reader.decode(message(value))
+        return str(refused.value)
+
+    def test_when_it_is_read(self):
+        id_ = md5(self.PRICES.encode()).digest()
+        for row, sentence in (
+            (b"\x02\x02\x021\xfe\xff\xff\xff\x0f", "field 'day': a date is out of the years"),
+            (b"\x02\x02\x06123\x00", "field 'n': '123' does not fit decimal(4,2)"),
+            (b"\x02\x02\x06123", "the Avro data ends inside field 'day'"),
+        ):
+            event = layout.v1(1, row, schema=id_)
+            assert f"the event at byte 0 is bad: {sentence}" in self.refused(BinaryDecoder, event)
+        told = {"version": None, "hasPayload": None, "valueEnc": "JSON_PLAIN"}
+        told = {**SECOND, **told, "schemaId": text(id_)}
+        del told["version"]
+        for row, sentence in (
+            ({"id": 1, "n": None, "day": 2**31 - 1}, "field 'day': a date is out of the years"),
+            ({"id": 1, "n": {"string": "123"}, "day": 0}, "field 'n': '123' does not fit"),
+        ):
+            event = json.dumps({**told, "value": json.dumps(row)}).encode()
+            assert f"the event at byte 0 is bad: {sentence}" in self.refused(JsonDecoder, event)
+
+    def test_when_it_is_a_key_alone(self):
+        event = layout.v2(b"x", attributes=2)
+        sentence = "key column 'id': 'x' is not an integer in digits"
+        assert sentence in self.refused(BinaryDecoder, event)
+
+    def test_when_it_is_written(self):
+        schema = table({"id": "int64", "n": "varchar(9)", "x": "double"}, ("id",))
+        for row, sentence in (
+            ({"id": "1", "n": "a", "x": "1e400"}, "column 'x': '1e400' cannot be written as"),
+            ({"id": "1", "n": "\ud800", "x": None}, "column 'n': a text with half a surrogate"),
+            ({"id": "y", "n": "a", "x": None}, "column 'id': 'y' cannot be written as Avro's lon"),
+        ):
+            with pytest.raises(Refusal, match=sentence) as refused:
+                BinaryEncoder(BinaryWriteSettings()).encode(
+                    change("insert", after=row, schema=schema), []
+                )
+            assert refused.value.kind == "encoding"

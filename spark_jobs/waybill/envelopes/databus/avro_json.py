@@ -48,7 +48,10 @@ def image_of_json(plan: RowPlan, text: str) -> Any:
     values: dict[str, str | None] = {}
     for field, at, convert in zip(fields, plan.places, plan.texts, strict=True):
         value = _value(row[field.name], field.node, field.name)
-        values[f"f{at}"] = value if value is None or convert is None else convert(value)
+        try:
+            values[f"f{at}"] = value if value is None or convert is None else convert(value)
+        except Refusal as refusal:
+            raise Refusal(refusal.kind, f"field {field.name!r}: {refusal.sentence}") from None
     return plan.schema.Image(**values)
 
 

@@ -278,7 +278,10 @@ def key_row(plan: RowPlan, key: int | bytes | Part) -> Any:
         except UnicodeDecodeError:
             raise Refusal("key", "has a key that is not UTF-8") from None
     check = check_for(column.type)
-    return schema.Image(**{f"f{at}": text if check is None else check(text)})
+    try:
+        return schema.Image(**{f"f{at}": text if check is None else check(text)})
+    except Refusal as refusal:
+        raise Refusal(refusal.kind, f"key column {name!r}: {refusal.sentence}") from None
 
 
 _USUAL = b'{"databus":{"version":%d,"source":%d,"physical":%d,"logical":%d,"key":"%d"}}'

@@ -192,7 +192,10 @@ class EventEncoder:
         writer = table.writer(image, delete)
         if writer.missing:
             losses.append("before_image")
-        value = writer.write(image)
+        try:
+            value = writer.write(image)
+        except Refusal as refusal:
+            raise writer.named(image, refusal) from None
         event.value = writer.to_json(value) if self.json_values else value
         event.digest, event.schema_version = writer.digest, writer.version
         event.json_value = self.json_values

@@ -36,6 +36,10 @@ _TYPES = {
 decimals, numbers and 64 bits without sign, dates and times."""
 
 
+Writers = list[tuple[int, Node, Write]]
+"""Of each field of a schema its column (-1 for none), its type, and what writes a value."""
+
+
 class RowWriter:
     """Writes rows that have certain columns.
 
@@ -44,19 +48,35 @@ class RowWriter:
         digest: its id.
         version: its version in the registry.
         missing: whether columns of the schema are written as null because the row lacks them.
+        steps: the columns that are written: place, name and what writes one.
     """
 
-    def __init__(self, text: str, id_: bytes, version: int, write: Callable[[Any], bytes]) -> None:
+    def __init__(
+        self, text: str, id_: bytes, version: int, schema: TableSchema, writers: Writers
+    ) -> None:
         self.header = text.encode("utf-8", "surrogatepass")
         self.digest = id_
         self.version = version
-        self.write = write
+        self.write = _function(schema, writers)
+        self.steps = [(at, schema.names[at], write) for at, _, write in writers if at >= 0]
         self.missing = False
 
     @cached_property
     def to_json(self) -> Callable[[bytes], bytes]:
         """A function from what was written to the same in Avro's JSON notation."""
         return json_writer(parse(self.header))
+
+    def named(self, image: Any, refusal: Refusal) -> Refusal:
+        """The refusal of a row, with the name of the column whose value cannot be written."""
+        for at, name, write in self.steps:
+            value = getattr(image, f"f{at}")
+            if value is None:
+                continue
+            try:
+                write(bytearray(), value)
+            except Refusal as fault:
+                return Refusal("encoding", f"column {name!r}: {fault.sentence}")
+        return refusal
 
 
 Present = tuple[bool, ...]
@@ -95,7 +115,7 @@ def made_writer(schema: TableSchema, present: Present) -> RowWriter:
         (i, field.node, write_for(field.node, schema.columns[i].type))
         for i, field in zip(places, node.fields, strict=True)
     ]
-    return RowWriter(text, digest(text), 0, _function(schema, writers))
+    return RowWriter(text, digest(text), 0, schema, writers)
 
 
 def _portable(schema: TableSchema) -> TableSchema:
@@ -155,14 +175,12 @@ def registered_writer(
         message = f"the schema {registered.source} has no field for the column {min(left)!r}"
         raise Refusal("encoding", message)
     version = registered.version if registered.version in PART_VERSIONS else 0
-    made = RowWriter(registered.text, registered.id, version, _function(schema, writers))
+    made = RowWriter(registered.text, registered.id, version, schema, writers)
     made.missing = missing
     return made
 
 
-def _function(
-    schema: TableSchema, writers: list[tuple[int, Node, Write]]
-) -> Callable[[Any], bytes]:
+def _function(schema: TableSchema, writers: Writers) -> Callable[[Any], bytes]:
     """A function from an image to Avro binary; fields of no column (-1) are null."""
     lines = ["out = bytearray()"]
     names: dict[str, Any] = {"no_null": _no_null}

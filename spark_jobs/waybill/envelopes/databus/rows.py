@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.reading import READ_ERRORS, row_reader
+from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, row_reader
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.databus.columns import (
     ToText,
@@ -169,13 +169,32 @@ class RowPlan:
         """
         try:
             image, end = self._read(data, 0, len(data))
-        except Refusal:
-            raise
+        except Refusal as refusal:
+            raise self._named(data, refusal) from None
         except READ_ERRORS as error:
             raise explain(self.node, data, 0, error) from None
         if end != len(data):
             raise explain(self.node, data, 0)
         return image
+
+    def _named(self, data: bytes, refusal: Refusal) -> Refusal:
+        """The refusal of a value, with the name of its field."""
+        fields = self.node.fields
+        values = "".join(f"v{i}, " for i in range(len(fields)))
+        try:
+            row, _ = row_reader(self.node, [Leaf()] * len(fields), f"({values})", {})(
+                data, 0, len(data)
+            )
+        except READ_ERRORS as error:
+            return explain(self.node, data, 0, error)
+        for field, text, value in zip(fields, self.texts, row, strict=True):
+            if text is None or value is None:
+                continue
+            try:
+                text(value)
+            except Refusal as fault:
+                return Refusal(fault.kind, f"field {field.name!r}: {fault.sentence}")
+        return refusal
 
 
 def attribute(attributes: dict[str, Any], name: str) -> str | None:
