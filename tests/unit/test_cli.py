@@ -278,6 +278,7 @@ def processor_time(words: list[object]) -> float:
             "takes no schemas",
         ),
         (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
+        (("show", "-", "--from", "canal", "--set", "timezone=X"), "from.timezone: there is no time"),
         (("check", "no.yaml"), "cannot be read (No such file or directory)"),
         (("run", "no.yaml"), "cannot be read (No such file or directory)"),
         (("quarantine", "show", "no.yaml", "x"), "topic/partition/offset"),

@@ -120,7 +120,8 @@ def checked_settings(
             elif item["type"] == "missing":
                 wrong.append(f"{side}.{name} is missing: {envelope.name} needs to be told")
             else:
-                wrong.append(f"{side}.{name}: {item['msg']}")
+                told = item["msg"].removeprefix("Value error, ")
+                wrong.append(f"{side}.{name}: {told}")
         raise ConfigurationError("\n".join(wrong)) from error
 
 
