@@ -278,7 +278,19 @@ def processor_time(words: list[object]) -> float:
             "takes no schemas",
         ),
         (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
-        (("show", "-", "--from", "canal", "--set", "timezone=X"), "from.timezone: there is no time"),
+        (
+            ("detect", "-", "--set", "decimal=x"),
+            "--set decimal: no envelope has such a setting; did",
+        ),
+        (("detect", "-", "--set", "timezone=X"), "--set timezone: there is no time zone 'X'"),
+        (
+            ("show", "-", "--set", "from.lobs=x"),
+            "--set lobs: Input should be 'unchanged' or 'null'",
+        ),
+        (
+            ("show", "-", "--from", "canal", "--set", "timezone=X"),
+            "from.timezone: there is no time",
+        ),
         (("check", "no.yaml"), "cannot be read (No such file or directory)"),
         (("run", "no.yaml"), "cannot be read (No such file or directory)"),
         (("quarantine", "show", "no.yaml", "x"), "topic/partition/offset"),

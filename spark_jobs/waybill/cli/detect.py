@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waybill.cli.options import read_settings, rules_in
+from waybill.cli.options import check_known, read_settings, rules_in
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.detect import Trial, Verdict, detect, sample_of
@@ -71,8 +71,13 @@ def detect_command(given: Detection) -> None:
 
 
 def judged(file: TopicFile, messages: Sequence[Message], given: Told) -> Verdict:
-    """What the messages are; nothing if the file is of another kind and little speaks for them."""
+    """What the messages are; nothing if the file is of another kind and little speaks for them.
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
     settings = read_settings(given.settings, given.schemas)
+    check_known(settings)
     verdict = detect(messages, rules_in(given.tables), settings)
     if file.foreign is not None and verdict.weak:
         verdict.named = []

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import checked_settings
+from waybill.nearest import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from waybill.envelopes.protocol import Decoder, Envelope
 
 
@@ -46,6 +51,35 @@ def read_settings(texts: Sequence[str], schemas: Path | None) -> dict[str, Any]:
     if schemas is not None:
         settings["schemas"] = schemas_in(schemas)
     return settings
+
+
+def check_known(settings: Mapping[str, Any]) -> None:
+    """Refuse settings that no envelope takes.
+
+    Raises:
+        ConfigurationError: none has a setting of that name, or none takes its value.
+    """
+    readable = [envelope for envelope in registry.all_envelopes() if envelope.decoder is not None]
+    names = sorted({name for one in readable for name in one.decode_settings.model_fields})
+    for name, value in settings.items():
+        having = [one for one in readable if name in one.decode_settings.model_fields]
+        if not having:
+            message = f"--set {name}: no envelope has such a setting{did_you_mean(name, names)}"
+            raise ConfigurationError(message)
+        told = [fault_of(one.decode_settings, name, value) for one in having]
+        if None not in told:
+            raise ConfigurationError(f"--set {name}: {told[0]}")
+
+
+def fault_of(model: type[BaseModel], name: str, value: Any) -> str | None:
+    """What is wrong with the value of one setting; None if nothing is."""
+    try:
+        model.model_validate({name: value})
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            if item["loc"][:1] == (name,):
+                return item["msg"].removeprefix("Value error, ")
+    return None
 
 
 def schemas_in(file: Path) -> Any:
