@@ -380,3 +380,18 @@ def test_what_is_wrong_is_said(tmp_path, write):
         convert_file(job(tmp_path, "canal", "canal", write([]), decode_settings=settings))
     with pytest.raises(ConfigurationError, match="lines to lines only"):
         convert_file(job(tmp_path, "canal", "canal", write([]), "o.parquet"), processes=2)
+
+
+@pytest.mark.parametrize("bulk", ["on", "off"])
+@pytest.mark.parametrize(
+    ("target", "lost"), [("databus-json", 12), ("debezium-json", 0), ("oms-default", 0)]
+)
+def test_headers_that_lines_cannot_hold_are_counted(tmp_path, monkeypatch, bulk, target, lost):
+    """A reader of such lines lacks what they say, e.g. the schema without which it reads none."""
+    monkeypatch.setenv("WAYBILL_BULK", bulk)
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"\n".join(history(6)))
+    for suffix, count in ((".jsonl", lost), (".parquet", 0)):
+        job = ConvertJob("canal", target, str(source), str(tmp_path / f"out{suffix}"))
+        account, _ = convert_file(job)
+        assert account.losses["headers"] == count

@@ -52,6 +52,7 @@ def convert(
 
     Lines hold one message value each and end at a line feed; Parquet has Kafka's columns. Works in
     bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept.
+    Headers that say what a value has no room for are lost in lines, and counted so.
 
     [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
     [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to ogg - - | head

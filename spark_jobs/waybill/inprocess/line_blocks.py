@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from waybill.records import Change
 
 BLANK = "blank line"
+HEADERS = "headers"
+"""What is counted as lost of messages whose headers say what their values have no room for."""
 
 
 class LineBlocks:
@@ -86,9 +88,13 @@ class LineBlocks:
             converter.open_halves = []
         found, lines = lines_block(block, self._job.topic, first, BLANKS)
         count_lines(block, lines, found.size, converter.account)
-        converted = bulk.convert(
-            found, lambda out, origins: without_broken(out, origins, converter)
-        )
+
+        def kept(out: list[Encoded], origins: list[Message]) -> tuple[list[Encoded], list[Message]]:
+            left, places = without_broken(out, origins, converter)
+            count_headers(left, converter.account)
+            return left, places
+
+        converted = bulk.convert(found, kept)
         texts: list[Text] = []
         start, halves = 0, []
         for at, half in converter.open_halves or ():
@@ -146,8 +152,16 @@ def lines_of(written: list[Encoded], origins: list[Message], converter: Converte
         if text.count(b"\n") == len(values):
             converter.account.written += len(values)
             converter.account.bytes_out += len(text)
+            count_headers(written, converter.account)
             return text
     return lines_of(*without_broken(written, origins, converter), converter)
+
+
+def count_headers(written: list[Encoded], account: Account) -> None:
+    """Count the messages whose headers have no place in a line."""
+    lost = sum([1 for encoded in written if encoded.headers])
+    if lost:
+        account.losses[HEADERS] += lost
 
 
 def without_broken(
