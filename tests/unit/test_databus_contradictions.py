@@ -13,8 +13,12 @@ from tests import databus_layout as layout
 from tests.contract.probes import change, table
 from waybill.envelopes import registry
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
-from waybill.envelopes.databus.json_envelope import JsonDecoder
-from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
+from waybill.envelopes.databus.json_envelope import JsonDecoder, JsonEncoder
+from waybill.envelopes.databus.settings import (
+    BinaryWriteSettings,
+    DatabusReadSettings,
+    JsonWriteSettings,
+)
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.job import checked_settings
 from waybill.records import Message
@@ -318,3 +322,22 @@ class TestARefusalNamesTheField:
                     change("insert", after=row, schema=schema), []
                 )
             assert refused.value.kind == "encoding"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "values", "lost"),
+    [
+        (b"\xff\xfe\x00", "JSON_PLAIN", ["other"]),
+        (b"\xff\xfe\x00", "JSON", []),
+        ("tür".encode(), "JSON_PLAIN", []),
+    ],
+)
+def test_metadata_that_is_no_text_is_counted_where_parts_are_texts(metadata, values, lost):
+    event = layout.v2(1, layout.part(ROW, ID), metadata=layout.part(metadata, ID))
+    (found,) = decoder(BinaryDecoder).decode(message(event))
+    losses = []
+    told = JsonWriteSettings(version=2, values=values, schemas=SCHEMAS)
+    (out,) = JsonEncoder(told).encode(found, losses)
+    assert losses == lost
+    (again,) = decoder(JsonDecoder).decode(message(out.value))
+    assert (again.extra == found.extra) == (not lost)

@@ -279,7 +279,7 @@ class EventEncoder:
             little=self.little,
         )
         if carried is not None:
-            carried.fill(event, losses)
+            carried.fill(event, losses, texts=self.json_values and opcode != 0)
         if not LONG_RANGE[0] <= event.nanos <= LONG_RANGE[1]:
             message = "the time of the change does not fit nanoseconds since 1970 in 64 bits"
             raise Refusal("encoding", message)

@@ -71,8 +71,14 @@ class Carried(msgspec.Struct, gc=False):
             return digest[:16].ljust(16, b"\0"), 0, value or b""
         return digest, self.schema_version, value or None
 
-    def fill(self, event: Event, losses: list[str]) -> None:
-        """Give an event what the one that it came from had."""
+    def fill(self, event: Event, losses: list[str], texts: bool = False) -> None:
+        """Give an event what the one that it came from had.
+
+        Args:
+            event: it.
+            losses: takes what it has no room for.
+            texts: whether its parts are texts, so that they have to be UTF-8.
+        """
         event.physical, event.logical = self.physical, self.logical
         event.replicated, event.trace = self.replicated, self.trace
         if (
@@ -81,9 +87,14 @@ class Carried(msgspec.Struct, gc=False):
             and self.nanos // 1000 * 1000 == event.nanos
         ):
             event.nanos = self.nanos
+        lost = self.lost_by(event.version)
         if self.metadata is not None and event.version == 2:
-            event.metadata = self.metadata.part()
-        if self.lost_by(event.version):
+            part = self.metadata.part()
+            if texts and not _is_text(part.data):
+                lost = True
+            else:
+                event.metadata = part
+        if lost:
             losses.append("other")
 
     def lost_by(self, version: int) -> bool:
@@ -98,6 +109,14 @@ class Carried(msgspec.Struct, gc=False):
         parted = isinstance(key, CarriedKey) and key.bytes is None
         named = self.control and (bool(self.schema_version) or len(base64_bytes(self.digest)) < 16)
         return self.metadata is not None or parted or named
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Family(msgspec.Struct, gc=False):
