@@ -65,7 +65,8 @@ class DatabusWriteSettings(SequenceSettings):
     """Version of the event format."""
     schemas: str | dict[str, Any] | None = None
     """The Avro schemas to write with, as for reading. A table that has none there gets a schema of
-    its own, which its messages bring along."""
+    its own, which its messages bring along. Fields of arrays, maps, records and unions of several
+    types are read and not written."""
     sources: Sources = Field(default_factory=dict)
     """Source ids by table or source. A table that has none gets one made from its name."""
     headers: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from math import isinf
 from typing import TYPE_CHECKING
@@ -17,6 +17,8 @@ from waybill.envelopes.avro.writing import (
     write_int,
     write_long,
 )
+from waybill.envelopes.databus.columns import column_of
+from waybill.envelopes.databus.time_writers import number_for
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import instant_ms
 from waybill.envelopes.notation.values import (
@@ -30,6 +32,7 @@ from waybill.envelopes.notation.values import (
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.databus.time_writers import Number
     from waybill.types import LogicalType
 
 Write = Callable[[bytearray, str], None]
@@ -50,13 +53,21 @@ def write_for(node: Node, kind: LogicalType | None) -> Write:
     name = inner.kind
     if kind is None:
         return _nothing
-    logical = inner.attributes.get("logicalType")
+    column = column_of(node)
+    logical = column.logical
     if name == "long" and kind.kind in ("timestamp", "timestamptz") and logical in _MILLIS:
         return _millis("Z" if kind.kind == "timestamptz" else "")
-    if name == "bytes" and logical == "decimal":
-        return _decimal(inner.attributes.get("scale", 0))
-    if logical in _UNDERSTOOD:
-        raise Refusal("encoding", f"values of {kind} are not written as Avro's {logical}")
+    if logical == "decimal":
+        return _decimal(inner.attributes.get("scale", 0), inner.size if name == "fixed" else None)
+    if logical is not None:
+        number = number_for(logical) if kind.kind == column.type.kind else None
+        if number is None:
+            raise Refusal("encoding", f"values of {kind} are not written as Avro's {logical}")
+        return _logical(number, write_int if name == "int" else write_long, logical)
+    if name == "enum" and kind.kind in ("enum", "string"):
+        return _enum(inner.symbols)
+    if name == "fixed" and kind.kind == "bytes":
+        return _fixed(inner.size)
     found = _WRITES.get(name)
     if found is None:
         raise Refusal("encoding", f"values of {kind} are not written as Avro's {name}")
@@ -66,13 +77,6 @@ def write_for(node: Node, kind: LogicalType | None) -> Write:
 
 
 _MILLIS = (None, "timestamp-millis", "local-timestamp-millis")
-_UNDERSTOOD = frozenset(
-    {
-        *("decimal", "date", "time-millis", "time-micros"),
-        *("timestamp-millis", "timestamp-micros", "timestamp-nanos"),
-        *("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"),
-    }
-)
 
 
 def _refusal(text: str, name: str) -> Refusal:
@@ -115,13 +119,50 @@ def _text(out: bytearray, text: str) -> None:
 
 
 def _bytes(out: bytearray, text: str) -> None:
+    write_bytes(out, _data(text, "bytes"))
+
+
+def _data(text: str, name: str) -> bytes:
+    """The bytes of a Base64 text."""
     try:
         data = base64_bytes(text)
     except Refusal:
-        raise _refusal(text, "bytes") from None
+        raise _refusal(text, name) from None
     if base64_text(data) != text:
-        raise _refusal(text, "bytes")
-    write_bytes(out, data)
+        raise _refusal(text, name)
+    return data
+
+
+def _fixed(size: int) -> Write:
+    def convert(out: bytearray, text: str) -> None:
+        data = _data(text, "fixed")
+        if len(data) != size:
+            raise _refusal(text, f"fixed of {size} bytes")
+        out += data
+
+    return convert
+
+
+def _enum(symbols: Sequence[str]) -> Write:
+    places = {symbol: place for place, symbol in enumerate(symbols)}
+
+    def convert(out: bytearray, text: str) -> None:
+        place = places.get(text)
+        if place is None:
+            raise _refusal(text, "enum, which has no such symbol")
+        write_int(out, place)
+
+    return convert
+
+
+def _logical(number: Number, write: Callable[[bytearray, int], None], name: str) -> Write:
+    def convert(out: bytearray, text: str) -> None:
+        try:
+            write(out, number(text))
+        except ValueError:
+            raise _refusal(text, name) from None
+
+    return convert
 
 
 def _boolean(out: bytearray, text: str) -> None:
@@ -175,7 +216,7 @@ def _millis(zone: str) -> Write:
     return convert
 
 
-def _decimal(scale: int) -> Write:
+def _decimal(scale: int, fixed: int | None = None) -> Write:
     def convert(out: bytearray, text: str) -> None:
         if is_plain_number(text) is None or len(text.partition(".")[2]) != scale:
             raise _refusal(text, f"decimal with {scale} digits after the point")
@@ -183,7 +224,12 @@ def _decimal(scale: int) -> Write:
             raise _refusal(text, "decimal")
         number = int(text.replace(".", ""))
         size = (number if number >= 0 else ~number).bit_length() // 8 + 1
-        write_bytes(out, number.to_bytes(size, "big", signed=True))
+        if fixed is None:
+            write_bytes(out, number.to_bytes(size, "big", signed=True))
+        elif size <= fixed:
+            out += number.to_bytes(fixed, "big", signed=True)
+        else:
+            raise _refusal(text, f"decimal of {fixed} bytes")
 
     return convert
 
