@@ -341,3 +341,18 @@ def test_metadata_that_is_no_text_is_counted_where_parts_are_texts(metadata, val
     assert losses == lost
     (again,) = decoder(JsonDecoder).decode(message(out.value))
     assert (again.extra == found.extra) == (not lost)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        layout.v2(0, layout.part(b"", ID, 20), source=-30, attributes=0),
+        layout.v2(0, layout.part(b"", b"abcd", 0), source=-30, attributes=0),
+        layout.v2(0, layout.part(b"{}", bytes(16), 0), source=-30, attributes=0),
+        layout.v2(0, source=-30, attributes=0),
+    ],
+)
+def test_a_control_event_keeps_a_part_without_bytes(event):
+    (found,) = decoder(BinaryDecoder).decode(message(event))
+    (out,) = BinaryEncoder(BinaryWriteSettings(version=2)).encode(found, [])
+    assert out.value == event

@@ -69,7 +69,10 @@ class Carried(msgspec.Struct, gc=False):
         value = None if self.value is None else base64_bytes(self.value)
         if version == 1:
             return digest[:16].ljust(16, b"\0"), 0, value or b""
-        return digest, self.schema_version, value or None
+        if not value and not any(digest) and not self.schema_version:
+            # Version 1 always has a value, which says nothing where it is empty.
+            value = None
+        return digest, self.schema_version, value
 
     def fill(self, event: Event, losses: list[str], texts: bool = False) -> None:
         """Give an event what the one that it came from had.
