@@ -325,3 +325,11 @@ def test_a_damaged_event_in_front_does_not_hide_the_others(told):
     assert named(verdict) == {"databus-binary"}
     assert not verdict.weak
     assert told or verdict.named[0].needs == ("schemas",)
+
+
+def test_a_setting_with_which_the_messages_are_refused_as_well_is_no_answer(put):
+    """With missing_nulls Maxwell's decoder asks for declared columns first."""
+    rows = ({"id": i, 'a "name"': 1} for i in range(3))
+    _, verdict, told = judged(put(lines(*(maxwell(1, data=row) for row in rows))))
+    assert verdict.named == []
+    assert "3 of 3 messages have the names of maxwell, which refuses them: a column name" in told

@@ -152,7 +152,8 @@ def detect(
     for trial in verdict.trials:
         for choice in choices(trial.envelope.decode_settings) if trial.clear else ():
             other = _judged(messages, rules, {**choice, **told})
-            if trial.name in [found.name for found in other.named]:
+            # A setting that only makes the decoder refuse them for another reason is no answer.
+            if any(found.name == trial.name and found.read > trial.read for found in other.named):
                 for found in other.named:
                     found.told = choice if found.name == trial.name else {}
                 return other
