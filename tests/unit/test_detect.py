@@ -333,3 +333,16 @@ def test_a_setting_with_which_the_messages_are_refused_as_well_is_no_answer(put)
     _, verdict, told = judged(put(lines(*(maxwell(1, data=row) for row in rows))))
     assert verdict.named == []
     assert "3 of 3 messages have the names of maxwell, which refuses them: a column name" in told
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[1, 2]\n", "it is one JSON text, and no object in a line"),
+        (b'{"a": [', "it is one JSON text, and no object in a line"),
+        (b'{\n"a": 1\n}', "it is one JSON text over several lines"),
+    ],
+)
+def test_a_text_of_one_line_is_not_said_to_have_several(put, content, why):
+    file, _, _ = judged(put(content))
+    assert (file.layout.name, file.layout.why) == ("whole", why)

@@ -89,7 +89,8 @@ def layout_of(head: bytes, ended: bool) -> Layout:
     if _is_binary(head):
         return Layout("whole", f"it is binary: its first bytes are {head[:8].hex(' ')}")
     if head.lstrip(_BLANKS)[:1] in (b"{", b"["):
-        return Layout("whole", "it is one JSON text over several lines")
+        several = " over several lines" if len(lines) > 1 else ", and no object in a line"
+        return Layout("whole", f"it is one JSON text{several}")
     return Layout("lines", "it is a text")
 
 
