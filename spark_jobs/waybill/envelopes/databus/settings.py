@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
 
 from waybill.envelopes.databus.event import MAX_SOURCE
 from waybill.envelopes.made_sequence import SequenceSettings
@@ -16,8 +15,7 @@ def _source_ids(given: dict[str, int]) -> dict[str, int]:
     """Source ids of tables: the others are those of the system's own events."""
     for name, number in given.items():
         if not 1 <= number <= MAX_SOURCE:
-            message = f"{name} has the source id {number}; write one from 1 to {MAX_SOURCE}"
-            raise PydanticCustomError("source_id", "{message}", {"message": message})
+            raise ValueError(f"{name} has the source id {number}; write one from 1 to {MAX_SOURCE}")
     return given
 
 
