@@ -14,8 +14,9 @@ from waybill.envelopes import registry
 from waybill.envelopes.batch import ChangeBatches, MessageBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.layout import ARCHIVE
-from waybill.records import Change, Message, TableSchema
+from waybill.records import Change, Column, Message, TableSchema, intern_schema
 from waybill.tables import TableRules
+from waybill.types import LogicalType
 
 DATAHUB = ["datahub-blob", "datahub-tuple"]
 COUNTERS = {
@@ -160,3 +161,20 @@ def test_a_full_row_of_oms_has_none():
         row = structs.replace(change, operation="read", full_row=True)
         (encoded,) = envelope.encoder(envelope.encode_settings()).encode(row, [])
         assert b"10000000000" not in encoded.value
+
+
+@pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-dataworks"])
+def test_a_negative_number_is_no_sequence_of_oms(target):
+    """Windows of Databus are signed; readers of OMS take none below zero."""
+    schema = intern_schema("shop", None, "t", (Column("id", LogicalType("int64")),), ("id",))
+    envelope = registry.get(target)
+    encoder = envelope.encoder(envelope.encode_settings())
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules())
+    for number, lost in ((-1, ["sequence_id"]), (0, []), (7, [])):
+        message = Message("t", 0, 5, None, None, None)
+        row = Change("insert", schema, message, after=schema.Image("1"), sequence=(number,))
+        losses: list[str] = []
+        (encoded,) = encoder.encode(row, losses)
+        (read,) = decoder.decode(structs.replace(message, value=encoded.value))
+        assert [name for name in losses if name == "sequence_id"] == lost
+        assert (read.sequence[0] == number) is not bool(lost)

@@ -283,7 +283,10 @@ class OmsBulkWriter(BulkWriter):
         return table
 
     def classes(self, rows: Rows) -> Places | None:
-        """Rows by what the losses depend on; on their own those whose key holds a null."""
+        """Rows by what the losses depend on.
+
+        On their own are those whose key holds a null, and those whose sequence is negative.
+        """
         table = self._table(rows.schema)
         image = filled_up(rows)
         if table is None or image is None or rows.moved_from is not None:
@@ -300,6 +303,8 @@ class OmsBulkWriter(BulkWriter):
             texts = image[place]
             if texts is not None:
                 numbers[texts.lengths < 0] = -1
+        if rows.sequence is not None and _has_number(rows):
+            numbers[rows.sequence[0] < 0] = -1
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:

@@ -296,8 +296,9 @@ class OmsWriter:
         if sequence is None and (carried is not _NOTHING or change.full_row or kind == "HEARTBEAT"):
             return UNSET
         if sequence is not None and len(sequence) == 1 and not change.full_row:
-            return sequence[0]
-        if goes_without(change):
+            if sequence[0] >= 0:
+                return sequence[0]
+        elif goes_without(change):
             losses.append("sequence_id")
             return UNSET
         return self.ids.of(change, losses)
