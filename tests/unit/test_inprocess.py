@@ -171,6 +171,15 @@ def test_refused_messages_are_counted_and_kept_with_their_bytes(tmp_path, write)
     assert all(row["topic"] == "in" and row["reason"] for row in rows)
 
 
+def test_what_is_refused_has_lost_nothing(tmp_path, write):
+    """It stands in quarantine, whole; what the target gives up is counted of what is written."""
+    fine = {"id": "1", "total": "1.5", "note": "x"}
+    messages = [canal(1, data=[fine]), canal(2, data=[{**fine, "total": "no number"}])]
+    account, _ = convert_file(job(tmp_path, "canal", "oms-default", write(messages)))
+    assert account.refused == {"encoding": 1}
+    assert account.losses == {"types": 1, "source_time": 1}
+
+
 def test_a_row_without_its_key_is_refused_as_it_is_in_spark(tmp_path, write):
     given = write([canal(1, pkNames=["nokey"])])
     account, _ = convert_file(job(tmp_path, "canal", "canal", given))

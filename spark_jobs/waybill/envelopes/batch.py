@@ -306,6 +306,8 @@ class MessageBatches:
             written = self.encoder.encode(change, losses)
         except Refusal as refusal:
             outcome, kind, reason = "refused", refusal.kind, refusal.sentence
+            # What is refused is lost nowhere: it stands in quarantine.
+            losses.clear()
         except WaybillError:
             raise
         except Exception as error:

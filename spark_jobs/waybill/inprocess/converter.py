@@ -103,7 +103,7 @@ class Converter:
                             self._take_written(written, message, out, origins)
                         continue
             except Refusal as refusal:
-                self._count_losses()
+                losses.clear()
                 self._take_refusal(message, refusal, 0 if change is None else change.index)
                 continue
             except Exception as error:
@@ -150,7 +150,7 @@ class Converter:
                 self._keys[change.schema](change)
             written = self.encoder.encode(change, self._losses)
         except Refusal as refusal:
-            self._count_losses()
+            self._losses.clear()
             self._take_refusal(change.message, refusal, change.index)
             return
         except Exception as error:
@@ -159,6 +159,7 @@ class Converter:
         self._take_written(written, change.message, out, origins)
 
     def _count_losses(self) -> None:
+        """Count what a written change gave up; one that is refused is lost nowhere."""
         if self._losses:
             # `Counter.update` takes longer than most messages have losses.
             counted = self.account.losses
