@@ -38,7 +38,7 @@ def test_what_was_read_before_does_not_decide_what_a_value_is():
 
 
 @pytest.mark.parametrize("earlier", [False, True])
-@pytest.mark.parametrize("zone", [" Asia/Shanghai", " +08:00"])
+@pytest.mark.parametrize("zone", [" Asia/Shanghai", " +08:00", " Z", "Z", " GMT+08:00"])
 def test_a_wall_clock_that_names_its_zone_is_neither_read_nor_written(earlier, zone):
     notation = notation_of(LogicalType("timestamp"), earlier)
     text = f"2020-11-25 00:01:02.5{zone}"
@@ -49,6 +49,30 @@ def test_a_wall_clock_that_names_its_zone_is_neither_read_nor_written(earlier, z
         notation.write(text)
     assert caught.value.kind == "encoding"
     assert notation.read("0000-00-00 00:00:00") == "0000-00-00 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2020-11-25 00:01:02.5 Z", "2020-11-25T00:01:02.5Z"),
+        ("2020-11-25 00:01:02 UT", "2020-11-25T00:01:02Z"),
+        ("2020-11-25 00:01:02 UTC-08:00", "2020-11-25T08:01:02Z"),
+        ("2020-11-25 00:01:02.25 GMT+05:30", "2020-11-24T18:31:02.25Z"),
+        ("2020-11-25 00:01:02 +08:05:43", "2020-11-24T15:55:19Z"),
+        # The clocks showed it twice; the first is meant.
+        ("2020-11-01 01:30:00 America/New_York", "2020-11-01T05:30:00Z"),
+    ],
+)
+def test_a_zone_is_named_as_java_names_it(text, utc):
+    assert notation_of(LogicalType("timestamptz")).read(text) == utc
+
+
+def test_a_wall_clock_that_its_zone_passed_over_is_no_time():
+    text = "2021-03-14 02:30:00 America/New_York"
+    notation = notation_of(LogicalType("timestamptz"))
+    assert notation.read(text) == text == notation.write(text)
+    with pytest.raises(Refusal, match="declare the column as timestamptz"):
+        notation_of(LogicalType("timestamp")).read(text)
 
 
 @pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-canal", "oms-dataworks"])

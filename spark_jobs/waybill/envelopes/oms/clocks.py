@@ -20,6 +20,8 @@ from waybill.envelopes.notation.temporal import (
     iso_from_blank,
     utc_from_epoch,
     utc_from_zoned,
+    wall_from_utc,
+    zone_named,
 )
 from waybill.errors import Refusal
 
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 _SHORT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 _SHORT_TIME = re.compile(r"[0-9]{2}:[0-9]{2}")
 _MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})T00:00(?::00(?:\.0{1,9})?)?")
-_OFFSET = re.compile(r"(.{18,28}[0-9]) ?([-+])([0-9]{2}):([0-9]{2})")
+_OFFSET = re.compile(
+    r"(.{18,28}[0-9]) ?(?:Z|UT|(?:UTC|GMT|UT)?([-+])([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?)"
+)
+"""A time with an offset as Java's `ZoneId` names it; other zones have names of their own."""
 _SUM = re.compile(r"(-?[0-9]{1,15})(?:\.([0-9]{1,9}))?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _SECONDS = re.compile(r"-?[0-9]+(\.0+)?")
@@ -40,7 +45,7 @@ def instant_of(text: str) -> str:
     """A TIMESTAMP, or a time that names its zone or offset, in UTC; what is neither stays."""
     found = utc_from_epoch(text)
     if found is text:
-        found = utc_from_zoned(text)
+        found = _from_zone(text)
     return _from_offset(text) if found is text else found
 
 
@@ -49,18 +54,32 @@ def names_zone(text: str) -> bool:
     return utc_from_zoned(text) is not text or _from_offset(text) is not text
 
 
+def _from_zone(text: str) -> str:
+    """`2020-11-25 00:01:02.5 Asia/Shanghai` in UTC; anything else stays as it is.
+
+    So does a wall clock that the clocks of its zone passed over, which is no time.
+    """
+    found = utc_from_zoned(text)
+    if found is text:
+        return text
+    wall, _, zone = text.rpartition(" ")
+    shown = wall_from_utc(zone_named(zone))(found)
+    return found if shown == wall.replace("T", " ", 1) else text
+
+
 def _from_offset(text: str) -> str:
     """`2020-11-25 00:01:02.5 +08:00` in UTC; anything else stays as it is."""
     match = _OFFSET.fullmatch(text)
     if match is None:
         return text
     wall = iso_from_blank(match[1])
-    shift = timedelta(hours=int(match[3]), minutes=int(match[4]))
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[2:])
+    shift = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if not is_wall_clock(wall) or shift >= timedelta(days=1):
         return text
     try:
         moment = datetime.fromisoformat(wall[:19])
-        moment = moment - shift if match[2] == "+" else moment + shift
+        moment = moment + shift if match[2] == "-" else moment - shift
     except OverflowError:
         return text
     return f"{moment.isoformat()}{wall[19:]}Z"
