@@ -222,7 +222,9 @@ class _Judge:
                 if alike.clear:
                     outsiders[trial.name] = place
         best = max(places.values(), default=NOWHERE)
-        clearer = _foremost(outsiders) if max(outsiders.values(), default=best) > best else set()
+        clearer = _foremost(
+            {n: place for n, place in outsiders.items() if _is_clearer(place, best)}
+        )
         winners = set() if clearer else _foremost(places)
         misread: set[str] = set()
         if len(winners) > 1 or not best.found:
@@ -311,6 +313,15 @@ def _foremost(places: Mapping[str, _Place]) -> set[str]:
     """The names of the nearest."""
     best = max(places.values(), default=NOWHERE)
     return {name for name, place in places.items() if place == best}
+
+
+def _is_clearer(outsider: _Place, best: _Place) -> bool:
+    """Whether a message that an envelope refuses is rather its own than that of the best one.
+
+    Of two that as many names speak for it is not what is missing that tells, but which can read it:
+    a heartbeat may have next to none of the names of other messages.
+    """
+    return outsider.found > best.found if best.read else outsider > best
 
 
 class _Attempt(NamedTuple):
