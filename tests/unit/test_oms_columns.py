@@ -132,3 +132,20 @@ def test_what_a_column_of_oms_cannot_hold_is_refused(target, kind, text):
     with pytest.raises(Refusal) as caught:
         encoder.encode(change, [])
     assert caught.value.kind == "encoding"
+
+
+def test_an_hour_that_clocks_show_twice_is_counted_where_a_reader_takes_the_first():
+    source, target = registry.get("oms-default"), registry.get("oms-shareplex")
+    zone = "America/New_York"
+    encoder = target.encoder(target.encode_settings(timezone=zone))
+    decoder = target.decoder(target.decode_settings(timezone=zone), TableRules())
+    (change,) = source.decoder(source.decode_settings(), TableRules()).decode(
+        Message("t", 0, 0, None, None, MESSAGE % b"1")
+    )
+    for second, lost in ((1604208600, 0), (1604212200, 1)):
+        change.source_time, losses = second * 1_000_000, []
+        (written,) = encoder.encode(change, losses)
+        assert b'"time":"2020-11-01T01:30:00"' in written.value
+        assert losses.count("source_time") == lost
+        (read,) = decoder.decode(Message("t", 0, 0, None, None, written.value))
+        assert (read.source_time == change.source_time) is not bool(lost)

@@ -253,9 +253,11 @@ class OmsShareplexWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by the columns that changed, by what the losses depend on, by whose sequence it is.
 
-        On their own are those whose key holds a null.
+        On their own are those whose key holds a null, and all where times are not those of UTC.
         """
         alone = np.full(len(rows), -1, np.int64)
+        if self._encoder.settings.timezone != "UTC":
+            return alone
         table, image = self._table(rows.schema), _image(rows)
         if table is None or image is None or rows.moved_from is not None:
             return alone

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -19,6 +18,7 @@ from waybill.envelopes.notation.temporal import (
     is_wall_clock,
     iso_from_blank,
     utc_from_epoch,
+    utc_from_wall,
     utc_from_zoned,
     wall_from_utc,
     zone_named,
@@ -27,6 +27,7 @@ from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from zoneinfo import ZoneInfo
 
 _SHORT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 _SHORT_TIME = re.compile(r"[0-9]{2}:[0-9]{2}")
@@ -39,6 +40,7 @@ _SUM = re.compile(r"(-?[0-9]{1,15})(?:\.([0-9]{1,9}))?")
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _SECONDS = re.compile(r"-?[0-9]+(\.0+)?")
 _FINEST = 9
+_MAX_TEXTS = 10_000
 
 
 def instant_of(text: str) -> str:
@@ -205,14 +207,32 @@ class Micros(dict[str, int]):
         return micros
 
 
-@lru_cache(maxsize=10_000)
-def second_text(second: int) -> str:
-    """`YYYY-MM-DDTHH:mm:ss` in UTC of seconds since 1970.
+class SecondTexts(dict[int, tuple[str, bool]]):
+    """`YYYY-MM-DDTHH:mm:ss` by seconds since 1970: many changes share one.
+
+    Beside it stands whether readers find the same second: of an hour that clocks showed twice they
+    take the first.
+
+    Args:
+        zone: whose clocks show it.
 
     Raises:
         Refusal: kind `encoding`, when the year is not one of 1 to 9999.
     """
-    try:
-        return (_EPOCH + timedelta(seconds=second)).isoformat()
-    except OverflowError:
-        raise Refusal("encoding", "a source time outside of the years 1 to 9999") from None
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        super().__init__()
+        self._wall, self._utc = wall_from_utc(zone), utc_from_wall(zone)
+
+    def __missing__(self, second: int) -> tuple[str, bool]:
+        try:
+            utc = f"{(_EPOCH + timedelta(seconds=second)).isoformat()}Z"
+        except OverflowError:
+            utc = ""
+        wall = self._wall(utc)
+        if wall == utc:
+            raise Refusal("encoding", "a source time outside of the years 1 to 9999")
+        if len(self) >= _MAX_TEXTS:
+            self.clear()
+        found = self[second] = wall.replace(" ", "T"), self._utc(wall) == utc
+        return found

@@ -28,8 +28,8 @@ from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import untouchable
-from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, ZonedReadSettings
-from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
+from waybill.envelopes.oms.settings import ZonedReadSettings
+from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -315,7 +315,7 @@ ENVELOPE = Envelope(
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,
     decode_settings=OmsShareplexReadSettings,
-    encode_settings=OmsSequencedWriteSettings,
+    encode_settings=OmsShareplexWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key",
 )

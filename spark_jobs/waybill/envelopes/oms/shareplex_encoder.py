@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
+from pydantic import Field, field_validator
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
 from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.oms.changed import keep_changed
-from waybill.envelopes.oms.clocks import second_text
+from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
+from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
     from waybill.records import Change, TableSchema
 
 _OPS = {"insert": "ins", "upsert": "ins", "read": "ins", "update": "upd", "delete": "del"}
@@ -35,6 +37,21 @@ _LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transac
 _OURS = b'{"shareplex":'
 
 _json = msgspec.json.Encoder().encode
+
+
+class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
+    """What writing SharePlex messages needs to be told."""
+
+    timezone: str = Field(
+        default="UTC",
+        description="Time zone (IANA name) of the times of changes; the messages name none. Where "
+        "it is that of what is read, `time` stays as it was.",
+    )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        return known_zone(name)
 
 
 class Carried(msgspec.Struct, gc=False):
@@ -81,11 +98,12 @@ class OmsShareplexEncoder:
     """Writes messages of the SharePlex format.
 
     Args:
-        settings: notation of values.
+        settings: notation of values, and the zone of times.
     """
 
-    def __init__(self, settings: OmsSequencedWriteSettings) -> None:
+    def __init__(self, settings: OmsShareplexWriteSettings) -> None:
         self.settings = settings
+        self.times = SecondTexts(zone_named(settings.timezone))
         self._tables: Bounded[TableSchema, ShareplexTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -108,14 +126,15 @@ class OmsShareplexEncoder:
         """
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = ShareplexTable(schema, self.settings)
+            table = self._tables[schema] = ShareplexTable(schema, self)
         return table
 
 
 class ShareplexTable:
     """What a schema decides about its messages."""
 
-    def __init__(self, schema: TableSchema, settings: OmsSequencedWriteSettings) -> None:
+    def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
+        settings = encoder.settings
         if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
             name = schema.qualified_name
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
@@ -123,6 +142,7 @@ class ShareplexTable:
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, named=False)
         self.ids = SequenceIds(settings)
+        self.times = encoder.times
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
         self.covered = _covered(size)
@@ -168,8 +188,8 @@ class ShareplexTable:
             carried = _decode_extra(change.extra).shareplex
         if change.source_time is not None:
             second, rest = divmod(change.source_time, 1_000_000)
-            time = second_text(second)
-            if rest:
+            time, exact = self.times[second]
+            if rest or not exact:
                 losses.append("source_time")
         posttime = carried.posttime
         if carried is _NOTHING:
