@@ -115,6 +115,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
     def _row(self, message: Message, flat: FlatMessage, index: int, row: Raw, old: Raw) -> Change:
         """One row; a bad one is refused and leaves its neighbours alone."""
         types = _typed(flat.mysqlType, dict[str, str | None] | None, "mysqlType") or {}
+        _typed(flat.sqlType, dict[str, int | None] | None, "sqlType")
         key = _typed(flat.pkNames, list[str] | None, "pkNames") or []
         try:
             now = row_of(row, "data")
