@@ -8,7 +8,7 @@ import pytest
 from waybill.envelopes import registry
 from waybill.envelopes.oms.columns import notation_of
 from waybill.errors import Refusal
-from waybill.records import Message
+from waybill.records import Change, Message, intern_schema
 from waybill.tables import TableRules
 from waybill.types import LogicalType
 
@@ -149,3 +149,44 @@ def test_an_hour_that_clocks_show_twice_is_counted_where_a_reader_takes_the_firs
         assert losses.count("source_time") == lost
         (read,) = decoder.decode(Message("t", 0, 0, None, None, written.value))
         assert (read.source_time == change.source_time) is not bool(lost)
+
+
+@pytest.mark.parametrize(
+    ("statement", "refused"),
+    [
+        ("TRUNCATE TABLE customers", True),
+        ("truncate `other`.`orders`", True),
+        ("TRUNCATE TABLE Shop.ORDERS;", False),
+        ("/* app */ truncate orders", False),
+        ("TRUNCATE TABLE ONLY orders", False),
+        ("", False),
+    ],
+)
+def test_a_truncate_of_canal_whose_statement_names_another_table_is_refused(statement, refused):
+    envelope = registry.get("oms-canal")
+    flat = {"type": "TRUNCATE", "database": "shop", "table": "orders", "isDdl": True}
+    value = msgspec.json.encode({**flat, "es": 1, "ts": 1, "sql": statement})
+    reads = envelope.decoder(envelope.decode_settings(), TableRules())
+    message = Message("t", 0, 0, None, None, value)
+    if refused:
+        with pytest.raises(Refusal, match="and the message names shop"):
+            reads.decode(message)
+    else:
+        (change,) = reads.decode(message)
+        assert (change.operation, change.schema.table) == ("truncate", "orders")
+
+
+@pytest.mark.parametrize("target", ["oms-canal", "oms-dataworks"])
+def test_a_truncate_is_written_with_a_statement_that_names_its_table_as_the_message_does(target):
+    """PostgreSQL qualifies by the schema, and a reader would take that for another database."""
+    envelope = registry.get(target)
+    encoder = envelope.encoder(envelope.encode_settings())
+    reads = envelope.decoder(envelope.decode_settings(), TableRules())
+    for schema, text in ((None, "TRUNCATE TABLE public.orders"), ("public", "truncate hr.orders")):
+        table = intern_schema("shop", schema, "orders")
+        message = Message("t", 0, 0, 1, None, None)
+        change = Change("truncate", table, message, ddl_text=text, source_time=0)
+        (written,) = encoder.encode(change, [])
+        (read,) = reads.decode(Message("t", 0, 0, 1, None, written.value))
+        assert (read.operation, read.schema.table) == ("truncate", "orders")
+        assert read.ddl_text == "TRUNCATE TABLE `shop`.`orders`"

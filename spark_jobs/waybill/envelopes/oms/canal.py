@@ -38,6 +38,7 @@ from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refu
 from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.truncates import check_emptied
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -90,7 +91,10 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         operation = EVENTS.get(flat.type)
         if operation is None:
             raise no_event(flat, "OMS Canal")
-        return [event_of(message, flat, operation)]
+        event = event_of(message, flat, operation)
+        if operation == "truncate":
+            check_emptied(flat.sql, None, (flat.database, None), flat.table or "")
+        return [event]
 
     def _rows(self, message: Message, flat: FlatMessage) -> list[Change]:
         if not flat.table:

@@ -21,6 +21,7 @@ from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.truncates import told_statement, truncate_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -75,8 +76,9 @@ class OmsCanalEncoder:
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"
-            names = [name for name in (schema.database, schema.table) if name]
-            sql = sql or "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
+            place = schema.database, None
+            sql = sql or truncate_of(schema.database, schema.table)
+            sql = told_statement(sql, None, place, schema.table or "")
         elif operation == "ddl":
             kind = kind or statement_type(sql)
         elif kind is None:

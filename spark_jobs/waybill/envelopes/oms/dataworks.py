@@ -38,6 +38,7 @@ from waybill.envelopes.oms.dataworks_messages import (
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.settings import ZonedReadSettings
+from waybill.envelopes.oms.truncates import check_emptied
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -258,6 +259,9 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
         operation = "other"
     if operation == "truncate" and not source.table:
         raise Refusal("shape", "TRUNCATE names no table")
+    if operation == "truncate":
+        place = database_in(source), source.schema or None
+        check_emptied(text, source.dbType, place, source.table or "")
     schema: TableSchema = NO_TABLE
     if source.dbName or source.table:
         schema = intern_schema(database_in(source), source.schema or None, source.table or None)

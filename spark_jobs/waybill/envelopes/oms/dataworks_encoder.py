@@ -25,6 +25,7 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
 from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.truncates import told_statement
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -161,7 +162,10 @@ class OmsDataworksEncoder:
             key = change.schema.qualified_name.encode() or None
         if change.transaction is not None:
             losses.append("transactions")
-        ddl = None if change.ddl_text is None else {"text": change.ddl_text}
+        text = change.ddl_text
+        if op == "TRUNCATE" and text:
+            text = table.truncate(text)
+        ddl = None if text is None else {"text": text}
         times = _times(change, carried, losses)
         scn = self._scn(change, carried, op, losses)
         payload = _Payload(before, after, op, times, ddl, scn)
@@ -197,7 +201,7 @@ class _Table:
         database = schema.database
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
             database = carried.dbName
-        db_type = carried.dbType or encoder.settings.db_type
+        db_type = self.db_type = carried.dbType or encoder.settings.db_type
         if database_of(database, db_type.upper()) != schema.database:
             raise Refusal("encoding", f"{database!r} would be read as a tenant and a database")
         told: dict[str, Any] = {
@@ -212,6 +216,11 @@ class _Table:
             "pk": list(schema.key) if schema.key else None,
         }
         self.told: Any = Raw(_json(told)) if schema.table or schema.database else UNSET
+
+    def truncate(self, text: str) -> str:
+        """The statement of a TRUNCATE, which names this table as the message does."""
+        place = self.schema.database, self.schema.schema
+        return told_statement(text, self.db_type, place, self.schema.table or "")
 
     def row(self, change: Change, op: str, losses: list[str]) -> tuple[bytes, Any, Any]:
         """The message key and the images of a row."""

@@ -19,7 +19,7 @@ from waybill.envelopes.made_sequence import goes_without
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.oms.truncates import emptied, table_emptied
+from waybill.envelopes.oms.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
@@ -219,8 +219,7 @@ class OmsWriter:
         text = change.ddl_text or ""
         empties = self._empties(change, text)
         if change.operation == "truncate" and not empties:
-            names = [name for name in (self.schema.database, self.schema.table) if name]
-            text = "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
+            text = truncate_of(self.schema.database, self.schema.table)
         return Encoded(None, self._message(change, None, {"ddl": text}, None, "DDL", losses))
 
     def _empties(self, change: Change, text: str) -> bool:

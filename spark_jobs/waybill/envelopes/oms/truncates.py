@@ -77,6 +77,47 @@ def table_emptied(
     return database or named.database, table
 
 
+def check_emptied(
+    text: str | None, db_type: str | None, place: tuple[str | None, str | None], table: str
+) -> None:
+    """Refuse the statement of a TRUNCATE that truncates another table than its message names.
+
+    Args:
+        text: the statement, which may be missing, or one that is not understood.
+        db_type: see `emptied`.
+        place: database and schema of the message; a statement may qualify its table by either.
+        table: its table.
+
+    Raises:
+        Refusal: emptying one of the two tables would be a guess.
+    """
+    named = emptied(text or "", db_type)
+    if named is not None:
+        of_schema = place[1] is not None and _same(place[1], named.database)
+        table_emptied(named, place[1] if of_schema else place[0], table)
+
+
+def told_statement(
+    text: str, db_type: str | None, place: tuple[str | None, str | None], table: str
+) -> str:
+    """The statement that a TRUNCATE is written with: its own, or one that names its table as here.
+
+    Names are those of the message, so a statement that qualifies its table in another way would be
+    one of another table.
+    """
+    try:
+        check_emptied(text, db_type, place, table)
+    except Refusal:
+        return truncate_of(place[0], table)
+    return text
+
+
+def truncate_of(database: str | None, table: str | None) -> str:
+    """A statement that truncates a table."""
+    names = [name for name in (database, table) if name]
+    return "TRUNCATE TABLE " + ".".join(f"`{name.replace('`', '``')}`" for name in names)
+
+
 def _same(told: str | None, stated: str | None) -> bool:
     """Whether two names can be one; letters' case does not tell in every database."""
     return not told or not stated or told.casefold() == stated.casefold()
