@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub import operations
 from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.envelopes.notation.known_tables import FastByTable
@@ -38,7 +39,7 @@ from waybill.envelopes.oms.dataworks_messages import (
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.settings import ZonedReadSettings
-from waybill.envelopes.oms.truncates import check_emptied
+from waybill.envelopes.oms.truncates import check_emptied, of_partition
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -254,9 +255,12 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
         if columns_of(image, name) is not None:
             # Nobody would see it.
             raise Refusal("shape", f"{payload.op} with a row in {name}, which it cannot have")
-    operation, text = EVENTS[payload.op], payload.ddl and payload.ddl.text
+    op, text = payload.op, payload.ddl and payload.ddl.text
+    operation = EVENTS[op]
     if payload.op == "QUERY" and (not text or operations.is_row_statement(text)):
         operation = "other"
+    if operation == "truncate" and of_partition(text, source.dbType):
+        operation, op = "ddl", statement_type(text or "")
     if operation == "truncate" and not source.table:
         raise Refusal("shape", "TRUNCATE names no table")
     if operation == "truncate":
@@ -265,8 +269,8 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
     schema: TableSchema = NO_TABLE
     if source.dbName or source.table:
         schema = intern_schema(database_in(source), source.schema or None, source.table or None)
-    op = payload.op if operation in ("ddl", "other") else None
-    time, extra = times_of(payload, source, told.extend, op)
+    carried = op if operation in ("ddl", "other") else None
+    time, extra = times_of(payload, source, told.extend, carried)
     return Change(
         operation,
         schema,

@@ -23,6 +23,10 @@ _TRUNCATE = re.compile(
 )
 
 
+_QUOTED = re.compile(rf"`(?:[^`]|``)*+`|\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'|{_COMMENT}")
+_PARTITION = re.compile(r"(?<![\w$])(?:sub)?partitions?(?![\w$])", re.IGNORECASE)
+
+
 class Emptied(NamedTuple):
     """The table that a TRUNCATE names.
 
@@ -48,6 +52,18 @@ def emptied(text: str, db_type: str | None) -> Emptied | None:
     upper = db_type is not None and db_type.upper().endswith("ORACLE")
     database, table = match.groups()
     return Emptied(None if database is None else _bare(database, upper), _bare(table, upper))
+
+
+def of_partition(text: str | None, db_type: str | None) -> bool:
+    """Whether a statement empties a partition, so that a message of it is no TRUNCATE of a table.
+
+    Args:
+        text: the statement, which may be missing.
+        db_type: see `emptied`.
+    """
+    if not text or emptied(text, db_type) is not None:
+        return False
+    return _PARTITION.search(_QUOTED.sub(" ", text)) is not None
 
 
 def _bare(name: str, upper: bool) -> str:
