@@ -182,7 +182,11 @@ def test_a_truncate_is_written_with_a_statement_that_names_its_table_as_the_mess
     envelope = registry.get(target)
     encoder = envelope.encoder(envelope.encode_settings())
     reads = envelope.decoder(envelope.decode_settings(), TableRules())
-    for schema, text in ((None, "TRUNCATE TABLE public.orders"), ("public", "truncate hr.orders")):
+    for schema, text in (
+        (None, "TRUNCATE TABLE public.orders"),
+        ("public", "truncate hr.orders"),
+        (None, "TRUNCATE TABLE orders PARTITION (p0)"),
+    ):
         table = intern_schema("shop", schema, "orders")
         message = Message("t", 0, 0, 1, None, None)
         change = Change("truncate", table, message, ddl_text=text, source_time=0)

@@ -255,8 +255,8 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
         if columns_of(image, name) is not None:
             # Nobody would see it.
             raise Refusal("shape", f"{payload.op} with a row in {name}, which it cannot have")
-    op, text = payload.op, payload.ddl and payload.ddl.text
-    operation = EVENTS[op]
+    op = payload.op
+    operation, text = EVENTS[op], None if payload.ddl is None else payload.ddl.text
     if payload.op == "QUERY" and (not text or operations.is_row_statement(text)):
         operation = "other"
     if operation == "truncate" and of_partition(text, source.dbType):

@@ -119,13 +119,13 @@ def told_statement(
     """The statement that a TRUNCATE is written with: its own, or one that names its table as here.
 
     Names are those of the message, so a statement that qualifies its table in another way would be
-    one of another table.
+    one of another table; and one of a partition would be none.
     """
     try:
         check_emptied(text, db_type, place, table)
     except Refusal:
         return truncate_of(place[0], table)
-    return text
+    return truncate_of(place[0], table) if of_partition(text, db_type) else text
 
 
 def truncate_of(database: str | None, table: str | None) -> str:
