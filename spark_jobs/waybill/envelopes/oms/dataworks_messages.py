@@ -122,7 +122,7 @@ def sequence_of(scn: Any) -> tuple[int, ...] | None:
         return None
     text = str(scn)
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise Refusal("shape", f"payload.scn is {text[:40]!r} and not digits")
+        raise Refusal("shape", f"payload.scn is {text[:40]!r} and not digits, 1000 at most")
     return optional(int(text))
 
 

@@ -274,7 +274,7 @@ def _sequence(meta: Any) -> tuple[int, ...] | None:
         return None
     text = str(scn)
     if _SCN.fullmatch(text) is None:
-        raise Refusal("shape", f"meta.scn is {text[:40]!r} and not digits")
+        raise Refusal("shape", f"meta.scn is {text[:40]!r} and not digits, 1000 at most")
     return optional(int(text)) if match is None else (int(text), int(match[1]))
 
 
