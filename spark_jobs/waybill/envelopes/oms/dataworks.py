@@ -106,7 +106,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         if op in ROWS:
             return self._row(message, told, schema)
         if op in EVENTS:
-            return _event(message, told, schema.source or Source())
+            return _event(message, told, schema)
         raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
 
     def _row(self, message: Message, told: WireMessage, schema: SchemaWire) -> Change:
@@ -248,9 +248,9 @@ class _Table:
         )
 
 
-def _event(message: Message, told: WireMessage, source: Source) -> Change:
+def _event(message: Message, told: WireMessage, described: SchemaWire) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
-    payload = told.payload
+    payload, source = told.payload, described.source or Source()
     for name, image in (("before", payload.before), ("after", payload.after)):
         if columns_of(image, name) is not None:
             # Nobody would see it.
@@ -270,7 +270,11 @@ def _event(message: Message, told: WireMessage, source: Source) -> Change:
     if source.dbName or source.table:
         schema = intern_schema(database_in(source), source.schema or None, source.table or None)
     carried = op if operation in ("ddl", "other") else None
-    time, extra = times_of(payload, source, told.extend, carried)
+    columns: Any = UNSET
+    if described.column or described.pk:
+        # In one line, as messages are written.
+        columns = Raw(msgspec.json.format(bytes(told.schema), indent=-1))
+    time, extra = times_of(payload, source, told.extend, carried, columns)
     return Change(
         operation,
         schema,

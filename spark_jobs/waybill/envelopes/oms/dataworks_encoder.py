@@ -84,6 +84,7 @@ class Carried(msgspec.Struct, gc=False, omit_defaults=True):
     dbName: str | None = None
     extend: Raw | msgspec.UnsetType = UNSET
     scn: str | None = None
+    schema: Raw | msgspec.UnsetType = UNSET
 
 
 class _Extra(msgspec.Struct, gc=False):
@@ -169,7 +170,9 @@ class OmsDataworksEncoder:
         times = _times(change, carried, losses)
         scn = self._scn(change, carried, op, losses)
         payload = _Payload(before, after, op, times, ddl, scn)
-        _into(_Message("2.0", table.told, payload, carried.extend), self.buffer)
+        # What a statement's message tells of columns is no part of the change.
+        told = table.told if carried.schema is UNSET else carried.schema
+        _into(_Message("2.0", told, payload, carried.extend), self.buffer)
         return [Encoded(key, bytes(self.buffer))]
 
     def _scn(self, change: Change, carried: Carried, op: str, losses: list[str]) -> Any:

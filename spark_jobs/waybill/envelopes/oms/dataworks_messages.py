@@ -127,9 +127,17 @@ def sequence_of(scn: Any) -> tuple[int, ...] | None:
 
 
 def times_of(
-    payload: Any, source: Source, extend: Raw, op: str | None = None
+    payload: Any, source: Source, extend: Raw, op: str | None = None, schema: Any = UNSET
 ) -> tuple[int | None, bytes]:
-    """Microseconds of the change, and what only a DataWorks target can carry on."""
+    """Microseconds of the change, and what only a DataWorks target can carry on.
+
+    Args:
+        payload: that of the message.
+        source: where the change comes from.
+        extend: that of the message.
+        op: the operation of an event, where the change does not say it.
+        schema: that of an event which tells columns, UNSET where the change holds all of it.
+    """
     times = payload.timestamp or _NO_TIMES
     time, system, checkpoint = (
         None if moment is UNSET else moment
@@ -145,5 +153,6 @@ def times_of(
         None if name is None or name == database_in(source) else name,
         UNSET if extend == NULL else extend,
         payload.scn if payload.scn in ("", "null") else None,
+        schema,
     )
     return None if time is None else time * 1000, b'{"dataworks":%b}' % _json(carried)
