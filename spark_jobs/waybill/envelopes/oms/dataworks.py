@@ -34,6 +34,7 @@ from waybill.envelopes.oms.dataworks_messages import (
     check_images,
     columns_of,
     database_in,
+    in_one_line,
     sequence_of,
     times_of,
 )
@@ -270,10 +271,7 @@ def _event(message: Message, told: WireMessage, described: SchemaWire) -> Change
     if source.dbName or source.table:
         schema = intern_schema(database_in(source), source.schema or None, source.table or None)
     carried = op if operation in ("ddl", "other") else None
-    columns: Any = UNSET
-    if described.column or described.pk:
-        # In one line, as messages are written.
-        columns = Raw(msgspec.json.format(bytes(told.schema), indent=-1))
+    columns = in_one_line(told.schema) if described.column or described.pk else UNSET
     time, extra = times_of(payload, source, told.extend, carried, columns)
     return Change(
         operation,

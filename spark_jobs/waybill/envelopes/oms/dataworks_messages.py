@@ -126,6 +126,12 @@ def sequence_of(scn: Any) -> tuple[int, ...] | None:
     return optional(int(text))
 
 
+def in_one_line(raw: Raw) -> Raw:
+    """JSON that is carried on, without the line breaks that no line of a file can hold."""
+    text = bytes(raw)
+    return Raw(msgspec.json.format(text, indent=-1)) if b"\n" in text or b"\r" in text else raw
+
+
 def times_of(
     payload: Any, source: Source, extend: Raw, op: str | None = None, schema: Any = UNSET
 ) -> tuple[int | None, bytes]:
@@ -151,7 +157,7 @@ def times_of(
         source.dbType,
         source.dbVersion,
         None if name is None or name == database_in(source) else name,
-        UNSET if extend == NULL else extend,
+        UNSET if extend == NULL else in_one_line(extend),
         payload.scn if payload.scn in ("", "null") else None,
         schema,
     )
