@@ -25,7 +25,7 @@ stand behind it, the last one as the offset: `sequence.7.4711:0`."""
 _DOTTED = re.compile(r"(?:\.-?[0-9]+)*")
 _FILE_NUMBER = re.compile(r".*\.([0-9]+)", re.DOTALL)
 _OFFSET = re.compile(r"-?[0-9]+")
-_LONGEST = 4_000
+_LONGEST = 10_000
 _MAX_FILES = 10_000
 
 
@@ -46,12 +46,16 @@ class Positions:
         if not position:
             return None
         file, _, offset = position.rpartition(":")
-        parts = self._files.get(file)
-        if parts is None:
-            parts = self._file(file, position)
-        if not (offset.isdecimal() and offset.isascii()) and not _OFFSET.fullmatch(offset):
-            raise _no_position(position)
-        parts = (*parts, int(offset))
+        try:
+            parts = self._files.get(file)
+            if parts is None:
+                parts = self._file(file, position)
+            if not (offset.isdecimal() and offset.isascii()) and not _OFFSET.fullmatch(offset):
+                raise _no_position(position)
+            parts = (*parts, int(offset))
+        except ValueError:
+            # More digits than Python takes for one number.
+            raise _no_position(position) from None
         if xoffset is not None:
             return (*parts, xoffset)
         return (*parts, LAST) if commit else parts
