@@ -22,6 +22,7 @@ from waybill.envelopes.notation.temporal import (
 from waybill.envelopes.notation.values import (
     base64_bytes,
     base64_text,
+    bits_digits,
     bits_text,
     float32_text,
     float64_text,
@@ -246,11 +247,6 @@ def bits_reader(bits: int) -> Convert:
     return read
 
 
-def bits_writer(text: str) -> str:
-    """Base64 of a BIT(n) to its decimal number."""
-    return str(int.from_bytes(_bytes_to_write(text), "big"))
-
-
 def _bytes_to_write(text: str) -> bytes:
     try:
         return base64_bytes(text)
@@ -292,6 +288,6 @@ _WRITERS: dict[str, Convert] = {
     "boolean": _digit,
     "bytes": bytes_writer,
     "geometry": geometry_writer,
-    "bit": bits_writer,
+    "bit": bits_digits,
     "timestamp": WRITE_WALL_CLOCK,
 }

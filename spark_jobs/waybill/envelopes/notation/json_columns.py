@@ -19,6 +19,7 @@ from waybill.envelopes.notation.values import (
     JSON_ERRORS,
     base64_bytes,
     base64_text,
+    bits_digits,
     bits_text,
     bits_value,
     check_json,
@@ -140,10 +141,9 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if kind.is_number:
         read = _INTEGER if kind.is_integer else _NUMBERS.get(name, _number)
         return Notation("raw", _unquoted(read) if style.quoted else read, _WRITERS.get(name, exact))
-    if name == "bit" and style.digits:
-        bits = kind.precision or 1
-        return Notation("raw", _bits_reader(bits), lambda text: Raw(str(_bits(text)).encode()))
-    if name in ("bytes", "bit") and style.hex:
+    if name == "bit":
+        return _bits(kind.precision or 1, style)
+    if name == "bytes" and style.hex:
         return Notation("text", _from_hex, _to_hex)
     if name == "boolean":
         told = _quoted_boolean if style.quoted else _boolean
@@ -330,20 +330,35 @@ def _write_digit(text: str) -> Raw:
     return Raw(b"1" if bytes(_write_boolean(text)) == b"true" else b"0")
 
 
-def _bits_reader(bits: int) -> Convert:
-    def read(literal: str) -> str:
-        if len(literal) > 40 or is_integer_text(literal) is None:
+def _bits(bits: int, style: Style) -> Notation:
+    """A bit string of a width: its number, or its bytes."""
+
+    def number(literal: str) -> str:
+        if len(literal) > _digits_of(bits) or is_integer_text(literal) is None:
             raise Refusal("value", f"{literal[:60]} is not the number of a bit({bits})")
         return bits_text(int(literal), bits)
 
-    return read
+    def whole(text: str) -> str:
+        # A source may leave zeros in front out.
+        return bits_text(bits_value(_from_hex(text) if style.hex else text), bits)
+
+    def checked(text: str) -> str:
+        try:
+            bits_text(bits_value(text), bits)
+        except Refusal as refusal:
+            raise Refusal("encoding", refusal.sentence) from None
+        return text
+
+    if style.digits:
+        return Notation("raw", number, lambda text: Raw(bits_digits(checked(text)).encode()))
+    if style.hex:
+        return Notation("text", whole, lambda text: _to_hex(checked(text)))
+    return Notation("text", whole, checked)
 
 
-def _bits(text: str) -> int:
-    try:
-        return bits_value(text)
-    except Refusal as refusal:
-        raise Refusal("encoding", refusal.sentence) from None
+def _digits_of(bits: int) -> int:
+    """How many digits the largest number of so many bits has at most; Python takes 4300."""
+    return min(bits // 3 + 1, 4300)
 
 
 # Texts
@@ -427,6 +442,5 @@ _TEXT = Notation("text")
 _NOTATIONS = {
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
-    "bit": Notation("text", _checked_bytes),
     "geometry": Notation("text", _checked_bytes),
 }

@@ -245,6 +245,21 @@ def bits_value(text: str) -> int:
     return int.from_bytes(base64_bytes(text), "big")
 
 
+def bits_digits(text: str) -> str:
+    """The digits of the number that the Base64 of a bit string stands for.
+
+    Raises:
+        Refusal: kind `encoding`, when it is not Base64, or the number has too many digits to be one
+            for readers.
+    """
+    try:
+        return str(bits_value(text))
+    except Refusal as refusal:
+        raise Refusal("encoding", refusal.sentence) from None
+    except ValueError:
+        raise Refusal("encoding", "a bit string whose number has thousands of digits") from None
+
+
 # JSON
 
 

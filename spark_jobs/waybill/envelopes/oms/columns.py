@@ -28,6 +28,7 @@ from waybill.envelopes.notation.temporal import (
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
     base64_bytes,
+    bits_digits,
     bits_text,
     bits_value,
     is_json_number,
@@ -236,10 +237,7 @@ def _bits_reader(bits: int) -> Callable[[str], str]:
 
 def _write_bits(text: str) -> Raw:
     """The number of a BIT(n), as it was before V3.3.0."""
-    try:
-        return Raw(str(bits_value(text)))
-    except Refusal as refusal:
-        raise Refusal("encoding", refusal.sentence) from None
+    return Raw(bits_digits(text))
 
 
 def _as_it_is(text: str) -> str:
