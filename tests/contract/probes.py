@@ -73,6 +73,7 @@ def _transactions() -> list[Change]:
         change("insert", after=ROW, transaction="tx-1"),
         change("commit", schema=NO_TABLE, transaction="tx-1"),
         change("rollback", schema=NO_TABLE, transaction="tx-1"),
+        *(change("insert", after=ROW, transaction=name) for name in ("0", "-0", "9" * 5000)),
     ]
 
 

@@ -255,3 +255,21 @@ def test_nesting_has_a_limit_that_is_not_python_s(depth):
 
 def test_brackets_in_texts_are_no_nesting():
     values.check_json(b'["' + b'[{\\"' * 10_000 + b'"]')
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        (str(2**63 - 1), 2**63 - 1),
+        (str(2**63), None),
+        ("-1", None),
+        ("-0", None),
+        ("007", None),
+        ("", None),
+        ("٣", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_natural_numbers(text, number):
+    assert values.natural_of(text) == number

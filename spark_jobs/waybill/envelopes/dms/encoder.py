@@ -17,7 +17,7 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.values import is_integer_text
+from waybill.envelopes.notation.values import natural_of
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
@@ -35,7 +35,6 @@ OPERATIONS = {
 }
 LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
 _OURS = b'{"dms":{'
-_LARGEST = 2**63 - 1
 _json = msgspec.json.Encoder().encode
 
 
@@ -208,8 +207,8 @@ class WrittenTable:
         metadata += b'"partition-key-type":%b,' % self.partitioned
         transaction = change.transaction
         if transaction is not None:
-            number = int(transaction) if is_integer_text(transaction) else -1
-            if 0 <= number <= _LARGEST:
+            number = natural_of(transaction)
+            if number is not None:
                 metadata += b'"transaction-id":%d,' % number
             else:
                 losses.append("transactions")

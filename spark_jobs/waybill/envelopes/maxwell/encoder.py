@@ -18,7 +18,7 @@ from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.unchanged import one_column
-from waybill.envelopes.notation.values import is_integer_text
+from waybill.envelopes.notation.values import natural_of
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
@@ -37,7 +37,6 @@ TYPES = {
 }
 """Operations with a row, and their types."""
 _OURS = b'{"maxwell":{'
-_LARGEST_XID = 2**63 - 1
 _NO_PLACE: dict[str, Any] = {}
 _json = msgspec.json.Encoder().encode
 
@@ -211,8 +210,8 @@ def _place(change: Change, losses: list[str]) -> dict[str, Any]:
         return _NO_PLACE
     place: dict[str, Any] = {}
     if transaction is not None:
-        number = is_integer_text(transaction) is not None and int(transaction)
-        if number is not False and 0 <= number <= _LARGEST_XID:
+        number = natural_of(transaction)
+        if number is not None:
             place["xid"] = number
         else:
             losses.append("transactions")

@@ -47,6 +47,19 @@ is_json_number = _JSON_NUMBER.fullmatch
 """Match if a text is a legal JSON number, exponent allowed."""
 
 
+_LONGEST_NATURAL = 19
+"""Digits of the largest number of 63 bits."""
+
+
+def natural_of(text: str) -> int | None:
+    """The number that a text is in plain digits; None if it is none from 0 to 2**63 - 1."""
+    # A text of thousands of digits is no number for Python.
+    if len(text) > _LONGEST_NATURAL or text[:1] == "-" or is_integer_text(text) is None:
+        return None
+    number = int(text)
+    return number if number < 2**63 else None
+
+
 # Exact numbers
 
 
