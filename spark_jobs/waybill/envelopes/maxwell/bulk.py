@@ -205,6 +205,8 @@ class MaxwellWriter(BulkWriter):
         flags: list[Mask] = [alone.copy()]
         if rows.source_time is not None:
             flags.append(rows.source_time % 1_000_000 != 0)
+            seconds = rows.source_time // 1_000_000
+            alone |= (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
         if rows.transaction is not None:
             found, starts, lengths = numbers(rows.arena, rows.transaction)
             flags.append((lengths >= 0) & (found >= 0))

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from waybill.envelopes.generated import difference, fill
 from waybill.envelopes.maxwell.events import statement_type
+from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.notation.json_rows import RowWriter
@@ -99,7 +100,7 @@ class MaxwellEncoder:
             if schema.schema is not None:
                 losses.append("schema_name")
         if time is not None:
-            fields["ts"] = time // unit
+            fields["ts"] = _checked(time) // unit
             if time % unit:
                 losses.append("source_time")
         fields.update(_place(change, losses))
@@ -151,7 +152,7 @@ class _Table:
         head = b""
         time = change.source_time
         if time is not None:
-            head = b',"ts":%d' % (time // 1_000_000)
+            head = b',"ts":%d' % (_checked(time) // 1_000_000)
             if time % 1_000_000:
                 losses.append("source_time")
         place = _place(change, losses)
@@ -192,6 +193,17 @@ class _Table:
 
 def _is_ours(change: Change) -> bool:
     return change.extra is not None and change.extra.startswith(_OURS)
+
+
+def _checked(time: int) -> int:
+    """A time that readers take.
+
+    Raises:
+        Refusal: kind `encoding`, when the year is not one of 1 to 9999.
+    """
+    if not FIRST_SECOND <= time // 1_000_000 <= LAST_SECOND:
+        raise Refusal("encoding", "a source time outside of the years 1 to 9999")
+    return time
 
 
 def _carried(change: Change) -> bytes:

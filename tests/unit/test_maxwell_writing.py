@@ -1,0 +1,61 @@
+"""What Maxwell's writer makes of changes of other sources, read again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.contract.probes import change
+from tests.contract.test_bulk import Outcome, agree, one_by_one
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import NO_TABLE
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+MAXWELL = registry.get("maxwell")
+FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+RULES = TableRules({"shop.t": TableRule(("id",), {"id": parse_type("int64")})})
+
+
+@pytest.mark.parametrize("operation", ["insert", "ddl", "heartbeat"])
+@pytest.mark.parametrize("time", [FIRST, LAST])
+def test_a_time_that_is_written_is_read(operation, time):
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings())  # type: ignore[misc]
+    row = {"after": {"id": "1", "region": "eu", "amount": None}} if operation == "insert" else {}
+    if operation == "heartbeat":
+        row = {"schema": NO_TABLE}
+    for micros, good in ((time, True), (time - 1 if time < 0 else time + 1, False)):
+        made = change(operation, source_time=micros, **row)
+        if not good:
+            with pytest.raises(Refusal, match="outside of the years 1 to 9999"):
+                encoder.encode(made, [])
+            continue
+        (encoded,) = encoder.encode(made, [])
+        made.message.key, made.message.value = encoded.key, encoded.value
+        decoder = MAXWELL.decoder(MAXWELL.decode_settings(), TableRules())  # type: ignore[misc]
+        (found,) = decoder.decode(made.message)
+        assert found.source_time // 1_000_000 == micros // 1_000_000
+
+
+def event(number: int) -> bytes:
+    late = number % 100 == 99
+    source = {
+        "connector": "mysql",
+        "db": "shop",
+        "table": "t",
+        "ts_ms": 253_402_300_799_999 + late,
+        "file": "b.000001",
+        "pos": number,
+        "row": 0,
+    }
+    row = {"before": None, "after": {"id": number}, "source": source, "op": "c", "ts_ms": 5}
+    return json.dumps(row, separators=(",", ":")).encode()
+
+
+def test_times_are_refused_one_by_one_and_at_once():
+    lines = [event(number) for number in range(1000)]
+    refused = one_by_one(Outcome("debezium-json", "maxwell", RULES), lines)["refused"]
+    assert [place for place, *_ in refused] == list(range(99, 1000, 100))
+    assert agree("debezium-json", "maxwell", lines, RULES) >= 500
