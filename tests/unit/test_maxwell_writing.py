@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.contract.probes import change
+from tests.contract.probes import change, table
 from tests.contract.test_bulk import Outcome, agree, one_by_one
 from waybill.envelopes import registry
 from waybill.errors import Refusal
@@ -59,3 +59,19 @@ def test_times_are_refused_one_by_one_and_at_once():
     refused = one_by_one(Outcome("debezium-json", "maxwell", RULES), lines)["refused"]
     assert [place for place, *_ in refused] == list(range(99, 1000, 100))
     assert agree("debezium-json", "maxwell", lines, RULES) >= 500
+
+
+@pytest.mark.parametrize(("kind", "text"), [("set", "a,b"), ("set", ""), ("json", '{"a":[1]}')])
+def test_a_key_that_is_no_single_value_is_read(kind, text):
+    """MySQL takes a SET into a primary key, PostgreSQL a document."""
+    schema = table({"id": kind, "n": "int32"}, ("id",))
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings())  # type: ignore[misc]
+    rule = TableRule(("id",), {column.name: column.type for column in schema.columns})
+    rules = TableRules({schema.qualified_name: rule})
+    decoder = MAXWELL.decoder(MAXWELL.decode_settings(), rules)  # type: ignore[misc]
+    for _ in range(2):
+        made = change("insert", after={"id": text, "n": "1"}, schema=schema)
+        (encoded,) = encoder.encode(made, [])
+        made.message.key, made.message.value = encoded.key, encoded.value
+        (found,) = decoder.decode(made.message)
+        assert found.after.f0 == text

@@ -34,7 +34,8 @@ Seconds = Annotated[int, Meta(ge=FIRST_SECOND, le=LAST_SECOND)]
 
 XID = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
-Scalars = list[str | int | float | bool | None]
+Values = list[Any]
+"""Of the key, as they stand in `data`: a SET is an array, a document stands as it is."""
 
 CARRIED: dict[str, Any] = {
     "xoffset": Annotated[int, Meta(ge=0, le=2**63 - 2)] | None | UnsetType,
@@ -50,7 +51,7 @@ CARRIED: dict[str, Any] = {
 
 HEAD: dict[str, Any] = {"ts": Seconds | None | UnsetType, "xid": XID | None | UnsetType}
 KEY: dict[str, Any] = {
-    "primary_key": Scalars | None | UnsetType,
+    "primary_key": Values | None | UnsetType,
     "primary_key_columns": list[str] | None | UnsetType,
 }
 _ORIGIN: Any = Literal[tuple(ROWS)]
