@@ -75,3 +75,15 @@ def test_a_key_that_is_no_single_value_is_read(kind, text):
         made.message.key, made.message.value = encoded.key, encoded.value
         (found,) = decoder.decode(made.message)
         assert found.after.f0 == text
+
+
+@pytest.mark.parametrize("text", ["null", '{"a": 1}\n', "{a}", '{"a":1,"a":2}'])
+def test_a_document_that_cannot_stand_as_it_is_is_written_as_the_sentence_says(text):
+    schema = table({"id": "int32", "d": "json"}, ("id",))
+    made = change("insert", after={"id": "1", "d": text}, schema=schema)
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings())  # type: ignore[misc]
+    with pytest.raises(Refusal, match="set json_columns: text to write it"):
+        encoder.encode(made, [])
+    settings = MAXWELL.encode_settings(json_columns="text")
+    (encoded,) = MAXWELL.encoder(settings).encode(made, [])  # type: ignore[misc]
+    assert json.loads(encoded.value)["data"]["d"] == text
