@@ -111,10 +111,13 @@ class OggDecoder(FastRemembering["_Table"]):
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         name, keys = name_of(told.table), _key_of(told)
+        truncate = told.op_type == "T"
         known = [n for n in _CARRIED if n in top]
-        others = [n for n in top if n not in _TAKEN and n not in _CARRIED]
+        # A TRUNCATE has no row whose table could tell its key.
+        taken = _TAKEN - {"primary_keys"} if truncate else _TAKEN
+        others = [n for n in top if n not in taken and n not in _CARRIED]
         extra = b'{"ogg":%b}' % _json({n: _compact(top[n]) for n in (*known, *others)})
-        if told.op_type == "T":
+        if truncate:
             _refuse_rows(told, "which it cannot have", "before", "after")
             schema = intern_schema(*name)
             return _change(message, self.clock, schema, told, ("truncate", None, None, extra))
