@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _PART = re.compile(r'(?:"((?:[^"]|"")*)"|([^".]*))(\.|\Z)')
 _ZONED = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T:]([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{1,12})?"
-    r" ?(?:Z|([-+])([0-9]{2}):?([0-9]{2}))"
+    r" ?(?:Z|([-+])([01][0-9]|2[0-3]):?([0-5][0-9]))"
 )
-_POSITION = re.compile(r"(0{8}-1)?([0-9]{1,4000})")
+_POSITION = re.compile(r"(?:(0{8}-1)(?=[0-9]{1,10}\Z))?([0-9]{1,4000})")
 _FILE = 10**10
 """A position is ten digits of the trail file's number and ten of the offset in it."""
 POSITION_DIGITS = 20
@@ -45,7 +45,8 @@ class OggReadSettings(Settings):
 
     timezone: str = Field(
         default="UTC",
-        description="Time zone (IANA name) of op_ts, which names none.",
+        description="Time zone (IANA name) of op_ts, which names none. Messages of GoldenGate keep "
+        "their op_ts where they are written as such again.",
     )
 
     @field_validator("timezone")
@@ -59,7 +60,7 @@ class OggReadSettings(Settings):
 
 
 class OggWriteSettings(Settings):
-    """Writing GoldenGate needs to be told nothing; op_ts is in UTC."""
+    """Writing GoldenGate needs to be told nothing; op_ts of other sources is in UTC."""
 
 
 # Names
