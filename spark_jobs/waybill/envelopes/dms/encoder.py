@@ -11,6 +11,7 @@ from waybill.envelopes.dms.notation import (
     MEMBERS,
     OWN,
     RECORD,
+    check_names,
     key_alone,
     position_text,
     style_of,
@@ -119,10 +120,7 @@ class WrittenTable:
 
     def __init__(self, schema: TableSchema, settings: DmsWriteSettings) -> None:
         prefix = settings.before_prefix
-        named = [name for name in schema.names if prefix and name.startswith(prefix)]
-        if named:
-            sentence = f"column {named[0]!r} would be taken for one of the row before"
-            raise Refusal("encoding", f"{sentence}; set before_prefix")
+        check_names(schema, prefix)
         self.schema = schema
         self.rows = RowWriter(schema, style_of(KAFKA, settings))
         self.prefix = prefix if settings.before_images == "columns" else None

@@ -20,8 +20,8 @@ from waybill.envelopes.dms.notation import (
     MEMBERS,
     OWN,
     RECORD,
+    DmsFilesSettings,
     DmsReadSettings,
-    DmsSettings,
     DmsWriteSettings,
     contradicted,
     key_alone,
@@ -111,7 +111,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         self.rules = rules
         self.memory = self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
         super().__init__()
-        told = {name: getattr(settings, name) for name in DmsSettings.model_fields}
+        told = {name: getattr(settings, name) for name in DmsFilesSettings.model_fields}
         self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:

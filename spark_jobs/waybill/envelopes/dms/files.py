@@ -16,16 +16,19 @@ from pydantic import Field, field_validator, model_validator
 from waybill.bounded import Bounded
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
 from waybill.envelopes.dms.file_rows import ROWS, FileTable, file_change, sequence_of
+from waybill.envelopes.dms.images import parted, refuse_before, refuse_disagreement
 from waybill.envelopes.dms.notation import (
     FILES,
-    DmsSettings,
+    DmsFilesSettings,
+    check_names,
+    contradicted,
     key_alone,
     micros_of,
     style_of,
     time_text,
 )
 from waybill.envelopes.generated import fill
-from waybill.envelopes.notation.json_rows import Readers, RowWriter
+from waybill.envelopes.notation.json_rows import Readers, Row, RowWriter
 from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
@@ -46,10 +49,11 @@ _MAX_PARTS = 3
 """Of the name of a table: database, schema and table."""
 _json = msgspec.json.Encoder().encode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
+_NULL = Raw(b"null")
 _decode_text = msgspec.json.Decoder(str | None).decode
 
 
-class DmsFilesReadSettings(DmsSettings):
+class DmsFilesReadSettings(DmsFilesSettings):
     """What reading DMS's files needs to be told."""
 
     table: str = Field(
@@ -153,17 +157,41 @@ class DmsFilesDecoder(Remembering):
             )
         )
         place = micros_of(time, "the time"), sequence_of(order, told.sequence_column)
+        row, prefixed = parted(row, told.before_prefix)
+        old = self._old(kind, operation, prefixed)
         if not row:
             raise Refusal("shape", "a row without columns")
         name = self.table(message)
-        reader = self._readers.find(name, (row,), None)
+        reader = self._readers.find(name, (row, old), None)
+        if operation == "delete":
+            found = contradicted(reader.schema)(reader.image(row), reader.image(old))
+            columns = f"the columns with {told.before_prefix}"
+            refuse_disagreement(reader, found, operation, "the row", columns)
+            # Whatever is known about the row that is gone.
+            row, old = {**row, **old}, {}
         change = file_change(message, reader.schema, operation, reader.image(row), place)
+        if old:
+            change.before = reader.image(old)
         self._readers.keep(reader.schema)
+        if prefixed:
+            return change
         file = self._files.get(name)
         if file is None or file.reader is not reader:
             self.memory.add()
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
         return change
+
+    def _old(self, kind: str | None, operation: str, prefixed: Row) -> Row:
+        """The row before, which the columns with the prefix tell; nulls alone tell none.
+
+        Raises:
+            Refusal: kind `shape`, when the operation has none.
+        """
+        if operation in ("update", "delete"):
+            return prefixed if any(raw != _NULL for raw in prefixed.values()) else {}
+        what = f"Op {kind}" if kind else "a row of a full load"
+        refuse_before(prefixed, self.settings.before_prefix, what, "it")
+        return {}
 
     def table(self, message: Message) -> TableName:
         """The table: as the settings, the message key or the topic say.
@@ -220,7 +248,7 @@ def _text(raw: Raw | None, what: str) -> str | None:
         raise Refusal("shape", f"{what} is no text: {error}") from None
 
 
-class DmsFilesWriteSettings(DmsSettings):
+class DmsFilesWriteSettings(DmsFilesSettings):
     """What writing DMS's files needs to be told."""
 
     timestamp_column: str = Field(
@@ -295,6 +323,7 @@ class DmsFilesEncoder:
 
     def _writer(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
         told = self.settings
+        check_names(schema, told.before_prefix)
         for name in (OPERATION, told.timestamp_column, told.sequence_column):
             if name in schema.index:
                 sentence = f"column {name!r} would be taken for the one that DMS adds"

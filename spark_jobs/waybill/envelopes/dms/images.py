@@ -41,7 +41,7 @@ def images_of(operation: str, top: dict[str, Raw], settings: DmsSettings) -> Ima
     field, prefix = settings.before_field, settings.before_prefix
     data, before = row_of(top["data"], "data"), top.get(field, _NULL)
     old = {} if before == _NULL else row_of(before, field)
-    data, prefixed = _parted(data, prefix)
+    data, prefixed = parted(data, prefix)
     if not data and (operation != "delete" or not (old or prefixed)):
         raise Refusal("shape", f"operation {operation} of a row without columns in data")
     if operation in ("update", "delete"):
@@ -50,16 +50,21 @@ def images_of(operation: str, top: dict[str, Raw], settings: DmsSettings) -> Ima
     if any(raw != _NULL for raw in old.values()):
         sentence = f"operation {operation} with a row in {field}"
         raise Refusal("shape", f"{sentence}, which only updates and deletes have")
-    for name, raw in prefixed.items():
-        if raw != _NULL:
-            sentence = f"operation {operation} with column {prefix + name!r} in data, which is "
-            sentence += "one of a row before, and only updates and deletes have that; set "
-            sentence += "before_prefix to an empty text if columns of the table begin so"
-            raise Refusal("shape", sentence)
+    refuse_before(prefixed, prefix, f"operation {operation}", "data")
     return Images(data, {}, {})
 
 
-def _parted(data: Row, prefix: str) -> tuple[Row, Row]:
+def refuse_before(prefixed: Row, prefix: str, what: str, where: str) -> None:
+    """Refuse columns of a row before where there is none; nulls tell nothing."""
+    for name, raw in prefixed.items():
+        if raw != _NULL:
+            sentence = f"{what} with column {prefix + name!r} in {where}, which is one of a row "
+            sentence += "before, and only updates and deletes have that; set before_prefix to an "
+            sentence += "empty text if columns of the table begin so"
+            raise Refusal("shape", sentence)
+
+
+def parted(data: Row, prefix: str) -> tuple[Row, Row]:
     """The columns of the row, and those of the row before, which have the prefix."""
     if not prefix:
         return data, {}
@@ -80,7 +85,7 @@ def check_agreement(
     field, columns = settings.before_field, f"the columns with {settings.before_prefix}"
     if images.old and images.prefixed:
         one, other = reader.image(images.old), reader.image(images.prefixed)
-        _refuse(reader, differing(reader.schema)(one, other), operation, field, columns)
+        refuse_disagreement(reader, differing(reader.schema)(one, other), operation, field, columns)
     if operation != "delete":
         return
     data = reader.image(images.data)
@@ -88,10 +93,12 @@ def check_agreement(
     for old, what in ((images.old, field), (images.prefixed, columns)):
         if old:
             found = contradicted(reader.schema)(data, reader.image(old))
-            _refuse(reader, found, operation, "data", what)
+            refuse_disagreement(reader, found, operation, "data", what)
 
 
-def _refuse(reader: RowReader, place: int, operation: str, one: str, other: str) -> None:
+def refuse_disagreement(
+    reader: RowReader, place: int, operation: str, one: str, other: str
+) -> None:
     """Refuse a record two of whose rows disagree about a column, if they do."""
     if place >= 0:
         column = reader.schema.names[place]

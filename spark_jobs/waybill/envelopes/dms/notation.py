@@ -50,23 +50,28 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
 
-class DmsSettings(Settings):
-    """What both directions need to be told."""
+class DmsFilesSettings(Settings):
+    """What both directions, records and files need to be told."""
 
     bytes_as: Literal["hex", "base64"] = Field(
         default="hex",
         description="How bytes stand: hexadecimal digits, after 0x or alone, or Base64.",
     )
+    before_prefix: str = Field(
+        default="BI_",
+        description="Columns whose names begin so hold the row before (add-before-image-columns). "
+        "Empty where a table has columns of such names.",
+    )
+
+
+class DmsSettings(DmsFilesSettings):
+    """What both directions of records need to be told."""
+
     before_field: str = Field(
         default="before-image",
         min_length=1,
         description="Name of the object with the row before an update (FieldName of the task's "
         "before image settings).",
-    )
-    before_prefix: str = Field(
-        default="BI_",
-        description="Columns whose names begin so hold the row before (add-before-image-columns). "
-        "Empty where a table has columns of such names.",
     )
 
     @field_validator("before_field")
@@ -222,6 +227,18 @@ def _compared(schema: TableSchema, told: str) -> Callable[[Any, Any], int]:
     return function("compared(one, other)", [*lines, "return -1"], {})
 
 
+def check_names(schema: TableSchema, prefix: str) -> None:
+    """See that no column of a table would be taken for one of the row before.
+
+    Raises:
+        Refusal: kind `encoding`, when one would.
+    """
+    named = [name for name in schema.names if prefix and name.startswith(prefix)]
+    if named:
+        sentence = f"column {named[0]!r} would be taken for one of the row before"
+        raise Refusal("encoding", f"{sentence}; set before_prefix")
+
+
 # Times
 
 
@@ -275,6 +292,6 @@ KAFKA = Style(timestamp=(read_wall, WRITE_WALL), quoted=True)
 FILES = Style(timestamp=(read_wall, faithful(blank_from_iso, read_wall)), quoted=True)
 
 
-def style_of(style: Style, settings: DmsSettings) -> Style:
+def style_of(style: Style, settings: DmsFilesSettings) -> Style:
     """A style with bytes as the settings say."""
     return style._replace(hex=settings.bytes_as == "hex")
