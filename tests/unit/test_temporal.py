@@ -69,6 +69,20 @@ def test_the_first_of_two_equal_hours():
     assert convert("2023-11-05 01:30:00") == "2023-11-05T05:30:00Z"
 
 
+@pytest.mark.parametrize(
+    ("zone", "wall"),
+    [
+        ("Europe/Berlin", "2021-03-28 02:30:00.5"),
+        ("Europe/Berlin", "2021-03-28T02:00:00"),
+        ("America/New_York", "2023-03-12 02:59:59"),
+        ("Pacific/Apia", "2011-12-30 12:00:00"),
+    ],
+)
+def test_an_hour_that_was_left_out_is_no_time(zone, wall):
+    """Taken for an instant, it would be shown as another hour when it is written again."""
+    assert temporal.utc_from_wall(temporal.zone_named(zone))(wall) == wall
+
+
 def test_the_ends_of_the_calendar_stay():
     far = temporal.zone_named("Pacific/Kiritimati")
     east = temporal.zone_named("Asia/Shanghai")

@@ -90,7 +90,7 @@ def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
     """A function from wall clock texts of a zone to UTC texts that end in Z.
 
     Of the two instants of an hour that the clocks went through twice, the first is taken.
-    Texts that are no valid time stay as they are.
+    Texts that are no valid time stay as they are, and so do those of an hour that was left out.
     """
     if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):
         return _utc_from_utc_wall
@@ -99,7 +99,10 @@ def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
         if not (is_wall_clock(text, _BLANK) or is_wall_clock(text)):
             return text
         wall = datetime.fromisoformat(text[:19])
-        offset = zone.utcoffset(wall)
+        offset, later = zone.utcoffset(wall), zone.utcoffset(wall.replace(fold=1))
+        if offset is not None and later is not None and offset < later:
+            # The clocks were put forward over it; no instant is shown so.
+            return text
         try:
             instant = wall if offset is None else wall - offset
         except OverflowError:
