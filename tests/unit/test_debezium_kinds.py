@@ -75,3 +75,52 @@ def test_a_null_of_a_declared_time_has_the_schema_of_its_values(type_, temporal)
     changes = [decoder.decode(message(n, None, text))[0] for n, text in enumerate(texts)]
     assert changes[0].schema == changes[1].schema == changes[2].schema
     assert changes[1].after.f1 is not None
+
+
+# Objects, which are told by their names alone
+
+OBJECTS = [
+    '{"a":1}',
+    "[1]",
+    '{"scale":1,"value":"AQ=="}',
+    '{ "value":"AQ==","scale":1}',
+    '{"\\u0073cale":1,"value":"AQ=="}',
+    '{"scale":null,"value":null}',
+    '{"wkb":"AQ==","srid":1}',
+    '{"wkb":"AQ==","srid":1,"z":5}',
+]
+
+
+def object_message(offset, value):
+    made = message(offset, None, "@")
+    made.value = made.value.replace(b'"@"', value.encode())
+    return made
+
+
+@pytest.mark.parametrize("type_", [None, "varchar(20)", "json", "xml"])
+def test_what_an_object_is_does_not_depend_on_the_one_before_it(type_):
+    columns = {} if type_ is None else {"id": "int", "v": type_}
+    rules = table_rules({"shop.t": Table.model_validate({"key": ["id"], "columns": columns})})
+    for value in OBJECTS:
+        alone = told(ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), object_message(0, value))
+        for earlier in OBJECTS:
+            decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), rules)
+            told(decoder, object_message(0, earlier))
+            assert told(decoder, object_message(1, value)) == alone, (earlier, value)
+
+
+@pytest.mark.parametrize("value", OBJECTS)
+def test_an_object_in_a_column_declared_as_json_is_its_text(value):
+    """Whatever its names are: a number or a geometry is in a column of another type."""
+    table = Table.model_validate({"key": ["id"], "columns": {"id": "int", "v": "json"}})
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({"shop.t": table}))
+    for offset in (0, 1):
+        _, after = told(decoder, object_message(offset, value))
+        assert after.f1 == value.strip()
+
+
+@pytest.mark.parametrize("value", ['{"scale":null,"value":null}', '{"wkb":"AQ==","srid":1,"z":5}'])
+def test_a_map_that_is_no_number_and_no_geometry_stays_whole(value):
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
+    _, after = told(decoder, object_message(0, value))
+    assert after.f1 == value

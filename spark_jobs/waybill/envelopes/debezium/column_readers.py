@@ -210,7 +210,7 @@ class Readings:
             return Reading(declared, _NOTHING, source_type=self._unit(declared) if counts else None)
         convert = self._converter(kind, declared)
         if convert is not None:
-            wire = _WIRES[kind]
+            wire = Raw if convert is values.json_raw else _WIRES[kind]
             marks: tuple[str, ...] = ()
             if wire is TEXT:
                 bytes_like = declared.kind in ("bytes", "bit", "geometry")
@@ -234,6 +234,8 @@ class Readings:
     def _converter(self, kind: str, declared: LogicalType) -> Callable[[Any], Any] | None:
         """The conversion where one is better than text and check; None where there is none."""
         name = declared.kind
+        if name == "json" and kind in _OBJECTS:
+            return values.json_raw
         if kind == "int":
             return self._integer(declared)
         if kind == "str":
@@ -249,7 +251,7 @@ class Readings:
         if name in ("decimal", "number") and kind == "real":
             return values.real_raw
         if name in TEXT_KINDS and kind in ("real", "structure"):
-            return values.json_raw if kind == "structure" else values.number_raw
+            return values.structure_raw if kind == "structure" else values.number_raw
         return None
 
     def _integer(self, declared: LogicalType) -> Callable[[int], str] | None:
@@ -391,6 +393,7 @@ def _source(field: Field) -> str:
 
 
 _NOTHING: Any = type(None)
+_OBJECTS = ("structure", "variable", "geometry")
 _COUNTED = ("date", "time", "timestamp", "timestamptz")
 _WIRES: dict[str, Any] = {
     "bool": bool | None,

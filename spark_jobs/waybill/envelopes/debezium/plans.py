@@ -9,7 +9,7 @@ from waybill.envelopes.debezium.column_readers import Reading, Readings
 from waybill.envelopes.debezium.connect import Field, sql_type
 from waybill.envelopes.debezium.opening import key_shape, opened_key
 from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fault_of, fields_of
-from waybill.envelopes.debezium.text_values import SPECIAL
+from waybill.envelopes.debezium.text_values import SPECIAL, object_kind
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -328,17 +328,10 @@ def kind_of(raw: bytes | Raw, marks: frozenset[str]) -> str:
     if first == '"':
         return "special" if text in SPECIAL else "str"
     if first == "{":
-        return _object_kind(fields_of(raw))
+        return object_kind(raw)
     if first in _FIRST:
         return _FIRST[first]
     return "real" if set(text) & set(".eE") or text == "-0" else "int"
-
-
-def _object_kind(fields: dict[str, Raw]) -> str:
-    if fields.keys() == {"scale", "value"}:
-        # A map of texts may have these two names as well.
-        return "variable" if bytes(fields["scale"])[:1] != b'"' else "structure"
-    return "geometry" if {"wkb", "srid"} <= fields.keys() else "structure"
 
 
 _FIRST = {"[": "structure", "t": "bool", "f": "bool", "n": "none"}

@@ -8,6 +8,7 @@ numbers with a fraction would be rounded by any other way of reading them.
 from __future__ import annotations
 
 import binascii
+import re
 import struct
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -53,7 +54,7 @@ class VariableScale(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     value: str
 
 
-class Geometry(msgspec.Struct, gc=False):
+class Geometry(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """A geometric value: well-known binary and its reference system; points tell x and y too."""
 
     x: Raw | UnsetType = UNSET
@@ -257,11 +258,33 @@ def json_raw(raw: Raw) -> str | None:
 
 
 def structure_raw(raw: Raw) -> str | None:
-    """The JSON text of an array or map without a schema, which is no number with a scale."""
+    """The JSON text of an array or map without a schema, which is no number and no geometry."""
     text = json_raw(raw)
-    if text is not None and text.startswith('{"scale":') and text[9:10] != '"':
-        raise ValueError("a value may be a number with its own scale")
+    if text is not None and _TELLING.search(text) and object_kind(raw) != "structure":
+        raise ValueError("a value may be a number with its own scale, or a geometry")
     return text
+
+
+def object_kind(raw: bytes | Raw) -> str:
+    """What a JSON value that is no text or number may be: a variable, a geometry or a structure.
+
+    An object without a schema is told by its names alone. A map may have these names as well:
+    its values are texts or null, and it may have others beside them.
+    """
+    if bytes(raw)[:1] != b"{":
+        return "structure"
+    fields = _fields(raw)
+    if fields.keys() == _VARIABLE:
+        return "structure" if bytes(fields["scale"])[:1] in (b'"', b"n") else "variable"
+    return "geometry" if _WKB <= fields.keys() <= _GEOMETRY else "structure"
+
+
+_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_VARIABLE = {"scale", "value"}
+_WKB = {"wkb", "srid"}
+_GEOMETRY = {"x", "y", *_WKB}
+# A name may be written with escapes.
+_TELLING = re.compile(r'"(?:scale|wkb)"|\\u')
 
 
 def number_raw(raw: Raw) -> str | None:
