@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import itertools
+import uuid
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from waybill.envelopes import registry
 from waybill.errors import Refusal
-from waybill.records import Message
+from waybill.records import Change, Column, Message, intern_schema
 from waybill.spec import Table, table_rules
+from waybill.types import parse_type
 
 ENVELOPE = registry.get("debezium-json")
 TYPES = ["decimal(5,0)", "decimal(5,2)", "double", "varchar(20)", "datetime(3)", "json", "bigint"]
@@ -124,3 +129,51 @@ def test_a_map_that_is_no_number_and_no_geometry_stays_whole(value):
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
     _, after = told(decoder, object_message(0, value))
     assert after.f1 == value
+
+
+# Placeholders, whatever stood in their column before
+
+PLACEHOLDER = "__debezium_unavailable_value"
+ENCODED = base64.b64encode(PLACEHOLDER.encode()).decode()
+HASH = str(uuid.UUID(bytes=hashlib.md5(PLACEHOLDER.encode()).digest(), version=3))
+PLACEHOLDERS = [
+    *(PLACEHOLDER, ENCODED, HASH, [PLACEHOLDER], [ENCODED], [HASH]),
+    *({PLACEHOLDER: PLACEHOLDER}, list(PLACEHOLDER.encode())),
+]
+VALUES = ["abc", "AQID", 5, 1.5, True, [1], {"a": 1}, {"wkb": "AQ==", "srid": 1}, None]
+
+
+@pytest.mark.parametrize("type_", [None, "varchar(20)", "json", "blob", "bit(9)", "geometry"])
+def test_a_placeholder_is_one_whatever_stood_in_its_column(type_):
+    columns = {} if type_ is None else {"id": "int", "v": type_}
+    rules = table_rules({"shop.t": Table.model_validate({"key": ["id"], "columns": columns})})
+    for value in PLACEHOLDERS:
+        fresh = told(ENVELOPE.decoder(ENVELOPE.decode_settings(), rules), message(0, None, value))
+        for earlier in VALUES:
+            decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), rules)
+            told(decoder, message(0, None, earlier))
+            assert told(decoder, message(1, None, value)) == fresh, (earlier, value)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_bytes_that_were_not_sent_are_read_again_by_who_was_told_nothing(first):
+    """In whatever order; the types are MySQL's, and so is the connector that is written."""
+    columns = (Column("id", parse_type("int32"), "int"), Column("v", parse_type("bytes"), "blob"))
+    schema = intern_schema("shop", None, "t", columns, ("id",), "mysql")
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings())
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
+    for value in ("AQID", UNSET) if first else (UNSET, "AQID"):
+        image = schema.Image("1", value)
+        (encoded,) = encoder.encode(
+            Change("update", schema, message(0, None, 1), 0, None, image), []
+        )
+        assert b'"connector":"mysql"' in encoded.value
+        _, after = told(decoder, Message("t", 0, 1, None, encoded.key, encoded.value))
+        assert after.f1 == value
+
+
+def test_a_text_that_is_the_hash_of_the_placeholder_is_a_value():
+    """It stands inside arrays of UUIDs alone."""
+    decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
+    _, after = told(decoder, message(0, None, HASH))
+    assert after.f1 == HASH

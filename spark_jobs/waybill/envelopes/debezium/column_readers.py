@@ -99,6 +99,7 @@ class Readings:
         # Their TIME is counted in microseconds whatever its digits; so is what this project writes.
         self.micro_time = self.mysql or connector == "waybill"
         self.marks = values.Marks(settings.unavailable, settings.binary)
+        self._placeholders: dict[tuple[str, ...], values.Placeholders] = {}
 
     # With a schema
 
@@ -192,14 +193,33 @@ class Readings:
             reading = self._undeclared(kind)
         else:
             reading = self._declared(kind, declared)
-        return self._loose(reading) if loose else reading
+        return self._loose(reading, self.placeholders(declared)) if loose else reading
+
+    def placeholders(self, declared: LogicalType | None) -> values.Placeholders:
+        """What stands for a value that was not sent, in a column without a schema.
+
+        Whatever the values before it were: its declared type alone decides.
+        """
+        texts = self._marks_of(declared)
+        found = self._placeholders.get(texts)
+        if found is None:
+            found = self._placeholders[texts] = self.marks.known(texts)
+        return found
+
+    def _marks_of(self, declared: LogicalType | None) -> tuple[str, ...]:
+        """The texts among them."""
+        kind = "unknown" if declared is None else declared.kind
+        if kind in ("bytes", "bit"):
+            return self.marks.bytes
+        if kind != "unknown" and (kind in TEXT_KINDS or kind in _COUNTED):
+            return self.marks.text
+        return self.marks.text + self.marks.bytes
 
     def _undeclared(self, kind: str) -> Reading:
         if kind == "str":
-            marks = self.marks.text if self.mysql else self.marks.text + self.marks.bytes
-            return Reading(STRING, TEXT, None, None, marks)
+            return Reading(STRING, TEXT, None, None, self._marks_of(None))
         if kind == "structure":
-            convert = self.marks.reader(values.structure_raw)
+            convert = self.marks.reader(values.structure_raw, self.placeholders(None))
             return Reading(JSON, Raw, convert, "structure", raw=True)
         return _UNDECLARED[kind]
 
@@ -211,14 +231,11 @@ class Readings:
         convert = self._converter(kind, declared)
         if convert is not None:
             wire = Raw if convert is values.json_raw else _WIRES[kind]
-            marks: tuple[str, ...] = ()
-            if wire is TEXT:
-                bytes_like = declared.kind in ("bytes", "bit", "geometry")
-                marks = self.marks.bytes if bytes_like else self.marks.text
-                if declared.is_number:
-                    marks = self.marks.text + self.marks.bytes
-            raw = wire is Raw
-            read: Callable[[Any], Any] | None = self.marks.reader(convert) if raw else convert
+            marks = self._marks_of(declared) if wire is TEXT else ()
+            raw, known = wire is Raw, self.placeholders(declared)
+            read: Callable[[Any], Any] | None = convert
+            if raw:
+                read = self.marks.reader(convert, known)
             source = self._unit(declared) if kind == "int" else None
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")
@@ -306,20 +323,21 @@ class Readings:
             return values.bits_reader(declared.precision or 1)
         return _STRINGS.get(name)
 
-    def _loose(self, reading: Reading) -> Reading:
-        """The same values, or the placeholder text in their place."""
-        if reading.marks:
-            return reading
+    def _loose(self, reading: Reading, known: values.Placeholders) -> Reading:
+        """The same values, or the placeholder in their place."""
         if reading.raw and reading.convert is not None:
-            return reading._replace(convert=self.marks.reader(reading.convert))
+            return reading._replace(convert=self.marks.reader(reading.convert, known))
         decode = msgspec.json.Decoder(reading.wire).decode
-        convert = reading.convert or _as_is
+        convert, marks = reading.convert or _as_is, reading.marks
 
         def read(raw: Raw) -> Any:
             value = decode(raw)
-            return None if value is None else convert(value)
+            if value is None:
+                return None
+            return UNSET if value in marks else convert(value)
 
-        return reading._replace(wire=Raw, convert=self.marks.reader(read), raw=True)
+        convert_raw = self.marks.reader(read, known)
+        return reading._replace(wire=Raw, convert=convert_raw, marks=(), raw=True, quick="")
 
 
 def _refined(field: Field, found: LogicalType) -> LogicalType | None:

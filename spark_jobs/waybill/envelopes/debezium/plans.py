@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.debezium.settings import DebeziumReadSettings
     from waybill.envelopes.debezium.source import Source
+    from waybill.envelopes.debezium.text_values import Placeholders
     from waybill.tables import TableRule, TableRules
     from waybill.types import LogicalType
 
@@ -27,7 +28,7 @@ _ROUTED = "__dbz__physicalTableIdentifier"
 
 NO_ROW = "a delete has neither a row in `before` nor a message key"
 
-_NOTHING = ("none", "absent")
+_NOTHING = ("none", "absent", "hollow")
 _NUMBERS = frozenset({"int", "real"})
 
 
@@ -263,7 +264,8 @@ class Plans:
         declared = self.rules.find(*identity).columns
         columns: dict[str, _Kind] = {}
         for name in names:
-            seen = {kind_of(image[name], readings.marks.raw) for image in images if name in image}
+            marks = readings.placeholders(declared.get(name))
+            seen = {kind_of(image[name], marks) for image in images if name in image}
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
         return columns
 
@@ -310,22 +312,24 @@ def _row_types(schema: bytes) -> _Rows:
     return rows
 
 
-def kind_of(raw: bytes | Raw, marks: frozenset[str]) -> str:
+def kind_of(raw: bytes | Raw, marks: Placeholders) -> str:
     """The kind of a JSON value.
 
     Args:
         raw: its JSON text.
-        marks: the texts of values that were not sent.
+        marks: what stands for values that were not sent.
 
     Returns:
-        none, bool, int, real, str, special (NaN and the infinities), absent, structure, variable
-        (a number with its scale) or geometry.
+        none, bool, int, real, str, special (NaN and the infinities), absent, hollow (the same as an
+        array or object), structure, variable (a number with its scale) or geometry.
     """
     text = str(raw, "utf-8")
     first = text[0]
-    if first in '"[{' and text.replace(" ", "") in marks:
-        return "absent"
+    if first in "[{" and text.replace(" ", "") in marks.structures:
+        return "hollow"
     if first == '"':
+        if text in marks.texts:
+            return "absent"
         return "special" if text in SPECIAL else "str"
     if first == "{":
         return object_kind(raw)
@@ -353,4 +357,5 @@ def _settled(before: _Kind, seen: set[str], declared: LogicalType | None) -> _Ki
     if kinds and kinds <= _NUMBERS and (len(kinds) > 1 or before.kind == "real"):
         kinds = {"real"}
     kind = before.kind if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
-    return _Kind(kind, before.loose or ("absent" in seen and kind != "str"))
+    loose = "hollow" in seen or ("absent" in seen and kind != "str")
+    return _Kind(kind, before.loose or loose)

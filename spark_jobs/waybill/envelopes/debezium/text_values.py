@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from hashlib import md5
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -33,7 +33,7 @@ from waybill.envelopes.notation.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
 """Values of a floating point column that JSON has no number for."""
@@ -343,6 +343,13 @@ def split_srid(data: bytes) -> tuple[bytes, int | None]:
 # Columns that were not sent
 
 
+class Placeholders(NamedTuple):
+    """The JSON texts that stand for a value that was not sent: texts, and arrays or objects."""
+
+    texts: frozenset[str]
+    structures: frozenset[str]
+
+
 class Marks:
     """The notations of the placeholder for a value that was not sent.
 
@@ -355,6 +362,7 @@ class Marks:
         self.text: tuple[str, ...] = ()
         self.bytes: tuple[str, ...] = ()
         self.raw: frozenset[str] = frozenset()
+        self._structures: frozenset[str] = frozenset()
         if placeholder is None:
             return
         data = placeholder.encode()
@@ -366,19 +374,43 @@ class Marks:
         # A UUID has no room for the text: its hash stands for it.
         unique = str(UUID(bytes=md5(data, usedforsecurity=False).digest(), version=3))
         items: list[Any] = [placeholder, encoded, unique]
-        shapes = [*items, *([item] for item in items), {placeholder: placeholder}, list(data)]
-        self.raw = frozenset(_json(shape).decode() for shape in shapes)
+        shapes = [*([item] for item in items), {placeholder: placeholder}, list(data)]
+        # Blanks may stand between the parts of one.
+        self._structures = frozenset(_json(shape).decode().replace(" ", "") for shape in shapes)
+        self.raw = self._structures | _quoted(items)
 
-    def reader(self, convert: Callable[[Raw], str | None]) -> Callable[[Raw], Any]:
-        """A reader of raw values that knows the placeholder in all its shapes."""
-        known, longest = self.raw, max(map(len, self.raw), default=0)
-        if not known:
+    def known(self, texts: tuple[str, ...]) -> Placeholders:
+        """The JSON of placeholders.
+
+        Args:
+            texts: those of them that are texts.
+        """
+        return Placeholders(_quoted(texts), self._structures)
+
+    def reader(
+        self, convert: Callable[[Raw], str | None], known: Placeholders | None = None
+    ) -> Callable[[Raw], Any]:
+        """A reader of raw values that knows the placeholder, in all its shapes if nothing is told.
+
+        Args:
+            convert: what reads the others.
+            known: the shapes.
+        """
+        quoted, structures = known or Placeholders(self.raw - self._structures, self._structures)
+        longest = max(map(len, quoted | structures), default=0)
+        if not longest:
             return convert
 
         def read(raw: Raw) -> Any:
-            # Only short values can be the placeholder; blanks may stand between its parts.
-            if len(raw) <= 2 * longest and str(raw, "utf-8").replace(" ", "") in known:
-                return UNSET
+            # Only short values can be the placeholder.
+            if len(raw) <= 2 * longest:
+                text = str(raw, "utf-8")
+                if text in quoted or text.replace(" ", "") in structures:
+                    return UNSET
             return convert(raw)
 
         return read
+
+
+def _quoted(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(_json(text).decode() for text in texts)
