@@ -32,7 +32,7 @@ from waybill.envelopes.debezium.connect import (
     structure_schema,
 )
 from waybill.envelopes.notation import values as shared
-from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.declared import check_for, float_check
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
@@ -231,6 +231,8 @@ class Readings:
         convert = self._converter(kind, declared)
         if convert is not None:
             wire = Raw if convert is values.json_raw else _WIRES[kind]
+            if kind == "int":
+                wire = self._count(declared)
             marks = self._marks_of(declared) if wire is TEXT else ()
             raw, known = wire is Raw, self.placeholders(declared)
             read: Callable[[Any], Any] | None = convert
@@ -240,8 +242,10 @@ class Readings:
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")
             return Reading(declared, wire, read, source, marks, raw, quick)
-        if kind == "real" and declared.kind in _COUNTED:
+        if kind == "real" and declared.kind in (*_COUNTED, "interval"):
             raise ValueError(f"a number with a fraction stands in a column declared {declared}")
+        if kind == "mixed" and declared.kind in _ALIKE:
+            raise ValueError(f"values of several kinds stand in a column declared {declared}")
         reading = _checked(self._undeclared(kind), declared)._replace(source_type=None)
         if kind == "int" and declared.kind in _RANGED:
             # The range is checked where the number is decoded.
@@ -267,7 +271,7 @@ class Readings:
             return values.float32_raw if name == "float32" else values.float64_raw
         if name in ("decimal", "number") and kind == "real":
             return values.real_raw
-        if name in TEXT_KINDS and kind in ("real", "structure"):
+        if name in TEXT_KINDS - {"interval"} and kind in ("real", "structure"):
             return values.structure_raw if kind == "structure" else values.number_raw
         return None
 
@@ -287,6 +291,15 @@ class Readings:
             convert = _TIMESTAMPS[self._digits(declared)]
             return convert if name == "timestamp" else _with_z(convert)
         return None
+
+    def _count(self, declared: LogicalType) -> Any:
+        """The JSON type of integers: a count is no longer than the type that Connect has for it."""
+        if declared.kind not in (*_COUNTED, "interval"):
+            return INTEGER
+        short = declared.kind == "date"
+        if declared.kind == "time":
+            short = self._digits(declared) == 3
+        return INTEGERS["int32" if short else "int64"]
 
     def _digits(self, declared: LogicalType) -> int:
         """Digits of the second of the unit that counts of a type are in."""
@@ -361,12 +374,14 @@ def _checked(reading: Reading, declared: LogicalType) -> Reading:
     Raises:
         ValueError: no value of the one is a value of the other.
     """
-    if reading.type.kind == "unknown" or declared.kind in TEXT_KINDS:
+    found, wanted = reading.type.kind, declared.kind
+    if any(wanted in family and found not in family | _TEXTS for family in _FAMILIES):
+        raise ValueError(_strange(reading.type, declared))
+    if found == "unknown" or wanted in TEXT_KINDS:
         return reading._replace(type=declared)
     check = check_for(declared)
-    if check is None and declared.kind != reading.type.kind:
-        message = f"a JSON value of kind {reading.type} stands in a column declared {declared}"
-        raise ValueError(message)
+    if check is None and wanted != found:
+        raise ValueError(_strange(reading.type, declared))
     digits = None
     scale, precision = declared.scale or 0, declared.precision or 0
     plain = not reading.raw and (reading.convert is None or reading.quick == "plain")
@@ -374,6 +389,10 @@ def _checked(reading: Reading, declared: LogicalType) -> Reading:
         digits = (precision - scale, scale) if 0 < scale < precision else None
     convert = _both(reading, check)
     return reading._replace(type=declared, convert=convert, quick="", digits=digits)
+
+
+def _strange(found: LogicalType, declared: LogicalType) -> str:
+    return f"a JSON value of kind {found} stands in a column declared {declared}"
 
 
 def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:
@@ -413,6 +432,17 @@ def _source(field: Field) -> str:
 _NOTHING: Any = type(None)
 _OBJECTS = ("structure", "variable", "geometry")
 _COUNTED = ("date", "time", "timestamp", "timestamptz")
+_FAMILIES = (
+    frozenset({"bytes", "bit", "geometry"}),
+    frozenset(_COUNTED),
+    frozenset({"interval"}),
+)
+"""Kinds whose values are another thing than numbers, booleans and structures: digits may look like
+Base64, and a count without its unit is no time."""
+_TEXTS = TEXT_KINDS - {"json"}
+"""Kinds whose text may be a value of these."""
+_ALIKE = frozenset({*frozenset().union(*_FAMILIES), "decimal", "uint64"})
+"""Kinds that a text tells in another way than a number does."""
 _WIRES: dict[str, Any] = {
     "bool": bool | None,
     "int": INTEGER,
@@ -439,7 +469,11 @@ _RANGED: dict[str, Any] = {
     if high < 2**63
 }
 _PLAIN = {
-    **{(f"int{n}", kind): "int" for n in (8, 16, 32, 64) for kind in (*INTEGER_RANGE, *_COUNTED)},
+    **{
+        (f"int{n}", kind): "int"
+        for n in (8, 16, 32, 64)
+        for kind in (*INTEGER_RANGE, *_COUNTED, "interval")
+    },
     **{("string", kind): "str" for kind in (*_COUNTED, *TEXT_KINDS, "bytes")},
 }
 """Connect types without a semantic name that are read like JSON values of a declared type."""
@@ -458,6 +492,6 @@ _STRINGS: dict[str, Callable[[str], str]] = {
     "time": times.local_text,
     "timestamp": times.local_text,
     "timestamptz": times.zoned_text,
-    "float32": shared.float32_text,
-    "float64": shared.float64_text,
+    "float32": float_check(shared.float32_text),
+    "float64": float_check(shared.float64_text),
 }
