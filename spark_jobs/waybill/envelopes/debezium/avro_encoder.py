@@ -139,6 +139,7 @@ class _Rows(DebeziumEncoder):
         self, table: Any, op: str, before: Any, after: Any, fields: bytes, headers: Headers | None
     ) -> Encoded:
         if self._whole(table, op, before, after):
+            table.check_nulls(before, after)
             old, new = self._rows_of(table, before, after)
             written = self._written(table, old, new, fields, headers)
             if written is not None:

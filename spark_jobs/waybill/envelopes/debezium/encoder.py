@@ -154,6 +154,7 @@ class DebeziumEncoder:
         """One row event."""
         if after is None and op != "d":
             raise Refusal("encoding", f"an op {op} without a row after the change")
+        table.check_nulls(before, after)
         old_row = new_row = None
         old = new = _NULL
         try:
@@ -243,6 +244,7 @@ class DebeziumEncoder:
         return [*messages, inserted]
 
     def _header_key(self, table: _Table, key: Any) -> bytes:
+        table.check_key(key)
         try:
             return self._key(table, table.key_of_key(key))
         except (ValueError, ArithmeticError, RecursionError) as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.envelopes.debezium.settings import DebeziumWriteSettings
-    from waybill.records import TableSchema
+    from waybill.records import Column, TableSchema
 
 to_json = msgspec.json.Encoder(decimal_format="number").encode
 """Writes JSON; decimal numbers keep their digits."""
@@ -56,7 +56,12 @@ class TablePlan:
         if schema.key:
             self._compile_key(schema)
         self.key_schema = b""
+        self._required: dict[str, tuple[int, ...]] = {}
         if settings.schemas:
+            self._required = {
+                role: tuple(i for i, c in enumerate(schema.columns) if not self._optional(c, role))
+                for role in ("before", "after")
+            }
             self.name = ".".join(
                 part
                 for part in (settings.name, schema.database, schema.schema, schema.table)
@@ -84,6 +89,36 @@ class TablePlan:
         chosen = {n: i for i, n in enumerate(numbers)}
         values = [f"k.f{chosen[n]}" if n in chosen else "U" for n in range(len(schema.names))]
         self.row_of_key = _compiled(f"lambda k: Image({', '.join(values)})", {"Image": image})
+
+    def _optional(self, column: Column, role: str) -> bool:
+        """Whether the schema of a row or key says that a column may be null.
+
+        A key is never null, unless Debezium has made one of columns that may be.
+        """
+        if column.name in (self.schema.key or ()):
+            return column.nullable is True and self.schema.dialect in _DEBEZIUM
+        # A before image may lack columns, and a reader then takes null for them.
+        return role == "before" or column.nullable is not False
+
+    def check_nulls(self, before: Any, after: Any) -> None:
+        """Refuse rows with a null where their schema has no place for one.
+
+        Args:
+            before: the image before, or None.
+            after: the image after, or None.
+
+        Raises:
+            Refusal: kind `encoding`.
+        """
+        for role, image in (("before", before), ("after", after)):
+            for i in self._required.get(role, ()) if image is not None else ():
+                if getattr(image, f"f{i}") is None:
+                    raise _null(self.schema.names[i], self.schema.key or ())
+
+    def check_key(self, key: Any) -> None:
+        """Refuse the image of a key as `check_nulls` does rows."""
+        if self._required and key is not None:
+            self.check_nulls(self.row_of_key(key), None)
 
     def explain(self, images: tuple[Any, ...], error: Exception) -> Refusal:
         """The refusal for images that cannot be written; names the column."""
@@ -113,24 +148,37 @@ class TablePlan:
 
     def row_schema(self, role: str, left_out: tuple[int, ...] = ()) -> dict[str, Any]:
         """The Connect type of the row in `before` or `after`."""
-        key = self.schema.key or ()
         fields = []
         for i, (column, writing) in enumerate(zip(self.schema.columns, self.writings, strict=True)):
             if i in left_out:
                 continue
-            # A before image may lack columns, and a reader then takes null for them.
-            required = column.name in key or (role == "after" and column.nullable is False)
-            fields.append({**writing.connect, "optional": not required, "field": column.name})
+            optional = self._optional(column, role)
+            fields.append({**writing.connect, "optional": optional, "field": column.name})
         name = f"{self.name}.Value"
         return {"type": "struct", "fields": fields, "optional": True, "name": name, "field": role}
 
     def _key_schema(self) -> dict[str, Any]:
         fields = [
-            {**self.writings[place].connect, "optional": False, "field": self.schema.names[place]}
+            {
+                **self.writings[place].connect,
+                "optional": self._optional(self.schema.columns[place], "key"),
+                "field": self.schema.names[place],
+            }
             for place in self.schema.key_places
         ]
         name = f"{self.name}.Key"
         return {"type": "struct", "fields": fields, "optional": False, "name": name}
+
+
+_DEBEZIUM = frozenset({"connect", "mysql"})
+"""Dialects of tables whose messages had a Connect schema, which tells what may be null."""
+
+
+def _null(name: str, key: tuple[str, ...]) -> Refusal:
+    if name in key:
+        sentence = f"key column {name!r} is null, and the schema of a key has no place for a null"
+        return Refusal("encoding", f"{sentence}: declare another key under `tables`")
+    return Refusal("encoding", f"column {name!r} is null, and its source says that it never is")
 
 
 def taken(_value: Any) -> Any:
