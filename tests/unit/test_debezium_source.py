@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.contract.roundtrip import travel
+from tests.contract.test_bulk import agree
 from waybill.envelopes import registry
 from waybill.envelopes.debezium.source import Source, sequence_of
 from waybill.errors import Refusal
 from waybill.order import order_key
-from waybill.records import Message
+from waybill.records import Change, Column, Message, intern_schema
+from waybill.spec import Table, table_rules
 from waybill.tables import TableRules
+from waybill.types import parse_type
 
 
 def sequence(**fields):
@@ -188,3 +192,42 @@ def test_of_two_snapshots_the_newer_one_wins():
     two = {"op": "r", "snapshot": "true", "lsn": 10_000, "sequence": '[null,"10000"]'}
     older, newer = changes({}, one, two)
     assert older < newer
+
+
+CONNECTORS = ["postgresql", "mysql", "mariadb", "oracle", "sqlserver", "db2", "mongodb", "waybill"]
+
+
+@pytest.mark.parametrize("connector", CONNECTORS)
+@pytest.mark.parametrize("name", ["debezium-json", "debezium-avro"])
+@pytest.mark.parametrize("numbers", [(5,), (5, 1), (1, 5), (1, 2, 3)])
+def test_a_sequence_of_another_source_is_read_again_whatever_connector_is_named(
+    connector, name, numbers
+):
+    """Rows are written in the name of a connector for readers that know no other ones."""
+    schema = intern_schema("shop", None, "t", (Column("id", parse_type("int32")),), ("id",))
+    row, message = schema.Image("1"), Message("t", 0, 1, 1, None, None)
+    rows = [
+        Change("read", schema, message, after=row, sequence=numbers),
+        Change("update", schema, message, before=row, after=row, sequence=numbers),
+        Change("delete", schema, message, before=row, sequence=numbers),
+    ]
+    settings = {"connector": connector, "tombstones": False}
+    for trip in travel(registry.get(name), rows, bare=False, **settings):
+        assert (trip.refusal, trip.unread) == (None, None)
+        assert trip.read[0].sequence[: len(numbers)] == numbers
+        assert trip.read[0].full_row == trip.change.full_row
+
+
+@pytest.mark.parametrize("lsn", [None, 7])
+def test_postgresql_with_and_without_its_log_is_read_at_once_as_one_by_one(lsn):
+    table = Table.model_validate({"key": ["id"], "columns": {"id": "int"}})
+    rules, lines = table_rules({"shop.t": table}), []
+    for number in range(200):
+        pair = f'["{number + 50}","{number}"]' if number % 20 < 18 else f'[null,"{number}"]'
+        source = {"connector": "postgresql", "db": "shop", "table": "t", "sequence": pair}
+        if lsn is not None:
+            source["lsn"] = number
+        value = {"before": None, "after": {"id": number}, "source": source, "op": "c", "ts_ms": 1}
+        lines.append(msgspec.json.encode(value))
+    assert agree("debezium-json", "debezium-json", lines, rules) >= 100
+    assert agree("debezium-json", "oms-default", lines, rules) >= 100

@@ -20,7 +20,7 @@ from waybill.envelopes.debezium.bulk_values import take_of
 from waybill.envelopes.debezium.control import COUNTS, EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL
-from waybill.envelopes.debezium.source import Source, position, rule_of
+from waybill.envelopes.debezium.source import Source, log_position, position, rule_of
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -278,7 +278,8 @@ _LONG = Take(ANY, whole(-(2**63), 2**63 - 1))
 
 def _part(source: Source, name: str, part: int) -> Convert:
     """One part of a position, from the field that tells it."""
-    rule = rule_of(source.connector)
+    in_log = source.connector == "postgresql" and source.lsn is not None
+    rule = log_position if in_log else rule_of(source.connector)
 
     def one(text: bytes) -> bytes | None:
         told = Source(connector=source.connector, snapshot=source.snapshot, pos=0)

@@ -93,7 +93,8 @@ def sequence_of(source: Source) -> tuple[int, ...] | None:
     - SQL Server, Db2: commit LSN, change LSN, serial number of the event.
     - Oracle: commit SCN, SCN, place in the transaction, statement.
     - MongoDB: time of the oplog, its counter.
-    - others: the numbers in `source.sequence`, which this project writes too.
+    - others: the numbers in `source.sequence`, which this project writes too, whatever connector
+      it names.
 
     Raises:
         Refusal: kind `shape`, when a position is there and cannot be read.
@@ -123,7 +124,7 @@ def is_snapshot(source: Source) -> bool:
 def is_postgresql(source: Source) -> bool:
     """Whether positions are PostgreSQL's, where the order of commits is not that of the log."""
     connector = source.connector
-    return connector == "postgresql" or (connector not in _RULES and source.lsn is not None)
+    return source.lsn is not None and (connector == "postgresql" or connector not in _RULES)
 
 
 def source_time(source: Source) -> int | None:
@@ -160,6 +161,16 @@ def _mysql(source: Source) -> tuple[int, ...] | None:
 
 
 def _postgresql(source: Source) -> tuple[int, ...] | None:
+    if source.lsn is None:
+        # The connector always tells it; rows that this project writes in its name have numbers.
+        numbers = _numbers(source)
+        if numbers is not None:
+            return numbers
+    return log_position(source)
+
+
+def log_position(source: Source) -> tuple[int, ...] | None:
+    """The position in PostgreSQL's log, which the two numbers of `sequence` tell."""
     lsn, last_commit = source.lsn, 0
     if source.sequence:
         commit, own = _pair(source.sequence)
