@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import msgspec
 import pytest
 
@@ -231,3 +233,21 @@ def test_postgresql_with_and_without_its_log_is_read_at_once_as_one_by_one(lsn):
         lines.append(msgspec.json.encode(value))
     assert agree("debezium-json", "debezium-json", lines, rules) >= 100
     assert agree("debezium-json", "oms-default", lines, rules) >= 100
+
+
+@pytest.mark.parametrize("year", [1, 1677, 2262, 2263, 9999])
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("debezium-json", {}), ("debezium-json", {"schemas": True}), ("debezium-avro", {})],
+)
+def test_a_time_whose_nanoseconds_do_not_fit_is_told_in_microseconds(name, settings, year):
+    """Connect's int64 ends in the year 2262; of an older or later time `ts_ns` is null."""
+    schema = intern_schema("shop", None, "t", (Column("id", parse_type("int32")),), ("id",))
+    time = (datetime(year, 9, 30) - datetime(1970, 1, 1)) // timedelta(microseconds=1)  # noqa: DTZ001
+    message = Message("t", 0, 1, 1, None, None)
+    change = Change("insert", schema, message, after=schema.Image("1"), source_time=time)
+    (trip,) = travel(registry.get(name), [change], bare=False, **settings)
+    assert (trip.refusal, trip.unread) == (None, None)
+    assert trip.read[0].source_time == time
+    source = msgspec.json.decode(trip.read[0].extra)["debezium"]["source"]
+    assert source["ts_ns"] == (time * 1000 if abs(time) < 2**63 // 1000 else None)

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
 
 
+LONGEST = 2**63 // 1000
+"""Microseconds whose nanoseconds may not fit 64 bits, which is where the year 2262 is."""
+
+
 class Blocks:
     """The fields after the rows for changes that come from another envelope.
 
@@ -64,11 +68,14 @@ class Blocks:
         if micros:
             if millis is None:
                 millis = micros // 1000
-            if not change.sequence and change.transaction is None and change.operation != "read":
+            fits = -LONGEST < micros < LONGEST
+            plain = not change.sequence and change.transaction is None
+            if fits and plain and change.operation != "read":
                 template = self._usual.get(op or "")
                 if template is not None:
                     return template % (micros // 1000, micros, micros, millis)
-            times, told = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%d000' % (micros, micros)
+            nanos = b"%d000" % micros if fits else b"null"
+            times, told = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%b' % (micros, nanos)
         elif micros == 0:
             times, told, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
         if change.sequence:

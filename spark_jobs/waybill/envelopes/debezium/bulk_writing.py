@@ -14,6 +14,7 @@ from waybill.bulk.notations import joined_texts, same, written
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import carried, column, times, transactions
+from waybill.envelopes.debezium.blocks import LONGEST
 from waybill.envelopes.debezium.bulk_values import put_of
 from waybill.envelopes.debezium.control import EXTRA
 from waybill.envelopes.debezium.encoder import ROWS
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 FAMILY = "debezium"
 _BLOCKS = frozenset({"source", "transaction", "op"})
 IMAGES = (("before",), ("after",))
-_LONGEST = 2**63 // 1000
-"""Microseconds whose nanoseconds may not fit 64 bits."""
 
 
 class DebeziumWriter(BulkWriter):
@@ -56,7 +55,7 @@ class DebeziumWriter(BulkWriter):
                     alone |= ~same(rows.arena, was, now)
         if not carried(rows, FAMILY):
             if rows.source_time is not None:
-                alone |= (rows.source_time == 0) | (np.abs(rows.source_time) >= _LONGEST)
+                alone |= (rows.source_time == 0) | (np.abs(rows.source_time) >= LONGEST)
             if rows.transaction is not None:
                 alone |= rows.transaction.lengths < 0
         return -alone.astype(np.int64) if alone.any() else None
