@@ -32,7 +32,7 @@ from waybill.envelopes.debezium.connect import (
     structure_schema,
 )
 from waybill.envelopes.notation import values as shared
-from waybill.envelopes.notation.declared import check_for, float_check
+from waybill.envelopes.notation.declared import APART, check_for, float_check, may_hold
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
@@ -375,7 +375,7 @@ def _checked(reading: Reading, declared: LogicalType) -> Reading:
         ValueError: no value of the one is a value of the other.
     """
     found, wanted = reading.type.kind, declared.kind
-    if any(wanted in family and found not in family | _TEXTS for family in _FAMILIES):
+    if not may_hold(declared, reading.type):
         raise ValueError(_strange(reading.type, declared))
     if found == "unknown" or wanted in TEXT_KINDS:
         return reading._replace(type=declared)
@@ -432,16 +432,7 @@ def _source(field: Field) -> str:
 _NOTHING: Any = type(None)
 _OBJECTS = ("structure", "variable", "geometry")
 _COUNTED = ("date", "time", "timestamp", "timestamptz")
-_FAMILIES = (
-    frozenset({"bytes", "bit", "geometry"}),
-    frozenset(_COUNTED),
-    frozenset({"interval"}),
-)
-"""Kinds whose values are another thing than numbers, booleans and structures: digits may look like
-Base64, and a count without its unit is no time."""
-_TEXTS = TEXT_KINDS - {"json"}
-"""Kinds whose text may be a value of these."""
-_ALIKE = frozenset({*frozenset().union(*_FAMILIES), "decimal", "uint64"})
+_ALIKE = frozenset({*APART, "decimal", "uint64"})
 """Kinds that a text tells in another way than a number does."""
 _WIRES: dict[str, Any] = {
     "bool": bool | None,

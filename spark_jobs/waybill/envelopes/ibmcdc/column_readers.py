@@ -17,7 +17,7 @@ from waybill.envelopes.avro.schema import Node, without_null
 from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.text_values import number_or_special, scaled_text
 from waybill.envelopes.ibmcdc.hints import hint_of, refined
-from waybill.envelopes.notation.declared import check_for
+from waybill.envelopes.notation.declared import check_for, may_hold
 from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
 from waybill.errors import Refusal
@@ -90,7 +90,8 @@ def _declared(
     if node.kind in ("bytes", "fixed") and wanted.kind == "decimal" and type_ == BYTES:
         return ColumnReading(name, wanted, hint, Leaf(decimal_reader(wanted.scale or 0)))
     check = check_for(wanted)
-    if check is None and (node.kind != "string" or wanted.kind == "bytes"):
+    strange = check is None and (node.kind != "string" or wanted.kind == "bytes")
+    if strange or not may_hold(wanted, type_):
         sentence = f"column {name!r} is {type_} in its Avro schema and is declared {wanted}"
         raise Refusal("schema", f"{sentence}: declare a type that has such values")
     read = convert or str if check is None else _both(node, convert, check)

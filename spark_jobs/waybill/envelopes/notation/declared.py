@@ -36,6 +36,24 @@ SPECIAL_FLOATS = frozenset({"NaN", "Infinity", "-Infinity"})
 _ZULU = re.compile(r"(?:Z| ?UTC|\+00(?::?00)?)\Z")
 
 
+_FAMILIES = (
+    frozenset({"bytes", "bit", "geometry"}),
+    frozenset({"date", "time", "timestamp", "timestamptz"}),
+    frozenset({"interval"}),
+)
+APART = frozenset().union(*_FAMILIES)
+"""Kinds whose values are another thing than numbers, booleans and structures: digits may look like
+Base64, and a count without its unit is no time."""
+_TEXTS = frozenset({"string", "enum", "set", "interval", "xml", "unknown"})
+"""Kinds whose text may be a value of these."""
+
+
+def may_hold(declared: LogicalType, found: LogicalType) -> bool:
+    """Whether a column of a declared type may hold values of another type at all."""
+    kind = declared.kind
+    return not any(kind in family and found.kind not in family | _TEXTS for family in _FAMILIES)
+
+
 def check_for(kind: LogicalType) -> Check | None:
     """The check of a declared type; None where every text is a value of it."""
     if kind.is_integer:
