@@ -9,8 +9,9 @@ import pytest
 from tests.contract.test_bulk import agree
 from waybill.envelopes import registry
 from waybill.errors import Refusal
-from waybill.records import Message
+from waybill.records import Change, Column, Message, intern_schema
 from waybill.spec import Table, table_rules
+from waybill.types import parse_type
 
 ENVELOPE = registry.get("debezium-json")
 SOURCE = {"connector": "mysql", "db": "shop", "table": "t", "file": "a.1", "pos": 5, "row": 0}
@@ -131,3 +132,23 @@ def test_they_are_refused_at_once_as_they_are_one_by_one(type_, usual):
         lines.append(json.dumps(event(value, None, number), separators=(",", ":")).encode())
     for target in ("debezium-json", "canal"):
         assert agree("debezium-json", target, lines, rules(type_)) >= 50
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("debezium-json", {"schemas": True}), ("debezium-avro", {})]
+)
+def test_a_decimal_of_more_digits_than_its_schema_says_is_not_written(name, settings):
+    """Avro's own writers refuse it, and so does the envelope with nothing but Avro's types."""
+    columns = (Column("id", parse_type("int32")), Column("v", parse_type("decimal(10,2)")))
+    schema = intern_schema("shop", None, "t", columns, ("id",))
+    envelope = registry.get(name)
+    encoder = envelope.encoder(envelope.encode_settings(decimals="precise", **settings))
+
+    def written(text):
+        message = Message("t", 0, 1, 1, None, None)
+        return encoder.encode(Change("insert", schema, message, after=schema.Image("1", text)), [])
+
+    assert written("-99999999.99")
+    for text in ("100000000", "123456789.12", "-100000000.00"):
+        with pytest.raises(Refusal, match=rf"column 'v': {text} does not fit decimal\(10,2\)"):
+            written(text)

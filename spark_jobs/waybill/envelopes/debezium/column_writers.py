@@ -158,7 +158,8 @@ class Writings:
             return _TEXT
         if type_.kind == "number":
             return _VARIABLE
-        return _decimal(type_)
+        # A schema promises that there are no more digits; Avro's own writers refuse longer ones.
+        return _decimal(type_, limit=10 ** (type_.precision or 0) if self.settings.schemas else 0)
 
     def _bytes(self) -> Writing:
         mode = self.settings.binary
@@ -227,7 +228,7 @@ def sql_parameters(sql: str) -> dict[str, str]:
     return parameters
 
 
-def _decimal(type_: LogicalType, name: str = "") -> Writing:
+def _decimal(type_: LogicalType, name: str = "", limit: int = 0) -> Writing:
     scale = type_.scale or 0
     parameters = {"scale": str(scale), "connect.decimal.precision": str(type_.precision)}
 
@@ -235,6 +236,8 @@ def _decimal(type_: LogicalType, name: str = "") -> Writing:
         value = unscaled_digits(text, scale)
         if name == "uint64" and not 0 <= value < 2**64:
             raise ValueError(f"{text[:40]} is out of the range of 64 bits without sign")
+        if limit and not -limit < value < limit:
+            raise ValueError(f"{text[:60]} does not fit {type_}")
         if value == 0 and text.startswith("-"):
             raise ValueError("a negative zero has no unscaled digits")
         return unscaled_base64(value)
