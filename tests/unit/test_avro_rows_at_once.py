@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.test_bulk_avro import CANAL, JSON, Side, agree
 from waybill.envelopes import registry
+from waybill.errors import Refusal
 from waybill.records import Message
 from waybill.spec import table_rules
 
@@ -34,6 +35,8 @@ SCHEMAS = {
         op="string",
     ),
     4: record("Key", id="int"),
+    5: "string",
+    6: "int",
 }
 
 
@@ -123,3 +126,24 @@ def test_events_of_new_rows(held, op, target):
             value["op"] = "u" if number % 2 else op
         pairs.append((framed(4, {"id": number}), framed(3, value)))
     assert held("debezium-avro", pairs, target) >= 60
+
+
+@pytest.mark.parametrize(("schema", "value"), [(5, "abc"), (6, 7), (5, '{"id":1}')])
+def test_events_whose_keys_are_single_values(held, tmp_path, schema, value):
+    """ExtractField makes such keys; like those of other converters they name no columns."""
+    pairs = []
+    for number in range(150):
+        row = {"id": number, "n": "x"}
+        told = {"before": None, "after": row, "source": {**SOURCE, "pos": number}, "op": "c"}
+        key = framed(schema, value)
+        if number % 15 == 7:
+            key = {7: key + b"x", 22: key[:-1], 37: framed(4, {"id": number})}.get(number, key)
+        pairs.append((key, framed(3, told)))
+    held("debezium-avro", pairs, JSON)
+    told = registry.get("debezium-avro").decode_settings(schemas=str(tmp_path))
+    decoder = registry.get("debezium-avro").decoder(told, table_rules({}))
+    (change,) = decoder.decode(Message("topic", 0, 0, 1, *pairs[0]))
+    assert (change.operation, change.schema.key, change.after.f0) == ("insert", None, "0")
+    for number in (7, 22):
+        with pytest.raises(Refusal, match="Avro data"):
+            decoder.decode(Message("topic", 0, number, 1, *pairs[number]))

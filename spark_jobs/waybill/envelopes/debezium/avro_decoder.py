@@ -42,6 +42,10 @@ _NEW = frozenset({"insert", "read"})
 _MANY = 2000
 MILLIS = 2**63 // 1000
 """The end of the times of sources; see `source.Millis`."""
+_SINGLE = frozenset(
+    {"string", "enum", "int", "long", "float", "double", "boolean", "bytes", "fixed"}
+)
+"""Kinds of Avro that hold one value."""
 _Ids = tuple[bytes, bytes | None, bool]
 _Place = tuple[str | None, str | None, str | None, str | None]
 """Connector, database, schema and table."""
@@ -56,15 +60,21 @@ class _Format:
     """
 
     def __init__(self, node: Node, part: Part) -> None:
+        self.node = node
+        self.events: dict[RowPlan, AvroEvents | None] = {}
+        self.check_key: Reader | None = None
+        if node.kind in _SINGLE and part is KEY:
+            # A transformation made it of one column; like a key of another kind it names none.
+            self.prefix, self.end = b"", b""
+            self.read = self.check_key = object_reader(node)
+            return
         if node.kind != "record" or not node.fields:
             sentence = f"the {part.name}'s Avro schema is a {node.kind}, not a record"
             raise Refusal("schema", sentence)
         take_true_names(node)
-        self.node = node
-        self.prefix = b'{"schema":%b,"payload":' % _json(connect_schema(node))
+        self.prefix, self.end = b'{"schema":%b,"payload":' % _json(connect_schema(node)), b"}"
         self.read = object_reader(node)
         self.check_key = key_checker(node) if part is KEY else None
-        self.events: dict[RowPlan, AvroEvents | None] = {}
 
     def events_of(self, plan: RowPlan) -> AvroEvents | None:
         """What reads the rows of a plan without JSON; None where the schema has another shape."""
@@ -78,7 +88,7 @@ class _Format:
         return self.events[plan]
 
     def json(self, data: bytes, start: int) -> bytes:
-        """Data as JSON with its schema.
+        """Data as JSON with its schema, where it is a record.
 
         Raises:
             Refusal: the data is none of the schema.
@@ -89,7 +99,7 @@ class _Format:
             raise explain(self.node, data, start, error) from None
         if end != len(data):
             raise explain(self.node, data, start)
-        return b"".join((self.prefix, _json(found), b"}"))
+        return b"".join((self.prefix, _json(found), self.end))
 
 
 class _Way(NamedTuple):
