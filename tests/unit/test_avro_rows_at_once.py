@@ -12,7 +12,7 @@ from tests.contract.test_bulk_avro import CANAL, JSON, Side, agree
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
-from waybill.spec import table_rules
+from waybill.spec import Table, table_rules
 
 
 def record(name, **fields):
@@ -37,6 +37,10 @@ SCHEMAS = {
     4: record("Key", id="int"),
     5: "string",
     6: "int",
+    7: record("T", ID=NUMBER, N=TEXT) | {"namespace": "value.SOURCEDB.S"},
+    8: record("U", AT={"type": "string", "logicalType": "TIMESTAMP"})
+    | {"namespace": "value.SOURCEDB.S"},
+    9: record("U", AT="string") | {"namespace": "key.SOURCEDB.S"},
 }
 
 
@@ -147,3 +151,68 @@ def test_events_whose_keys_are_single_values(held, tmp_path, schema, value):
     for number in (7, 22):
         with pytest.raises(Refusal, match="Avro data"):
             decoder.decode(Message("topic", 0, number, 1, *pairs[number]))
+
+
+@pytest.mark.parametrize("target", [JSON, CANAL], ids=["debezium-json", "canal"])
+@pytest.mark.parametrize("entry", ["PT", "UP", "DL", None])
+def test_rows_under_the_key_of_another_row(held, entry, target):
+    """They are refused: nothing tells what became of the row whose key it is."""
+    pairs = []
+    for number in range(165):
+        key = framed(2, {"ID": number})
+        value = framed(7, {"ID": number, "N": "x"}) if entry is None else usual(entry, number)
+        if number % 15 == 7:
+            key = framed(2, {"ID": number + 1})
+        if number % 15 == 11 and entry == "UP":
+            value = audit("UP", (number + 1, "x"), (number, "x"))
+        pairs.append((key, value))
+    done = held("ibmcdc-avro", pairs, target)
+    assert entry == "UP" or done >= 60
+
+
+@pytest.fixture
+def told(tmp_path):
+    """The operation of a message of IBM CDC, or the kind and sentence of its refusal."""
+    for number, schema in SCHEMAS.items():
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    envelope = registry.get("ibmcdc-avro")
+
+    def tell(key, value, declared=None):
+        rules = table_rules({} if declared is None else {"S.T": Table(key=declared)})
+        decoder = envelope.decoder(envelope.decode_settings(schemas=str(tmp_path)), rules)
+        try:
+            (change,) = decoder.decode(Message("topic", 0, 0, 1, key, value))
+        except Refusal as refusal:
+            return refusal.kind, refusal.sentence
+        return change.operation
+
+    return tell
+
+
+def test_a_row_under_the_key_of_another_row_is_refused(told):
+    key, row = framed(2, {"ID": 2}), framed(7, {"ID": 1, "N": "x"})
+    kind, sentence = told(key, row)
+    assert kind == "key"
+    assert "the message key has '2' in 'ID' and the row '1'" in sentence
+    assert told(key, row, ["ID"]) == "upsert"
+    assert told(framed(2, {"ID": 1}), row) == "upsert"
+
+
+def test_a_delete_that_tells_no_row_is_none_of_its_message_key(told):
+    """It was taken for the delete of a row whose key is null."""
+    kind, sentence = told(framed(2, {"ID": 1}), audit("DL", (None, None)))
+    assert kind == "key"
+    assert "has '1' in 'ID' and the row null" in sentence
+
+
+def test_an_update_that_tells_both_rows_stands_under_the_key_of_either(told):
+    update = audit("UP", (2, "x"), (1, "x"))
+    assert told(framed(2, {"ID": 1}), update) == "update"
+    assert told(framed(2, {"ID": 2}), update) == "update"
+    assert told(framed(2, {"ID": 3}), update)[0] == "key"
+
+
+def test_texts_of_keys_of_another_type_are_not_compared(told):
+    """A key may be noted without the types of the source."""
+    row = framed(8, {"AT": "2021-10-25 12:31:35.145000"})
+    assert told(framed(9, {"AT": "2021-10-25 12:31:35.145000"}), row) == "upsert"

@@ -6,6 +6,7 @@ they mean.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,12 +21,14 @@ from waybill.bulk.notations import (
     T,
     or_else,
     plain_decimal,
+    same,
     units_to_instant,
     units_to_wall_clock,
     wall_clock,
     wall_clock_to_units,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.skeleton import values
 from waybill.envelopes.avro.reading import Leaf
 from waybill.envelopes.avro.schema import without_null
 from waybill.envelopes.debezium.text_values import number_or_special
@@ -34,9 +37,10 @@ from waybill.envelopes.ibmcdc.decoder import micros_of
 from waybill.envelopes.notation.temporal import iso_from_blank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from waybill.bulk.arena import Arena, Mask, Texts
+    from waybill.bulk.block import Block
     from waybill.bulk.notations import Convert, Take
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.avro.schema import Field, Node
@@ -76,9 +80,35 @@ class IbmCdcReader(BulkReader):
         if table.schema is not change.schema:
             return None
         row = self._cells(sample, table, table.places)
+        if row is None:
+            return None
         if not table.audit:
-            return None if row is None else Reading(change.schema, change.operation, after=row)
+            check = self._check(sample, table, table.places)
+            return Reading(change.schema, change.operation, after=row, check=check)
         return self._audited(sample, change, table, row)
+
+    def _check(
+        self, sample: Sample, table: ReadTable, places: Sequence[int | None]
+    ) -> _Check | None:
+        """What finds rows under the key of another one; they are looked at one by one.
+
+        Args:
+            sample: the first message.
+            table: its table.
+            places: places in the record of the columns of the row that the key is of.
+        """
+        key = sample.message.key
+        if not table.by_message_key or key is None:
+            return None
+        _, told, _ = self._decoder.key_of(key, sample.message)
+        slots = {path: slot for slot, path in enumerate(self.key_scanner.paths(key))}
+        fields = zip(told.node.fields, told.schema.columns, strict=True)
+        pairs = []
+        for column, (field, own) in zip(table.schema.key_places, fields, strict=True):
+            place = places[column]
+            if place is not None and own.type == table.schema.columns[column].type:
+                pairs.append((sample.slots[table.node.fields[place].name,], slots[field.name,]))
+        return _Check(tuple(pairs))
 
     def _deleted(self, sample: Sample, change: Change) -> Reading | None:
         message = sample.message
@@ -116,19 +146,21 @@ class IbmCdcReader(BulkReader):
         sample: Sample,
         change: Change,
         table: ReadTable,
-        row: tuple[Cell | None, ...] | None,
+        row: tuple[Cell | None, ...],
     ) -> Reading | None:
         """The meaning of the values of a record with audit columns."""
         old = self._cells(sample, table, table.olds)
-        if row is None or old is None:
+        if old is None:
             return None
         before: tuple[Cell | None, ...] | None = None if change.before is None else old
         after: tuple[Cell | None, ...] | None = row
+        check = self._check(sample, table, table.places)
         if change.operation == "delete":
             told = table.has_before and any(_is_told(sample, cell) for cell in old)
             if told and any(_is_told(sample, cell) for cell in row):
                 return None  # the two rows have to be held against each other
             before, after = old if told else row, None
+            check = self._check(sample, table, table.olds if told else table.places)
         audits = {
             name: table.node.fields[place]
             for name, place in zip(table.audit, table.audits, strict=True)
@@ -151,7 +183,7 @@ class IbmCdcReader(BulkReader):
             transaction=transaction,
             family="ibmcdc" if carried else "",
             extra={name: bytes(raw) for name, raw in carried.items()},
-            check=_holds_no_value if before is old else None,
+            check=replace(check or _Check(), row_before=True) if before is old else check,
             free=free,
         )
 
@@ -182,6 +214,30 @@ def _quick(node: Node, leaf: Leaf) -> Convert | None:
 
 def _is_told(sample: Sample, cell: Cell | None) -> bool:
     return cell is not None and sample.kinds[cell.slot] > OPTIONAL
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Finds rows that are read one by one; it is equal for messages of one shape.
+
+    Attributes:
+        pairs: numbers of the values of key columns, in the row and in the message key.
+        row_before: whether there is a row before.
+    """
+
+    pairs: tuple[tuple[int, int], ...] = ()
+    row_before: bool = False
+
+    def __call__(self, rows: Rows) -> Mask:
+        found = np.zeros(len(rows), np.bool_)
+        if self.row_before:
+            found |= _holds_no_value(rows)
+        block: Block = rows.block  # type: ignore[assignment]
+        for slot, key_slot in self.pairs:
+            if block.keys is not None:
+                told = values(block.keys, rows.places, key_slot)
+                found |= ~same(rows.arena, values(block, rows.places, slot), told)
+        return found
 
 
 def _holds_no_value(rows: Rows) -> Mask:

@@ -19,7 +19,7 @@ from waybill.records import Change, skipped
 
 if TYPE_CHECKING:
     from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings
-    from waybill.records import Message
+    from waybill.records import Message, TableSchema
     from waybill.tables import TableRules
 
 OPERATIONS = {"PT": "insert", "RR": "read", "UP": "update", "DL": "delete"}
@@ -73,11 +73,14 @@ class IbmCdcDecoder:
             raise fault or explain(table.node, value, start, error) from None
         if end != len(value):
             raise explain(table.node, value, start)
-        if key is not None:
-            self._check_key(key, message)
+        told = None if key is None else self._read_key(key, message, table.by_message_key)
         if table.audit:
-            return [_audited(message, table, after, before, audit)]
-        return [Change("upsert", table.schema, message, 0, None, after)]
+            change = _audited(message, table, after, before, audit)
+        else:
+            change = Change("upsert", table.schema, message, 0, None, after)
+        if told is not None and change.outcome == "ok":
+            _check_same(change, *told)
+        return [change]
 
     def table_of(self, message: Message, value: bytes, key: bytes | None) -> tuple[ReadTable, int]:
         """What reads a value, and where its data begins."""
@@ -100,25 +103,46 @@ class IbmCdcDecoder:
         """What tells keys of one schema from others; None for keys of another kind (text, JSON)."""
         return self.key_of(key, message)[0] if _in_avro(key, message) else None
 
-    def _check_key(self, key: bytes, message: Message) -> None:
-        """Refuse a key beside a row that ends early or late, as one without a row is."""
+    def _read_key(
+        self, key: bytes, message: Message, believed: bool
+    ) -> tuple[TableSchema, Any] | None:
+        """The key beside a row; None where it is of another kind or nobody believes it.
+
+        Raises:
+            Refusal: it ends early or late, as one without a row may.
+        """
         table, start = None, 5
         if message.headers is None:
             table = self._framed_keys.get(key[:5])
         if table is None:
             if not _in_avro(key, message):
-                return
+                return None
             _, table, start = self.key_of(key, message)
             if message.headers is None and key[0] == 0:
                 if len(self._framed_keys) >= _MANY:
                     self._framed_keys.clear()
                 self._framed_keys[key[:5]] = table
+        if believed:
+            return table.schema, self._whole_key(table, key, start)
         try:
             _, end = table.check(key, start, len(key))
         except READ_ERRORS as error:
             raise explain(table.node, key, start, error) from None
         if end != len(key):
             raise explain(table.node, key, start)
+        return None
+
+    @staticmethod
+    def _whole_key(table: ReadKey, key: bytes, start: int) -> Any:
+        """The row of the key columns alone."""
+        try:
+            row, end = table.read(key, start, len(key))
+        except (*READ_ERRORS, Refusal) as error:
+            fault = table.fault(key, start)
+            raise fault or explain(table.node, key, start, error) from None
+        if end != len(key):
+            raise explain(table.node, key, start)
+        return row
 
     def key_of(self, key: bytes, message: Message) -> tuple[bytes, ReadKey, int]:
         """What tells keys of one schema from others, what reads them, where the data begins."""
@@ -136,13 +160,7 @@ class IbmCdcDecoder:
         if key is None:
             return skipped(message, "neither key nor value")
         _, table, start = self.key_of(key, message)
-        try:
-            row, end = table.read(key, start, len(key))
-        except (*READ_ERRORS, Refusal) as error:
-            fault = table.fault(key, start)
-            raise fault or explain(table.node, key, start, error) from None
-        if end != len(key):
-            raise explain(table.node, key, start)
+        row = self._whole_key(table, key, start)
         return Change("delete", table.schema, message, 0, row)
 
 
@@ -150,6 +168,33 @@ def _in_avro(key: bytes, message: Message) -> bool:
     """Whether a key is Avro data; others are texts or JSON."""
     headers = message.headers or ()
     return key[:1] in (b"\0", b"\1") or any(name == KEY.id_header for name, _ in headers)
+
+
+def _check_same(change: Change, key: TableSchema, image: Any) -> None:
+    """Refuse a row under the key of another one: what became of that one, nothing tells.
+
+    Whether the default form writes a change of the key so is not known. An update that tells both
+    rows may stand under the key of either.
+
+    Args:
+        change: what is told of the row.
+        key: the schema of the message key; where it has another type, texts may differ.
+        image: the message key.
+    """
+    schema, told = change.schema, msgspec.structs.astuple(image)
+    row = change.before if change.operation == "delete" else change.after
+    found = schema.key_values(row)
+    if told == found or (change.before is not None and told == schema.key_values(change.before)):
+        return
+    for column, place, one, other in zip(key.columns, schema.key_places, told, found, strict=True):
+        if one != other and column.type == schema.columns[place].type:
+            sentence = f"the message key has {_shown(one)} in {column.name!r} and the row"
+            sentence = f"{sentence} {_shown(other)}: declare the key under tables"
+            raise Refusal("key", f"{sentence} if it is another one")
+
+
+def _shown(text: Any) -> str:
+    return repr(text[:40]) if isinstance(text, str) else "null"
 
 
 def _audited(

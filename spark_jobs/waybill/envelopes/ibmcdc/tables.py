@@ -39,6 +39,7 @@ class ReadTable:
 
     Attributes:
         schema: the table.
+        by_message_key: whether the message key tells which columns are the key.
         read: from a value to the row, the row before and the audit columns.
         places: places of the columns in the record.
         olds: places of the columns before, None for one that is not told.
@@ -64,6 +65,7 @@ class ReadTable:
         readings = {i: _reading(value, i, rule) for i in columns}
         olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
         self.schema = _schema(place, list(readings.values()), key, rule)
+        self.by_message_key = rule.key is None and key is not None
         self.places = tuple(columns)
         by_name = {reading.name: i for i, reading in olds.items()}
         self.olds = tuple(by_name.get(name) for name in self.schema.names)
