@@ -371,3 +371,48 @@ def test_a_time_in_avro_is_an_integer(avro, name):
         assert avro(good, number=3).operation == "insert"
         kind, sentence = avro(good | {name: 1.5}, number=3)
         assert (kind, f"{name} of the envelope is 1.5" in sentence) == ("shape", True)
+
+
+# What does not depend on earlier messages
+
+
+@pytest.mark.parametrize("block", [5, 1.5, True, [], "a", ""])
+def test_a_transaction_that_is_no_object_is_refused_after_others_too(block):
+    """Also where its JSON is as short as a null."""
+    reader = decoder()
+    for _ in range(2):
+        kind, _ = told(reader, event(NEW, transaction=block), {"id": 1})
+        assert kind == "shape"
+        assert told(reader, event(NEW, transaction=None), {"id": 1}).transaction is None
+    assert told(reader, event(NEW, transaction={}), {"id": 1}).transaction is None
+
+
+@pytest.mark.parametrize("earlier", [None, NEW, {"before": ROW, "after": None, "op": "d"}])
+def test_a_delete_of_a_row_without_columns_takes_its_key_from_the_message_key(earlier):
+    """An object without columns tells as little as null."""
+    reader = decoder()
+    if earlier is not None:
+        told(reader, event(earlier), {"id": 1})
+    empty = {"before": {}, "after": None, "op": "d"}
+    for _ in range(2):
+        assert told(reader, event(empty), {"id": 7}).before.f0 == "7"
+        assert told(reader, event(empty))[0] == "key"
+
+
+@pytest.mark.parametrize("key", ["a", 5, 1.5, True, None])
+@pytest.mark.parametrize("earlier", ["b", 7, 2.5, False, None])
+def test_a_delete_without_row_is_read_whatever_kind_the_keys_before_it_had(earlier, key):
+    alone = told(decoder(), event(GONE), {"id": key})
+    reader = decoder()
+    told(reader, event(GONE), {"id": earlier})
+    for _ in range(2):
+        change = told(reader, event(GONE), {"id": key})
+        assert (change.operation, change.before.f0) == ("delete", alone.before.f0)
+
+
+def test_an_empty_row_is_one_whatever_came_before_it():
+    empty = event({"before": None, "after": {}, "op": "c"})
+    reader = decoder()
+    told(reader, event(NEW))
+    for one in (decoder(), reader):
+        assert told(one, empty).operation == "insert"

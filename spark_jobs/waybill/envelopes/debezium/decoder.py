@@ -66,7 +66,6 @@ _NAMES = frozenset(
 _BRACE = ord("}")
 _OLD_KEY, _NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
 _KEY_HEADERS = frozenset({_OLD_KEY, _NEW_KEY})
-_NULL_LENGTH = len(b"null")
 
 
 class _Topic:
@@ -310,15 +309,12 @@ class DebeziumDecoder:
 
     def _deleted(self, message: Message, plan: RowPlan, told: Any) -> Any:
         """The image of a deleted row: what can be trusted of it, at least its key."""
-        before = told.before and plan.before(told.before)
         if told.after is not None:
             raise Refusal("shape", "op 'd' with a row in `after`, which a deleted row has not")
+        before = None if told.before is None else plan.before(told.before)
         if before is None or before == plan.schema.empty:
-            if message.key is None:
-                raise Refusal("key", NO_ROW)
-            if not plan.schema.key:
-                raise Refusal("key", NO_KEY_COLUMNS)
-            return plan.row_of_key(self._plans.key_of(plan, message.key))
+            # An object without columns tells as little as null.
+            return self._row_of_key(message, plan)
         if not plan.key_only:
             return before
         if not plan.schema.key:
@@ -329,6 +325,14 @@ class DebeziumDecoder:
             )
             raise Refusal("key", sentence)
         return plan.only_key(before)
+
+    def _row_of_key(self, message: Message, plan: RowPlan) -> Any:
+        """The image of a deleted row that nothing but the message key tells."""
+        if message.key is None:
+            raise Refusal("key", NO_ROW)
+        if not plan.schema.key:
+            raise Refusal("key", NO_KEY_COLUMNS)
+        return plan.row_of_key(self._plans.key_of(plan, message.key))
 
     def _header(self, message: Message, plan: RowPlan, name: str) -> Any:
         """The key image that a header carries, None where it is not there."""
@@ -478,7 +482,7 @@ def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Chan
 
 def _transaction_id(told: Any, source: Any) -> str | None:
     """The id in the transaction block, else the one that PostgreSQL's source block has."""
-    if told.transaction is not None and len(told.transaction) > _NULL_LENGTH:
+    if told.transaction is not None and told.transaction != _NULL:
         found: str | None = _transaction(told.transaction).id
         return found
     return None if source.txId is None else str(source.txId)

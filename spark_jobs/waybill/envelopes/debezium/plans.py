@@ -80,8 +80,7 @@ class Plans:
             source: the table and the connector.
             rows: after image and before image, null where there is none.
             key: the message key.
-            known: the plan of the table so far, which serves a delete that shows no row; where it
-                has no key, its columns do.
+            known: the plan of the table so far, whose columns serve a delete that shows no row.
             keys: the key under which the row was before or is now, from the message's headers.
 
         Raises:
@@ -93,15 +92,13 @@ class Plans:
         self._told = None
         if schema is None:
             images = [_fields(row) for row in rows]
-            shown = any(images)
-            if not shown:
-                if known is not None and known.schema.key:
-                    return known
+            shown, gone = any(images), bytes(rows[0]) == b"null"
+            if not shown and (gone or key is not None):
                 if key is None:
                     raise Refusal("key", NO_ROW)
                 images = [{}, opened_key(key).fields]
             names = tuple(dict.fromkeys(name for image in images for name in image))
-            if known is not None and not images[0] and known.has(names if shown else ()):
+            if known is not None and gone and known.has(names if shown else ()):
                 # A delete that shows a part of the row says nothing about the other columns, and
                 # one that shows none brings no columns: its key names some, or is no key.
                 names = tuple(known.columns)
