@@ -416,3 +416,18 @@ def test_an_empty_row_is_one_whatever_came_before_it():
     told(reader, event(NEW))
     for one in (decoder(), reader):
         assert told(one, empty).operation == "insert"
+
+
+@pytest.mark.parametrize("said", ["x", 1.5, [], {"prefix": []}])
+def test_a_logical_message_that_is_no_object_is_refused(said):
+    """It ended the run of a target that writes such messages again."""
+    assert told(decoder(), event({"op": "m"}, message=said))[0] == "shape"
+
+
+@pytest.mark.parametrize("more", [{}, {"message": None}, {"message": {"prefix": "a"}}])
+def test_a_logical_message_is_written_again(more):
+    change = told(decoder(), event({"op": "m"}, message=None) | more)
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(control_messages=True))
+    (encoded,) = encoder.encode(change, [])
+    said = more.get("message") or {}
+    assert json.loads(encoded.key) == {"prefix": said.get("prefix")}

@@ -125,10 +125,17 @@ class _Transaction(_Made, kw_only=True):
     data_collections: list[_Counted] | None = None
 
 
+class _Logged(msgspec.Struct):
+    """What a logical decoding message says."""
+
+    prefix: str | None = None
+
+
 class _LogMessage(_Made):
     """A logical decoding message (`op` m)."""
 
     source: Source | None = None
+    message: _Logged | None = None
 
 
 def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) -> Change:

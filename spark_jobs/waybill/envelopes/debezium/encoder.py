@@ -42,7 +42,7 @@ class _Named(msgspec.Struct):
 class _LogMessage(msgspec.Struct):
     """A logical message, as far as its key depends on it."""
 
-    message: _Named = msgspec.field(default_factory=_Named)
+    message: _Named | None = None
 
 
 class _Table(TablePlan):
@@ -331,4 +331,4 @@ def _control_key(change: Change, payload: bytes, settings: DebeziumWriteSettings
     if change.operation == "ddl":
         return {"databaseName": change.schema.database or ""}
     told = msgspec.json.decode(payload, type=_LogMessage)
-    return {"prefix": told.message.prefix}
+    return {"prefix": None if told.message is None else told.message.prefix}
