@@ -98,3 +98,34 @@ def test_null_keys_are_refused_at_once_as_they_are_one_by_one(source, tmp_path):
         messages.append(Message("topic", 0, number, 1, None, text))
     told = registry.get(source.name).decode_settings()
     assert agree(source, EVENTS, messages, rules, told, str(tmp_path)) >= 100
+
+
+@pytest.mark.parametrize(("name", "settings"), WITH_SCHEMAS)
+@pytest.mark.parametrize("number", ["x", 1.5, True, ["x"], {"a": 1}, 7, None])
+def test_what_stands_around_a_row_has_the_schema_of_its_value(name, settings, number):
+    """A producer may write a count in another notation than the connectors; it is carried on."""
+    source = {"connector": "mysql", "db": "shop", "table": "t", "server_id": number}
+    value = {"before": None, "after": {"id": 1}, "source": source, "op": "c", "ts_ms": 1}
+    reads = registry.get("debezium-json")
+    decoder = reads.decoder(reads.decode_settings(), table_rules({}))
+    (change,) = decoder.decode(Message("a.shop.t", 0, 0, 1, None, json.dumps(value).encode()))
+    envelope = registry.get(name)
+    (encoded,) = envelope.encoder(envelope.encode_settings(**settings)).encode(change, [])
+    again = envelope.decoder(envelope.decode_settings(), table_rules({}))
+    (read,) = again.decode(Message("a.shop.t", 0, 0, 1, None, encoded.value, encoded.headers))
+    assert json.loads(read.extra)["debezium"]["source"]["server_id"] == number
+
+
+@pytest.mark.parametrize(("name", "settings"), WITH_SCHEMAS)
+def test_the_place_in_a_transaction_as_a_text_is_refused_in_words_of_its_own(name, settings):
+    """Its type is fixed, and a reader of Connect takes a text there for 0."""
+    block = {"id": "q", "total_order": "1", "data_collection_order": "1"}
+    source = {"connector": "mysql", "db": "shop", "table": "t"}
+    value = {"before": None, "after": {"id": 1}, "source": source, "transaction": block, "op": "c"}
+    reads = registry.get("debezium-json")
+    decoder = reads.decoder(reads.decode_settings(), table_rules({}))
+    (change,) = decoder.decode(Message("a.shop.t", 0, 0, 1, None, json.dumps(value).encode()))
+    envelope = registry.get(name)
+    encoder = envelope.encoder(envelope.encode_settings(**settings))
+    with pytest.raises(Refusal, match="the blocks around the row cannot be described by a schema"):
+        encoder.encode(change, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -108,7 +109,9 @@ def shape_of(block: bytes) -> Shape:
         Refusal: kind `encoding`; a Connect schema has no word for it.
     """
     try:
-        return _shape(_decode(block))
+        shape = _shape(_decode(block))
+        shape_check(shape)(block)
+        return shape
     except (ValueError, RecursionError) as error:
         message = f"the blocks around the row cannot be described by a schema: {error}"
         raise Refusal("encoding", message) from None
@@ -119,7 +122,14 @@ _decode: Callable[[bytes], dict[str, Any]] = msgspec.json.Decoder(float_hook=flo
 
 
 def _shape(block: dict[str, Any]) -> Shape:
-    return tuple((name, _KNOWN.get(name) or _kind(name, value)) for name, value in block.items())
+    return tuple((name, _type(name, value)) for name, value in block.items())
+
+
+def _type(name: str, value: Any) -> Any:
+    known = _KNOWN.get(name)
+    if known in ("int64", "int32") and value is not None and type(value) is not int:
+        known = None  # a producer's own notation, which is carried on as it is
+    return known or _kind(name, value)
 
 
 def _kind(name: str, value: Any) -> Any:
@@ -130,6 +140,7 @@ def _kind(name: str, value: Any) -> Any:
     return _KINDS[type(value)]
 
 
+@lru_cache(maxsize=1_000)
 def shape_check(shape: Shape) -> Callable[[bytes], Any]:
     """A function that raises ValueError for JSON of another shape; fast where it is the same."""
     check: Callable[[bytes], Any] = msgspec.json.Decoder(_shape_struct(shape)).decode
