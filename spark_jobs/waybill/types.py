@@ -146,7 +146,8 @@ _TEMPORAL = ("time", "timestamp", "timestamptz")
 _SIZED = (*_TEMPORAL, "decimal", "number", "bit")
 _ZONE = re.compile(r"(time|timestamp)\s*\(\s*(\d+)\s*\)\s*(with|without) time zone")
 _TYPE = re.compile(
-    r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s)*)\Z", re.S
+    r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s){0,9}+)\Z",
+    re.S,
 )
 
 
@@ -166,7 +167,9 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     lowered = text.strip().lower()
     if lowered in PLAIN_KINDS and not dialect:
         return LogicalType(lowered)
-    match = _TYPE.match(_ZONE.sub(r"\1 \3 time zone(\2)", lowered))
+    # Messages bring such texts: with one blank each, none takes long to tell.
+    blanks = " ".join(lowered.split())
+    match = _TYPE.match(_ZONE.sub(r"\1 \3 time zone(\2)", blanks))
     if match is None:
         raise ValueError(f"{text!r} is not a column type")
     name, arguments, suffix = match[1], match[2], match[3]

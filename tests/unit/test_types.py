@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from waybill.types import LogicalType, parse_type
@@ -52,3 +54,30 @@ def test_every_logical_type_reads_back() -> None:
     assert parse_type(str(LogicalType("decimal", 38, 10))) == LogicalType("decimal", 38, 10)
     assert parse_type(str(LogicalType("bit", 12))) == LogicalType("bit", 12)
     assert parse_type(str(LogicalType("time", 0))) == LogicalType("time", 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"int{' ' * 2_000}!",
+        f"int{' ' * 2_000}x{' ' * 2_000}!",
+        f"timestamp{' ' * 2_000}({' ' * 2_000}1{' ' * 2_000})!",
+        f"int{' unsigned' * 5_000}!",
+        f"int({') unsigned' * 5_000}!",
+        f"enum({chr(39) * 5_001}",
+    ],
+)
+def test_no_text_takes_long_to_tell(text: str) -> None:
+    """Messages bring the names of types, and hostile ones bring any text."""
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="is not a column type"):
+        parse_type(text, "mysql")
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("double   precision", "float64"), ("INT (10)  UNSIGNED  ZEROFILL", "uint32")],
+)
+def test_blanks_between_the_words_of_a_type(text: str, expected: str) -> None:
+    assert str(parse_type(text, "mysql")) == expected
