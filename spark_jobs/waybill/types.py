@@ -79,6 +79,9 @@ STRING = LogicalType("string")
 BYTES = LogicalType("bytes")
 BOOLEAN = LogicalType("boolean")
 
+MAX_DIGITS = 20_000
+"""Precisions and scales beyond it, which messages can invent, are not believed."""
+
 _SIGNED = {
     "tinyint": 8,
     "smallint": 16,
@@ -192,6 +195,8 @@ def _numeric(name: str, numbers: list[int], unsigned: bool) -> LogicalType | Non
         if not numbers:
             return NUMBER
         scale = numbers[1] if len(numbers) > 1 else 0
+        if max(numbers[0], abs(scale)) > MAX_DIGITS:
+            return NUMBER
         # Below zero it counts zeros in front of the point: NUMBER(5,-2) holds up to 9999900.
         return LogicalType("decimal", numbers[0] - min(scale, 0), max(scale, 0))
     if name in ("bit", "varbit", "bit varying"):

@@ -309,6 +309,17 @@ def test_members_called_like_numbers_are_told_from_numbers(mysql, text, number):
     assert text_reader(kind, mysql, UTC)(number) == text
 
 
+@pytest.mark.parametrize("digits", [3, 12, 30, 5_000])
+@pytest.mark.parametrize("name", ["bit", "binary"])
+def test_no_value_is_filled_up_to_a_size_that_a_message_invents(name, digits):
+    kind = parse_type("bit(65)" if name == "bit" else "bytes")
+    if name == "bit" and digits <= 30:
+        kind = parse_type(f"bit({'9' * digits})")
+    read = text_reader(kind, f"{name}({'9' * digits})", UTC)
+    with pytest.raises(Refusal, match="is no type of MySQL"):
+        read("1")
+
+
 def test_oms_full_rows_have_no_id_and_so_are_older_than_every_change():
     full = change("read", None, ROW, sequence=(36346072, -1), full_row=True)
     _, value, losses = write("oms-default", full)

@@ -81,3 +81,8 @@ def test_no_text_takes_long_to_tell(text: str) -> None:
 )
 def test_blanks_between_the_words_of_a_type(text: str, expected: str) -> None:
     assert str(parse_type(text, "mysql")) == expected
+
+
+@pytest.mark.parametrize("text", [f"decimal({'9' * 13},5)", f"number(5,-{'9' * 13})"])
+def test_a_size_that_no_number_has_is_not_believed(text: str) -> None:
+    assert parse_type(text, "mysql") == LogicalType("number")

@@ -39,6 +39,8 @@ Convert = Callable[[str], str]
 
 _TEXTS = frozenset({"enum", "set", "string", "unknown"})
 _MAX_CACHED = 10_000
+MOST_BITS, MOST_BYTES = 64, 255
+"""The n of MySQL's largest BIT(n) and BINARY(n): no value is filled up to what messages invent."""
 
 
 def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
@@ -170,6 +172,8 @@ def bytes_reader(length: int | None, geometry: bool) -> Convert:
     """
 
     def read(value: str) -> str:
+        if length is not None and length > MOST_BYTES:
+            raise Refusal("value", f"binary({length}) is no type of MySQL")
         try:
             data = value.encode("latin-1")
         except UnicodeEncodeError:
@@ -240,6 +244,8 @@ def bits_reader(bits: int) -> Convert:
     """The decimal number of a BIT(n) to Base64."""
 
     def read(value: str) -> str:
+        if bits > MOST_BITS:
+            raise Refusal("value", f"bit({bits}) is no type of MySQL")
         if len(value) > 20 or is_integer_text(value) is None:
             raise Refusal("value", f"{value[:60]!r} is not the number of a bit({bits})")
         return bits_text(int(value), bits)

@@ -31,7 +31,8 @@ _REFINES = {
 }
 """The logical types that a hint may name for values of an Avro type."""
 
-_SQL = re.compile(r"\s*([^()]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*([^()]*?)\s*")
+# Messages of other formats bring such texts: one pass tells any, and no size has more digits.
+_SQL = re.compile(r"([^()]*+)(?:\(\s*+(\d{1,9})\s*+(?:,\s*+(\d{1,9})\s*+)?\)([^()]*+))?")
 
 
 def hint_of(attributes: dict[str, Any]) -> str | None:
@@ -81,7 +82,8 @@ def hint_attributes(source_type: str | None, kind: str, type_: LogicalType) -> d
     plain = LogicalType("string" if kind == "string" else _PLAIN.get(kind, ""))
     for text in (source_type, _NAMES.get(type_.kind), str(type_)):
         match = None if text is None else _SQL.fullmatch(text)
-        name = "" if match is None else f"{match[1]} {match[4]}".strip().upper()
+        words = () if match is None else (match[1].strip(), (match[4] or "").strip())
+        name = " ".join(words).strip().upper()
         if match is None or not name:
             continue
         attributes: dict[str, Any] = {"dbType" if kind == "decimal" else "logicalType": name}

@@ -9,6 +9,8 @@ from waybill.types import UNKNOWN, LogicalType, parse_type
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _LENGTH = re.compile(r"\(\s*(\d+)\s*\)")
 _WORD = re.compile(r"[a-z0-9]+")
+_LENGTH_DIGITS = 10
+"""No length has more; messages bring such texts, and longer ones are too large all the same."""
 
 _NAMES = {
     "boolean": "bit(1)",
@@ -109,7 +111,7 @@ def fixed_length(text: str) -> int | None:
     if not lowered.startswith("binary"):
         return None
     found = _LENGTH.search(lowered)
-    return int(found[1]) if found else 1
+    return int(found[1][:_LENGTH_DIGITS]) if found else 1
 
 
 def jdbc_type(text: str) -> int:
