@@ -74,7 +74,12 @@ def notes(tmp_path):
 @pytest.fixture
 def orders(tmp_path):
     path = tmp_path / "orders.jsonl"
-    bad = [b"{", b"\xff\x00\x01" + bytes(600), canal(9, data=[{"id": 9}]), canal(9, "QUERY", data=None)]
+    bad = [
+        b"{",
+        b"\xff\x00\x01" + bytes(600),
+        canal(9, data=[{"id": 9}]),
+        canal(9, "QUERY", data=None),
+    ]
     path.write_bytes(b"\n".join([*history(6), *bad, b""]))
     return path
 
