@@ -188,14 +188,24 @@ def epoch_from_utc(text: str) -> str:
     return f"-{-seconds - 1}.{10**width - int(fraction):0{width}d}"
 
 
-def utc_from_zoned(text: str) -> str:
-    """`2020-11-25 00:01:02.5 Asia/Shanghai` as a UTC text; anything else stays as it is."""
+def zoned(text: str) -> tuple[str, ZoneInfo] | None:
+    """The wall clock and the zone of `2020-11-25 00:01:02.5 Asia/Shanghai`; None for others."""
     wall, _, zone = text.rpartition(" ")
-    if not wall or _ZONE_ID.fullmatch(zone) is None or zone[:1].isdigit():
-        return text
+    if not (is_wall_clock(wall, _BLANK) or is_wall_clock(wall)):
+        return None
+    if _ZONE_ID.fullmatch(zone) is None or zone[:1].isdigit():
+        return None
     try:
-        found = zone_named(zone)
+        return wall, zone_named(zone)
     except ConfigurationError:
+        return None
+
+
+def utc_from_zoned(text: str) -> str:
+    """Such a time as a UTC text; one that the clocks of its zone left out, and others, stay."""
+    found = zoned(text)
+    if found is None:
         return text
-    converted = utc_from_wall(found)(wall)
+    wall, zone = found
+    converted = utc_from_wall(zone)(wall)
     return text if converted == wall else converted

@@ -21,7 +21,7 @@ from waybill.envelopes.notation.temporal import (
     utc_from_wall,
     utc_from_zoned,
     wall_from_utc,
-    zone_named,
+    zoned,
 )
 from waybill.errors import Refusal
 
@@ -47,26 +47,13 @@ def instant_of(text: str) -> str:
     """A TIMESTAMP, or a time that names its zone or offset, in UTC; what is neither stays."""
     found = utc_from_epoch(text)
     if found is text:
-        found = _from_zone(text)
+        found = utc_from_zoned(text)
     return _from_offset(text) if found is text else found
 
 
 def names_zone(text: str) -> bool:
     """Whether a text is a date and a time of day with a zone or an offset behind it."""
-    return utc_from_zoned(text) is not text or _from_offset(text) is not text
-
-
-def _from_zone(text: str) -> str:
-    """`2020-11-25 00:01:02.5 Asia/Shanghai` in UTC; anything else stays as it is.
-
-    So does a wall clock that the clocks of its zone passed over, which is no time.
-    """
-    found = utc_from_zoned(text)
-    if found is text:
-        return text
-    wall, _, zone = text.rpartition(" ")
-    shown = wall_from_utc(zone_named(zone))(found)
-    return found if shown == wall.replace("T", " ", 1) else text
+    return zoned(text) is not None or _from_offset(text) is not text
 
 
 def _from_offset(text: str) -> str:
