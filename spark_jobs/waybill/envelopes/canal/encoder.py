@@ -22,6 +22,7 @@ from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.truncates import of_partition, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.errors import ConfigurationError, Refusal
@@ -136,8 +137,8 @@ class CanalEncoder:
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"
-            names = [name for name in (schema.database, schema.table) if name]
-            sql = sql or "TRUNCATE TABLE " + ".".join(f"`{n.replace('`', '``')}`" for n in names)
+            if not sql or of_partition(sql, None):
+                sql = truncate_of(schema.database, schema.table)
         elif operation == "ddl":
             kind = carried.type or statement_type(sql)
         elif carried.type is not None:

@@ -21,11 +21,12 @@ import msgspec
 from msgspec import Meta, Raw
 from pydantic import Field, field_validator
 
-from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings
+from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings, statement_type
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.truncates import of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope, Settings
 from waybill.errors import ConfigurationError, Refusal
@@ -258,6 +259,9 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
             raise Refusal("shape", f"{flat.type} with a row in {name}, which it cannot have")
     if flat.type == "QUERY" and not flat.isDdl:
         return skipped(message, "statement text")
+    kind = flat.type
+    if operation == "truncate" and of_partition(flat.sql, None):
+        operation, kind = "ddl", statement_type(flat.sql or "")
     if operation == "truncate" and not flat.table:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE
@@ -272,7 +276,7 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
         source_time=None if flat.es is None else flat.es * 1000,
         transaction=flat.gtid or None,
         ddl_text=sql if stated else None,
-        extra=extra_json(flat.id, flat.ts, type=flat.type, sql=None if stated else sql),
+        extra=extra_json(flat.id, flat.ts, type=kind, sql=None if stated else sql),
     )
 
 

@@ -20,6 +20,7 @@ from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
 from waybill.envelopes.made_sequence import SequenceSettings, goes_without
 from waybill.envelopes.notation.instants import LAST_MS, Zone
+from waybill.envelopes.notation.truncates import of_partition, truncate_of
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
@@ -189,7 +190,10 @@ class BlobEncoder:
                 losses.append("sequence_id")
         elif change.sequence is not None or operation in _ORDERED:
             parts.append(f'"sequenceId":"{self.ids.of(change, losses)}"')
-        ddl = {"text": change.ddl_text, "ddlMeta": carried and carried.ddlMeta}
+        text, schema = change.ddl_text, change.schema
+        if operation == "truncate" and of_partition(text, None):
+            text = truncate_of(schema.database, schema.table)  # the other would be read as a DDL
+        ddl = {"text": text, "ddlMeta": carried and carried.ddlMeta}
         given = {name: text for name, text in ddl.items() if text is not None}
         if given:
             parts.append(f'"ddl":{_json(given).decode()}')

@@ -27,6 +27,7 @@ from waybill.envelopes.datahub.operations import (
 )
 from waybill.envelopes.datahub.schemas import ReadTable, SchemaWire, decode_schema
 from waybill.envelopes.notation.instants import Zone
+from waybill.envelopes.notation.truncates import of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
@@ -262,8 +263,13 @@ def _event(message: Message, schema: TableSchema, payload: _Payload, text: str |
 
     QUERY holds the statement behind a change of rows, or one that defines something: only the
     latter is a `ddl`, because a target may execute it.
+
+    Raises:
+        Refusal: a TRUNCATE names no table, or the sequence id is wrong.
     """
     operation = EVENTS[payload.op]
+    if operation == "truncate" and of_partition(text, None):
+        operation = "ddl"
     if operation == "truncate" and schema.table is None:
         raise Refusal("shape", "a TRUNCATE needs schema.source.tableName: the table it empties")
     if payload.op == "QUERY" and (text is None or is_row_statement(text)):

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.canal.flat_message import (
     EVENTS,
     ROWS,
@@ -35,11 +34,11 @@ from waybill.envelopes.canal.flat_message import (
 from waybill.envelopes.generated import overlay
 from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.truncates import check_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.truncates import check_emptied, of_partition
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -92,10 +91,8 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         operation = EVENTS.get(flat.type)
         if operation is None:
             raise no_event(flat, "OMS Canal")
-        if operation == "truncate" and of_partition(flat.sql, None):
-            operation, flat.type = "ddl", statement_type(flat.sql or "")
         event = event_of(message, flat, operation)
-        if operation == "truncate":
+        if event.operation == "truncate":
             check_emptied(flat.sql, None, (flat.database, None), flat.table or "")
         return [event]
 

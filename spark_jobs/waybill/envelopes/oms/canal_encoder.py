@@ -17,11 +17,11 @@ from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
 from waybill.envelopes.generated import fill
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.truncates import told_statement, truncate_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal

@@ -23,6 +23,7 @@ from waybill.envelopes.datahub import operations
 from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.truncates import check_emptied, of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.dataworks_encoder import OmsDataworksEncoder, OmsDataworksWriteSettings
 from waybill.envelopes.oms.dataworks_messages import (
@@ -40,7 +41,6 @@ from waybill.envelopes.oms.dataworks_messages import (
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.settings import ZonedReadSettings
-from waybill.envelopes.oms.truncates import check_emptied, of_partition
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal

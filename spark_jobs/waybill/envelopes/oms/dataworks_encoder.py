@@ -20,12 +20,12 @@ from waybill.envelopes.datahub.operations import is_row_statement
 from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.oms.truncates import told_statement
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal

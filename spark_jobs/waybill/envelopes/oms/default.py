@@ -21,13 +21,13 @@ from msgspec import Raw
 
 from waybill.bounded import Bounded
 from waybill.envelopes.notation.known_tables import FastFirst
+from waybill.envelopes.notation.truncates import emptied, table_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, SEQUENCE, OmsTable, Shape, database_of
-from waybill.envelopes.oms.truncates import emptied, table_emptied
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal

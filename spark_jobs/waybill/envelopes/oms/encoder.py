@@ -16,10 +16,10 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
 from waybill.envelopes.made_sequence import goes_without
+from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.oms.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded

@@ -1,7 +1,8 @@
 """Tells a TRUNCATE from other statements, and which table it emptied.
 
-OMS has no record type of its own for it. A statement that only begins like one (a partition, a
-storage clause, `/*! … */`) is left the DDL that it is.
+OMS Default has no record type of its own for it; other formats have one, whose statement has to be
+of the same table. A statement that only begins like one (a partition, a storage clause, `/*! … */`)
+is left the DDL that it is.
 """
 
 from __future__ import annotations
