@@ -29,7 +29,7 @@ from waybill.envelopes.debezium.avro_rows import parse_json
 from waybill.envelopes.debezium.bulk_values import put_of
 from waybill.envelopes.debezium.bulk_writing import FAMILY, IMAGES, DebeziumWriter, tail_of
 from waybill.envelopes.debezium.encoder import ROWS
-from waybill.envelopes.debezium.json_values import integer_writer
+from waybill.envelopes.debezium.json_values import integer_writer, unsigned_long
 from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class _Tail(Skeleton):
 
 
 _REACHES: dict[Any, tuple[int, int]] = {
-    integer_writer(kind, True): reach for kind, reach in INTEGER_RANGE.items()
+    unsigned_long: (0, 2**63 - 1),
+    **{integer_writer(kind, True): reach for kind, reach in INTEGER_RANGE.items()},
 }
 """What integers have to lie between, by what writes them."""
 _DIGITS = frozenset({"int8", "int16", "int32", "int64"})

@@ -33,6 +33,7 @@ from waybill.bulk.notations import (
     whole,
 )
 from waybill.envelopes.debezium import times
+from waybill.envelopes.debezium.json_values import unsigned_value
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
@@ -210,7 +211,8 @@ def put_of(writing: Writing) -> Put | None:
         return Put(True, _without_marks((writing.mark,) if writing.mark else ()))
     exact = _raw_each(convert, writing.integer)
     if writing.integer:
-        return Put(False, or_else(whole(-_MANY_DIGITS, _MANY_DIGITS), exact))
+        least = 0 if convert is unsigned_value else -_MANY_DIGITS
+        return Put(False, or_else(whole(least, _MANY_DIGITS), exact))
     digits = _COUNTS.get(connect.get("name", ""))
     if digits is not None:
         return Put(False, or_else(wall_clock_to_units(digits), exact))

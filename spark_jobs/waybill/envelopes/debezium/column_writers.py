@@ -36,6 +36,8 @@ from waybill.envelopes.debezium.json_values import (
     structure,
     unscaled_base64,
     unscaled_digits,
+    unsigned_long,
+    unsigned_value,
     variable_value,
     wrapped_value,
 )
@@ -150,8 +152,8 @@ class Writings:
         if mode == "long":
             return Writing({"type": "int64"}, wrapped_value)
         if self.settings.schemas:
-            return Writing({"type": "int64"}, integer_writer("int64", True))
-        return Writing({"type": "int64"}, integer_writer(kind, False), integer=True)
+            return Writing({"type": "int64"}, unsigned_long)
+        return Writing({"type": "int64"}, unsigned_value, integer=True)
 
     def _number(self, type_: LogicalType) -> Writing:
         if self.settings.decimals == "string":

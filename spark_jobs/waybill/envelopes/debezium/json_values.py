@@ -46,6 +46,21 @@ def integer_writer(kind: str, ranged: bool) -> Convert:
     return write
 
 
+def unsigned_value(text: str) -> int:
+    """An integer without sign; one below zero would be read as one that wrapped around."""
+    if is_integer_text(text) is None or int(text) < 0:
+        raise ValueError(f"{text[:40]!r} is not an integer without sign")
+    return int(text)
+
+
+def unsigned_long(text: str) -> int:
+    """An integer without sign in a notation of 64 bits with one."""
+    value = unsigned_value(text)
+    if value >= 2**63:
+        raise ValueError(f"{text[:40]} is out of the range of int64")
+    return value
+
+
 def wrapped_value(text: str) -> int:
     """64 bits without sign as the mode `long` writes them."""
     if is_integer_text(text) is None or not 0 <= int(text) < 2**64:
