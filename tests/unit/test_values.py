@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from decimal import Context, Decimal
 
@@ -273,3 +274,22 @@ def test_brackets_in_texts_are_no_nesting():
 )
 def test_natural_numbers(text, number):
     assert values.natural_of(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        (rb'{"a":"\ud800"}', r"\ud800"),
+        (rb'{"a":"x\uDC00"}', r"\uDC00"),
+        (rb'{"\udfff":1}', r"\udfff"),
+        (rb'{"a":"\ude00\ud83d"}', r"\ude00"),
+        (rb'{"a":"\ud83d\ude00\\\ud83d"}', r"\ud83d"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_refused_as_such(text, half):
+    with pytest.raises(Refusal, match=re.escape(f"holds {half}, half of a surrogate pair")):
+        values.check_json(text)
+
+
+def test_whole_pairs_and_what_only_looks_like_half_of_one_are_taken():
+    values.check_json(rb'{"a":"\ud83d\ude00","b":"\\ud800"}')

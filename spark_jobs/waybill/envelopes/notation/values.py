@@ -318,6 +318,22 @@ def check_json(value: bytes) -> None:
         _strict(text)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
+    half = _half_pair(text)
+    if half is not None:
+        sentence = f"a text of the message holds {half}, half of a surrogate pair"
+        raise Refusal("json", f"{sentence}, which is no character")
+
+
+_HIGH, _LOW = r"[dD][89abAB][0-9a-fA-F]{2}", r"[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPES = re.compile(rf"\\u{_HIGH}\\u{_LOW}|(\\u(?:{_HIGH}|{_LOW}))|\\.", re.S)
+"""Escapes of JSON, whole pairs in one; in the group what is half of one."""
+
+
+def _half_pair(text: str) -> str | None:
+    """The first escape in JSON that is half of a surrogate pair without the other half."""
+    if "\\u" not in text:
+        return None
+    return next((match[1] for match in _ESCAPES.finditer(text) if match[1]), None)
 
 
 def _depth(value: bytes) -> int:
