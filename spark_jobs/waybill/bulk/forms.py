@@ -190,12 +190,17 @@ class Forms:
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
         self._shapes: Numbers[object] = Numbers()
+        self._learnt: list[int] = []
+        """Numbers of the messages of the block of which forms were learnt."""
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
+        self._learnt.clear()
         read, slow = self._read(block)
         if self._remembers and not self._harmless(block, slow):
             return [], np.arange(block.size)
+        for number in sorted(self._learnt):
+            self._reader.tell(block.message(number))
         return read, slow
 
     def _harmless(self, block: Block, slow: Places) -> bool:
@@ -347,7 +352,10 @@ class Forms:
         if not form.fits(texts, place).all():
             return None
         ((rows, _),) = _rows_of(block, [(form, texts, place)])
-        return form if len(rows) and rows.change(0) == change else None
+        if not len(rows) or rows.change(0) != change:
+            return None
+        self._learnt.append(number)
+        return form
 
 
 def _not_carried(extra: Extra) -> Mask:

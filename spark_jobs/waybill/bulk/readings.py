@@ -186,3 +186,9 @@ class BulkReader(ABC):
     def harmless(self, message: Message) -> bool:
         """Whether a decoder that reads a message on its own will remember nothing of it."""
         return True
+
+    def tell(self, message: Message) -> None:  # noqa: B027 - most decoders need not know
+        """A form was learnt of a message, and its block is read at once.
+
+        A decoder that reads later messages on their own by those before them has to see it.
+        """

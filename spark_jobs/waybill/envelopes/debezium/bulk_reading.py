@@ -6,6 +6,7 @@ an undeclared column is depends on the messages before. `decoder` says what the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -70,6 +71,11 @@ class DebeziumReader(BulkReader):
     def harmless(self, message: Message) -> bool:
         """Whether a message tells nothing about a table: a tombstone, or no event of a row."""
         return message.value is None or _OP not in message.value
+
+    def tell(self, message: Message) -> None:
+        """Have the decoder see the columns of a table, by which it reads a partial row before."""
+        with suppress(Refusal):  # of what it refuses it remembers nothing
+            self._decoder.decode(message)
 
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a row's message."""
