@@ -134,6 +134,15 @@ def test_a_type_is_lost_with_the_messages_that_have_its_column(envelope):
 
 
 @envelopes
+@pytest.mark.parametrize("operation", ["truncate", "ddl"])
+def test_the_transaction_of_a_statement_is_told_or_counted(envelope, operation):
+    text = "ALTER TABLE orders ADD note int" if operation == "ddl" else None
+    for trip in travel(envelope, [change(operation, ddl_text=text, transaction="7")]):
+        assert trip.refusal is None
+        lost(envelope, trip)
+
+
+@envelopes
 @pytest.mark.parametrize("key", [("region", "id"), ()], ids=["key", "no key"])
 def test_a_row_before_that_tells_no_column(envelope, key):
     """It is written so that it is read as it was, or as none."""

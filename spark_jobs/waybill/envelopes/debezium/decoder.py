@@ -281,7 +281,7 @@ class DebeziumDecoder:
             None,
             moved,
             source_time(source) if source.ts_us is None else source.ts_us,
-            _transaction_id(told, source),
+            _transaction_id(told.transaction, source),
             None,
             _carried(head, tail) if told.source is not None else None,
         )
@@ -475,15 +475,15 @@ def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Chan
         message,
         sequence=sequence,
         source_time=source_time(source),
-        transaction=None if source.txId is None else str(source.txId),
+        transaction=_transaction_id(fields.get("transaction"), source),
         extra=_carried(EXTRA, tail) if source.connector is not None else None,
     )
 
 
-def _transaction_id(told: Any, source: Any) -> str | None:
+def _transaction_id(block: Raw | None, source: Any) -> str | None:
     """The id in the transaction block, else the one that PostgreSQL's source block has."""
-    if told.transaction is not None and told.transaction != _NULL:
-        found: str | None = _transaction(told.transaction).id
+    if block is not None and block != _NULL:
+        found: str | None = _transaction(block).id
         return found
     return None if source.txId is None else str(source.txId)
 
