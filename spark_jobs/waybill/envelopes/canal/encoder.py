@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import of_partition, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Settings
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 
 if TYPE_CHECKING:
@@ -64,21 +64,12 @@ one, so the type TRUNCATE is not among them.
 class CanalWriteSettings(Settings):
     """What writing Canal needs to be told."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
         "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
         "because it would be read as the first.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            zone_named(name)
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from None
-        return name
 
 
 class _Carried(msgspec.Struct, gc=False):

@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings, statement_type
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.known_tables import FastFirst
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope, Settings
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 
 if TYPE_CHECKING:
@@ -70,21 +70,12 @@ _MAX_TABLES = 10_000
 class CanalReadSettings(Settings):
     """What reading Canal needs to be told."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone of the Canal server's Java machine (IANA name): it prints "
         "TIMESTAMP columns in it. One in an hour that its clocks showed twice is read as the "
         "first.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            zone_named(name)
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from None
-        return name
 
 
 class FlatMessage(msgspec.Struct, gc=False):

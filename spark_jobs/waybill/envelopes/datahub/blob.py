@@ -17,7 +17,7 @@ from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.sequence import SequenceIds
-from waybill.envelopes.datahub.written import image_writer, key_writer, moved_image, same_key
+from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
 from waybill.envelopes.made_sequence import SequenceSettings, goes_without
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.truncates import of_partition, truncate_of
@@ -135,11 +135,7 @@ class BlobEncoder:
     def _row(
         self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
     ) -> list[Encoded]:
-        operation, before, after = change.operation, change.before, change.after
-        if before == change.schema.empty:
-            before = None
-        if change.moved_from is not None and before is None:
-            before = moved_image(change)
+        operation, before, after = change.operation, row_before(change), change.after
         inserts = operation in INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row
         number = FULL_ROW_ID if full_row else self.ids.of(change, losses)

@@ -33,7 +33,7 @@ from waybill.envelopes.datahub.tuple_topics import (
     TIMES,
     Topics,
 )
-from waybill.envelopes.datahub.written import key_writer, moved_image, same_key
+from waybill.envelopes.datahub.written import key_writer, row_before, same_key
 from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
 from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.declared import shown
@@ -112,11 +112,7 @@ class TupleEncoder:
             return []
         schema = change.schema
         table = self.table(schema)
-        before, after = change.before, change.after
-        if before == change.schema.empty:
-            before = None
-        if change.moved_from is not None and before is None:
-            before = moved_image(change)
+        before, after = row_before(change), change.after
         inserts = operation == "I" and (before is None or change.operation == "read")
         full_row = inserts and change.full_row
         number = FULL_ROW_ID if full_row else self.ids.of(change, losses)

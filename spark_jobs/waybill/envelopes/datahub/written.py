@@ -192,11 +192,15 @@ def key_writer(schema: TableSchema) -> Callable[[Any], bytes | None]:
     return function("key(image)", lines, scope)
 
 
-def moved_image(change: Change) -> Any:
-    """A before image with nothing but the key that the row had."""
-    fields = change.schema.key_fields
+def row_before(change: Change) -> Any:
+    """The row before a change, or its key where nothing else of it is told; None without either."""
+    schema = change.schema
+    if change.before is not None and change.before != schema.empty:
+        return change.before
+    if change.moved_from is None:
+        return None
     values = msgspec.structs.astuple(change.moved_from)
-    return change.schema.Image(**dict(zip(fields, values, strict=True)))
+    return schema.Image(**dict(zip(schema.key_fields, values, strict=True)))
 
 
 def same_key(schema: TableSchema) -> Callable[[Any, Any], bool]:

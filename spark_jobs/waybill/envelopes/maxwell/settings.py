@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.temporal import (
+    ZoneName,
     blank_from_iso,
     faithful,
     iso_from_blank,
@@ -16,13 +17,12 @@ from waybill.envelopes.notation.temporal import (
     zone_named,
 )
 from waybill.envelopes.protocol import Settings
-from waybill.errors import ConfigurationError
 
 
 class MaxwellSettings(Settings):
     """What both directions need to be told."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) in which TIMESTAMP columns are printed: that of "
         "Maxwell's Java machine. Of an hour that its clocks showed twice, a TIMESTAMP is read as "
@@ -38,15 +38,6 @@ class MaxwellSettings(Settings):
         description="Maxwell's own database (its schema_database): rows of its tables are no "
         "data. Empty where there is none.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            zone_named(name)
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from None
-        return name
 
 
 class MaxwellReadSettings(MaxwellSettings):

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator
 
 from waybill.errors import ConfigurationError, Refusal
 
@@ -84,6 +87,18 @@ def zone_named(name: str) -> ZoneInfo:
     except (ValueError, OSError, KeyError):
         message = f"there is no time zone {name!r}; name one as Asia/Shanghai or UTC"
         raise ConfigurationError(message) from None
+
+
+def _known_zone(name: str) -> str:
+    try:
+        zone_named(name)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+ZoneName = Annotated[str, AfterValidator(_known_zone)]
+"""A setting that names a time zone; another text is refused when the settings are read."""
 
 
 def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:

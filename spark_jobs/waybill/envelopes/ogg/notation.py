@@ -6,21 +6,21 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
+    ZoneName,
     blank_from_iso,
     faithful,
     is_wall_clock,
     iso_from_blank,
     utc_from_wall,
-    zone_named,
 )
 from waybill.envelopes.protocol import Settings
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -43,20 +43,11 @@ _MICRO = timedelta(microseconds=1)
 class OggReadSettings(Settings):
     """What reading GoldenGate needs to be told."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of op_ts, which names none. Messages of GoldenGate keep "
         "their op_ts where they are written as such again.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        try:
-            zone_named(name)
-        except ConfigurationError as error:
-            raise ValueError(str(error)) from None
-        return name
 
 
 class OggWriteSettings(Settings):

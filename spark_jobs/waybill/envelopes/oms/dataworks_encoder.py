@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
 from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
 from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
-from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
+from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
@@ -58,7 +58,7 @@ class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
         description="DATETIME and TIMESTAMP as OMS writes them elsewhere (`oms`), or as a number "
         "of milliseconds since 1970 with 9 digits of nanoseconds after a point.",
     )
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of DATETIME columns that are written as milliseconds.",
     )
@@ -66,11 +66,6 @@ class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
         default="mysql",
         description="The database type that messages name if their source did not.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return known_zone(name)
 
 
 class Carried(msgspec.Struct, gc=False, omit_defaults=True):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.envelopes.made_sequence import SequenceSettings
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.temporal import ZoneName
 from waybill.envelopes.protocol import Settings
-from waybill.errors import ConfigurationError
 
 Version = Literal["3.3.0", "earlier"]
 """Which notation of values: that of OMS V3.3.0 and later, or that of projects made before."""
@@ -50,29 +49,11 @@ class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):
     """Settings of methods whose messages have a sequence."""
 
 
-def known_zone(name: str) -> str:
-    """The name of a time zone, for the validators of settings.
-
-    Raises:
-        ValueError: there is no such zone.
-    """
-    try:
-        zone_named(name)
-    except ConfigurationError as error:
-        raise ValueError(str(error)) from None
-    return name
-
-
 class ZonedReadSettings(OmsReadSettings):
     """Settings of methods that write times without a zone."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes, and of wall clocks that are "
         "told as instants; the messages name none.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return known_zone(name)

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
 from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
-from waybill.envelopes.oms.settings import OmsSequencedWriteSettings, known_zone
+from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
@@ -42,16 +42,11 @@ _json = msgspec.json.Encoder().encode
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
     """What writing SharePlex messages needs to be told."""
 
-    timezone: str = Field(
+    timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes; the messages name none. Where "
         "it is that of what is read, `time` stays as it was.",
     )
-
-    @field_validator("timezone")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        return known_zone(name)
 
 
 class Carried(msgspec.Struct, gc=False):
