@@ -8,7 +8,10 @@ cd "$(dirname "$0")/.."
 # Airflow writes its configuration on import: never into the home of whoever runs the tests.
 AIRFLOW_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waybill-airflow.XXXXXX") || exit 1
 export AIRFLOW_HOME
-trap 'rm -rf "$AIRFLOW_HOME"' EXIT
+# What failed in any phase is said once more at the end, below whatever later phases print.
+WAYBILL_FAILURES=$(mktemp "${TMPDIR:-/tmp}/waybill-failures.XXXXXX") || exit 1
+export WAYBILL_FAILURES
+trap 'rm -rf "$AIRFLOW_HOME" "$WAYBILL_FAILURES"' EXIT
 trap 'exit 130' INT TERM HUP
 
 # Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
@@ -77,4 +80,8 @@ for phase in "$@"; do
 "
 done
 printf '\n== tests\n%s' "$summary"
+if [ -s "$WAYBILL_FAILURES" ]; then
+    printf '\n== failures\n'
+    cat "$WAYBILL_FAILURES"
+fi
 exit $failed

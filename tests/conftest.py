@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from textwrap import shorten
+
+import pytest
 from hypothesis import settings
 
 from tests.contract.effort import EFFORT
@@ -9,3 +14,20 @@ from tests.contract.effort import EFFORT
 # The same cases every time, so that a failure comes from a change; WAYBILL_EFFORT=2 draws others.
 settings.register_profile("waybill", derandomize=EFFORT == 1, deadline=None, database=None)
 settings.load_profile("waybill")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add what failed to the file that WAYBILL_FAILURES names, for the end of a run of phases."""
+    path = os.environ.get("WAYBILL_FAILURES")
+    if path is None or hasattr(terminalreporter.config, "workerinput"):
+        return
+    with Path(path).open("a", encoding="utf-8") as file:
+        for outcome in ("error", "failed"):
+            for report in terminalreporter.getreports(outcome):
+                crash = getattr(report.longrepr, "reprcrash", None)
+                why = (
+                    report.longreprtext
+                    if crash is None
+                    else f"{crash.path}:{crash.lineno}: {crash.message}"
+                )
+                file.write(f"{report.nodeid} ({report.when})\n    {shorten(why, 600)}\n")
