@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import settings
 
 from tests.contract.effort import EFFORT
 
 # The same cases every time, so that a failure comes from a change; WAYBILL_EFFORT=2 draws others.
+if TYPE_CHECKING:
+    import pytest
+
 settings.register_profile("waybill", derandomize=EFFORT == 1, deadline=None, database=None)
 settings.load_profile("waybill")
 

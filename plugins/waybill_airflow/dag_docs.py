@@ -39,7 +39,8 @@ def _gate(spec: Migration) -> str:
 
 
 def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
-    lost = registry.get(spec.source.envelope).losses_to(registry.get(target.envelope))
+    source = registry.get(spec.source.envelope)
+    lost = source.losses_to(registry.get(target.envelope), target.settings)
     sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
     return (
         _code(target.envelope),

@@ -34,6 +34,8 @@ PLAIN = table(COLUMNS, ("region", "id"))
 IN_PUBLIC = table(dict.fromkeys(COLUMNS, "string"), ("id",), "", "public")
 ROW = {"id": "9007199254740993", "region": "eu", "amount": "1.1000000000"}
 OTHER = {"id": "9007199254740993", "region": "eu", "amount": "-2.5000000000"}
+WITH_LOB = table({"id": "bigint", "doc": "json"})
+NOTHING = {"id": "1", "doc": None}
 MOVED = {"id": "12", "region": "us", "amount": "-2.5000000000"}
 
 
@@ -109,6 +111,7 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         change("update", ROW, OTHER),
         change("delete", ROW),
         change("update", None, MOVED, moved_from=PLAIN.Key("eu", "9007199254740993")),
+        change("update", NOTHING, NOTHING, schema=WITH_LOB),
     ],
     "unchanged_columns": lambda: [
         change("update", None, {"id": "5", "region": "eu"}),
@@ -123,7 +126,10 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         change("ddl", ddl_text=text.format(name="shop.orders")) for text in (*DDL, *ROW_VERBS)
     ],
     "transactions": _transactions,
-    "heartbeat": lambda: [change("heartbeat", schema=NO_TABLE, sequence=None)],
+    "heartbeat": lambda: [
+        change("heartbeat", schema=NO_TABLE, sequence=None),
+        change("heartbeat", schema=NO_TABLE, source_time=TIME + 456),
+    ],
     "key_change": lambda: [change("update", ROW, MOVED)],
     "key_columns": _key_columns,
     "types": _types,

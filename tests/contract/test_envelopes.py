@@ -65,6 +65,7 @@ def lost(envelope, trip) -> set[str]:
     declaration has to say so.
     """
     real, counted = differences(trip), set(trip.losses)
+    assert len(counted) == len(trip.losses), f"counted twice: {sorted(trip.losses)}"
     story = f"{named(trip.change)}: counted {sorted(counted)}, lost {sorted(real)}: {shown(trip)}"
     assert real <= counted, story
     assert counted - real <= envelope.partly.keys(), story

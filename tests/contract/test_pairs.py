@@ -29,7 +29,7 @@ def read_by(envelope, changes) -> list[Any]:
 
 def carried(source, target, changes) -> list[Any]:
     """The changes after the way through the target; every loss must have been stated before."""
-    stated = set(source.losses_to(target))
+    stated = set(source.losses_to(target, {}))
     found = []
     for trip in travel(target, changes):
         if trip.refusal is not None:
@@ -39,7 +39,7 @@ def carried(source, target, changes) -> list[Any]:
         unstated = set(trip.losses) - stated
         assert source is target or not unstated, (
             f"{named(trip.change)}: {sorted(unstated)} counted, but "
-            f"{source.name}.losses_to({target.name}) does not state it"
+            f"losses of {source.name} to {target.name} do not state it"
         )
         found += trip.read
     return found

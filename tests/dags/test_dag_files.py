@@ -109,7 +109,7 @@ def test_the_page_tells_what_each_target_cannot_carry(bag):
     text = bag.dags["shop"].doc_md
     for name in ("canal", "datahub-blob"):
         assert name in text
-        for sentence in source.losses_to(registry.get(name)).values():
+        for sentence in source.losses_to(registry.get(name), {}).values():
             assert sentence.replace("|", "\\|").replace("<", "&lt;") in text
 
 

@@ -172,7 +172,7 @@ def _undeclared(changes: list[Change]) -> Iterator[Finding]:
 
 
 def _losses(source: Envelope, target: Target) -> Iterator[Finding]:
-    losses = source.losses_to(registry.get(target.envelope))
+    losses = source.losses_to(registry.get(target.envelope), target.settings)
     about = f"target {target.label}"
     if not losses:
         yield Finding(about, OK, f"carries everything that {source.name} has")

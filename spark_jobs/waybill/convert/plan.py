@@ -87,7 +87,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
     for number, target in enumerate(spec.publish):
         envelope = registry.get(target.envelope)
         if spec.on_loss == "fail":
-            _refuse_losses(source, envelope)
+            _refuse_losses(source, envelope, target.settings)
         place = f"publish[{number}].settings"
         settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
         writings.append(Writing(target.label, envelope, settings))
@@ -142,8 +142,8 @@ def _schemas(path: str, envelope: Envelope) -> Any:
         raise ConfigurationError(message) from error
 
 
-def _refuse_losses(source: Envelope, target: Envelope) -> None:
-    losses = source.losses_to(target)
+def _refuse_losses(source: Envelope, target: Envelope, settings: dict[str, Any]) -> None:
+    losses = source.losses_to(target, settings)
     if losses:
         told = "; ".join(losses.values())
         message = (

@@ -5,7 +5,7 @@ Adding an envelope is one file with these three, its golden cases, and one line 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
@@ -103,6 +103,31 @@ class Mark(msgspec.Struct, frozen=True):
     text: str
 
 
+class Limit(msgspec.Struct, frozen=True):
+    """What one setting of writing gives up of a capability that is carried in full without it.
+
+    Attributes:
+        setting: the setting's name.
+        value: the value that does it.
+        capability: what is given up, in part at least.
+        sentence: which part, without the setting.
+    """
+
+    setting: str
+    value: str | bool
+    capability: str
+    sentence: str
+
+    @property
+    def under(self) -> str:
+        """The setting as a specification has it."""
+        value = str(self.value).lower() if isinstance(self.value, bool) else self.value
+        return f"{self.setting}: {value}"
+
+    def __str__(self) -> str:
+        return f"with {self.under}, {self.sentence}"
+
+
 class Envelope(msgspec.Struct, frozen=True):
     """The declaration of one envelope.
 
@@ -113,6 +138,7 @@ class Envelope(msgspec.Struct, frozen=True):
         sequence: how its messages are ordered, one sentence.
         carries: names out of `CAPABILITIES` that a written message can carry in full.
         partly: capabilities carried with a limit, each with the sentence that says which.
+        limits: what settings give up of those carried in full.
         decoder: makes a decoder, None if the envelope is not read.
         encoder: makes an encoder, None if it is not written.
         decode_settings: what reading needs to be told.
@@ -134,6 +160,7 @@ class Envelope(msgspec.Struct, frozen=True):
     decoder: Callable[[Any, TableRules], Decoder] | None
     encoder: Callable[[Any], Encoder] | None
     partly: dict[str, str] = {}
+    limits: tuple[Limit, ...] = ()
     decode_settings: type[Settings] = Settings
     encode_settings: type[Settings] = Settings
     key_by: str = ""
@@ -142,14 +169,26 @@ class Envelope(msgspec.Struct, frozen=True):
     bulk_writer: Callable[[Any], Any] | None = None
     mark: Callable[[Any], Mark | None] | None = None
 
-    def losses_to(self, target: Envelope) -> dict[str, str]:
-        """What this envelope carries and `target` does not, each with a sentence."""
+    def losses_to(self, target: Envelope, settings: Mapping[str, Any]) -> dict[str, str]:
+        """What this envelope carries and `target` does not, each with a sentence.
+
+        Args:
+            target: the envelope that is written.
+            settings: what its writing is told.
+        """
+        limits = {
+            limit.capability: str(limit)
+            for limit in target.limits
+            if settings.get(limit.setting) == limit.value
+        }
         lost = {}
         for name in CAPABILITIES:
             if name not in self.carries and name not in self.partly:
                 continue
             if name in target.partly:
                 lost[name] = target.partly[name]
+            elif name in limits:
+                lost[name] = limits[name]
             elif name not in target.carries:
                 lost[name] = f"{target.name} cannot carry: {CAPABILITIES[name]}"
         return lost

@@ -54,7 +54,8 @@ class ConvertJob:
 
     def declared_losses(self) -> dict[str, str]:
         """What the target cannot carry, as the declarations say it."""
-        return registry.get(self.source).losses_to(registry.get(self.target))
+        source, target = registry.get(self.source), registry.get(self.target)
+        return source.losses_to(target, self.encode_settings)
 
     def converter(self, refuse: Refuse, keep_halves: bool = False) -> Converter:
         """A converter for this job.

@@ -39,7 +39,7 @@ from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import is_plain_number
-from waybill.envelopes.protocol import Encoded, Envelope
+from waybill.envelopes.protocol import Encoded, Envelope, Limit
 from waybill.errors import Refusal
 from waybill.types import STRING
 
@@ -417,6 +417,16 @@ ENVELOPE = Envelope(
         "source_time": "milliseconds, or microseconds where the topic's schema has the time as"
         " TIMESTAMP; times before 1970 are not carried",
     },
+    limits=(
+        Limit(
+            "shape",
+            "record",
+            "unchanged_columns",
+            "a column that was not sent is told by an attribute of Waybill's, other readers find"
+            " null; a row after is filled from the row before or refused",
+        ),
+        Limit("source_table", "name", "schema_name", "only the name of the table is written"),
+    ),
     decoder=TupleDecoder,
     encoder=TupleEncoder,
     bulk_reader=_bulk_reader,

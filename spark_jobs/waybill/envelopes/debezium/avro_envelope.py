@@ -16,7 +16,9 @@ from waybill.envelopes.debezium.avro_settings import (
     DebeziumAvroWriteSettings,
 )
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
-from waybill.envelopes.protocol import CAPABILITIES, Envelope
+from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO
+from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
+from waybill.envelopes.snapshot_rows import WITHOUT_PLACE
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 _PARTLY = {
     "full_rows": EVENTS.partly["full_rows"],
-    "sequence_id": EVENTS.partly["sequence_id"],
+    "sequence_id": WITHOUT_PLACE,
     "key_change": EVENTS.partly["key_change"],
     "transactions": "every row carries its transaction's id; begin, commit and rollback are not "
     "written",
@@ -50,6 +52,13 @@ ENVELOPE = Envelope(
     sequence=EVENTS.sequence,
     carries=frozenset(CAPABILITIES) - frozenset(_PARTLY) - {"ddl", "heartbeat", "other"},
     partly=_PARTLY,
+    limits=(
+        NEGATIVE_ZERO,
+        *(
+            Limit("unsigned", "number", name, "numbers of 2^63 and more are refused")
+            for name in ("types", "exact_numbers")
+        ),
+    ),
     decoder=DebeziumAvroDecoder,
     encoder=DebeziumAvroEncoder,
     decode_settings=DebeziumAvroReadSettings,

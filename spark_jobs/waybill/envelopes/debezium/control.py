@@ -208,7 +208,7 @@ def _log_message(message: Message, payload: bytes) -> Change:
         message,
         payload,
         sequence=sequence_of(source),
-        source_time=source_time(source) or _micros(told),
+        source_time=source_time(source),
         transaction=None if source.txId is None else str(source.txId),
     )
 
@@ -231,7 +231,7 @@ def _schema_change(message: Message, payload: bytes) -> Change:
         ddl_text=told.ddl,
         sequence=sequence,
         full_row=is_snapshot(source) and sequence is None,
-        source_time=source_time(source) or _micros(told),
+        source_time=source_time(source),
     )
 
 

@@ -16,7 +16,7 @@ from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from waybill.envelopes.debezium.settings import DebeziumWriteSettings
     from waybill.records import Change, TableSchema
@@ -281,6 +281,8 @@ class DebeziumEncoder:
                 payload = extra[len(CONTROL) : -1]
             else:
                 payload = self._control(change, table)
+                if payload is not None and operation != "ddl":
+                    losses += _lost_without_source(change)
         if payload is None:
             losses.append(_CAPABILITY.get(operation, operation))
             return []
@@ -307,6 +309,14 @@ class DebeziumEncoder:
             tail = to_json({**told, "ddl": change.ddl_text, "tableChanges": []})
             return b"{" + table.blocks(change, None) + b"," + tail[1:]
         return None
+
+
+def _lost_without_source(change: Change) -> Iterator[str]:
+    """What messages about transactions and heartbeats give up: they have no block `source`."""
+    if change.sequence is not None:
+        yield "sequence_id"
+    if change.source_time is None or change.source_time % 1000:
+        yield "source_time"
 
 
 def _with_op(fields: bytes, op: bytes) -> bytes:

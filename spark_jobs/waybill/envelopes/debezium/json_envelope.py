@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
-from waybill.envelopes.protocol import CAPABILITIES, Envelope
+from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
 
+NEGATIVE_ZERO = Limit(
+    "decimals", "precise", "exact_numbers", "a negative zero is refused: its digits have no sign"
+)
+
 _PARTLY = {
     "full_rows": AS_INSERT,
-    "sequence_id": WITHOUT_PLACE,
+    "sequence_id": f"{WITHOUT_PLACE}; messages about transactions and heartbeats have none",
     "types": "types are written with `schemas: true`; without, readers see JSON's own types only",
     "key_change": "a change of the key is written as a delete and an insert, tied by headers",
     "ddl": "schema changes are written with `control_messages: true` only",
@@ -59,6 +63,16 @@ ENVELOPE = Envelope(
     ),
     carries=frozenset(CAPABILITIES) - frozenset(_PARTLY),
     partly=_PARTLY,
+    limits=(
+        NEGATIVE_ZERO,
+        Limit(
+            "control_messages",
+            True,
+            "source_time",
+            "messages about transactions and heartbeats tell whole milliseconds, and the time of"
+            " the message where the source tells none",
+        ),
+    ),
     decoder=DebeziumDecoder,
     encoder=DebeziumEncoder,
     bulk_reader=_bulk_reader,

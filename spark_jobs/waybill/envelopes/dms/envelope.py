@@ -33,7 +33,7 @@ from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering, News
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.protocol import Envelope, Limit
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
@@ -442,6 +442,9 @@ ENVELOPE = Envelope(
         + WITHOUT_PLACE,
         "other": "dms carries control records that came from DMS, no other events",
     },
+    limits=(
+        Limit("missing", "refuse", "unchanged_columns", "a row that lacks columns is refused"),
+    ),
     decoder=DmsDecoder,
     encoder=DmsEncoder,
     bulk_reader=_bulk_reader,

@@ -18,7 +18,7 @@ from waybill.bulk.values import changed_columns, column, own, source_or_queue_ti
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk import completed, filled_up
 from waybill.envelopes.oms.bulk_rows import Cells, cells, puts_of, takes_of, without_untouched
-from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
+from waybill.envelopes.oms.lobs import may_have_untouched, untouchable
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 
@@ -119,7 +119,7 @@ class OmsCanalWriter(BulkWriter):
         flags = [fine]
         if rows.operation != "update":
             return self._flagged.numbers(flags)
-        if WrittenLobs(rows.schema, self._settings).columns:
+        if may_have_untouched(rows.schema, self._settings):
             return alone
         if rows.before is not None:
             changed = changed_columns(rows.arena, rows.before, image)

@@ -30,7 +30,7 @@ from waybill.envelopes.oms.bulk_rows import (
     takes_of,
     without_untouched,
 )
-from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
+from waybill.envelopes.oms.lobs import may_have_untouched, untouchable
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.records import ROW_OPERATIONS
 
@@ -124,8 +124,11 @@ class OmsDataworksWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by what the losses depend on, what they carry on, and whose sequence is kept."""
         image = _image(rows)
-        lobs = WrittenLobs(rows.schema, self._encoder.settings).columns
-        untouched = rows.operation == "update" and rows.before is not None and lobs
+        untouched = (
+            rows.operation == "update"
+            and rows.before is not None
+            and may_have_untouched(rows.schema, self._encoder.settings)
+        )
         if image is None or rows.moved_from is not None or untouched:
             return np.full(len(rows), -1, np.int64)
         numbers = self._decided(rows) * 8

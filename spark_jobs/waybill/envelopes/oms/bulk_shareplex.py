@@ -54,7 +54,7 @@ from waybill.envelopes.oms.bulk_rows import (
     takes_of,
     without_untouched,
 )
-from waybill.envelopes.oms.lobs import WrittenLobs, untouchable
+from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex_encoder import shown
@@ -214,7 +214,7 @@ class _Table:
         self.shown = tuple(
             _shown(notation_of(schema.columns[i].type, style), self.puts[i]) for i in self.key
         )
-        self.lobs = WrittenLobs(schema, encoder.settings).columns
+        self.lobs = self.table.lobs.columns
         self.loses_types = self.table.rows.loses_types
 
 

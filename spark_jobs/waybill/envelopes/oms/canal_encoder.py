@@ -119,10 +119,10 @@ class _Table:
         self.schema = schema
         earlier = settings.version == "earlier"
         self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
-        self.lobs = WrittenLobs(schema, settings)
         self.keep_changed = keep_changed(len(schema.columns))
         self.one_column = one_column(schema)
         names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
+        self.lobs = WrittenLobs(schema, settings, names, whole=True)
         self.loses_types = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
         told = {name: kind for name, kind in names.items() if kind is not None}
         self.template = (
@@ -146,10 +146,11 @@ class _Table:
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         before = change.before
-        if kind == b"UPDATE":
+        if kind == b"UPDATE" and not self.lobs.untold_before(before, image):
             before, image = self.lobs.as_null(before, image, losses)
         if rows.gaps(image):
-            losses.append("unchanged_columns")
+            if "unchanged_columns" not in losses:
+                losses.append("unchanged_columns")
             image = image.__copy__()
             if kind == b"UPDATE" and before is not None:
                 fill(image, before)
@@ -178,7 +179,7 @@ class _Table:
             losses.append("before_image")
             return b"[{}]", row
         whole = before is not None and not rows.gaps(before)
-        if not whole:
+        if not whole and "before_image" not in losses:
             losses.append("before_image")
         before = rows.moved(change, before)
         if self.lobs.untold_before(before, image):

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, structs
 
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub import operations
@@ -40,6 +40,7 @@ from waybill.envelopes.oms.dataworks_messages import (
     times_of,
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
+from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.settings import ZonedReadSettings
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
@@ -318,6 +319,10 @@ ENVELOPE = Envelope(
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",
     },
+    limits=(
+        NULL_IS_UNTOUCHED,
+        structs.replace(NULL_IS_UNTOUCHED, capability="unchanged_columns"),
+    ),
     decoder=OmsDataworksDecoder,
     encoder=OmsDataworksEncoder,
     bulk_reader=_bulk_reader,

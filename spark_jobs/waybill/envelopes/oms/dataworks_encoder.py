@@ -193,8 +193,8 @@ class _Table:
         self.schema = schema
         earlier = encoder.settings.version == "earlier"
         self.rows = RowWriter(in_notation(schema, earlier), encoder.style)
-        self.lobs = WrittenLobs(schema, encoder.settings)
         names = {c.name: sized_name(c, schema.dialect, earlier) for c in schema.columns}
+        self.lobs = WrittenLobs(schema, encoder.settings, names)
         self.loses_types = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
         database = schema.database
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):

@@ -25,6 +25,7 @@ from waybill.envelopes.notation.truncates import emptied, table_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
+from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, SEQUENCE, OmsTable, Shape, database_of
@@ -385,6 +386,7 @@ ENVELOPE = Envelope(
         "inside a partition",
         "source_time": "oms-default has whole seconds; digits below are cut off",
     },
+    limits=(NULL_IS_UNTOUCHED,),
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
     bulk_reader=_bulk_reader,

@@ -27,6 +27,8 @@ from waybill.errors import Refusal
 from waybill.types import NUMBER, STRING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
     from waybill.records import Change, TableSchema
 
@@ -137,13 +139,20 @@ class OmsDefaultEncoder:
         return [table.event(change, losses)]
 
 
+def _light_type(names: Mapping[str, str | None] | None) -> bytes | None:
+    """The types of columns as the extended form has them in every row."""
+    if names is None:
+        return None
+    return _json({name: {"schemaType": kind} for name, kind in names.items() if kind is not None})
+
+
 class OmsWriter:
     """What a schema decides about its messages.
 
     Args:
         schema: the table.
         settings: notation, and how LOB columns are written that were not touched.
-        types: JSON in which every row tells the types of its columns, None where it does not.
+        names: the types that every row tells of its columns, None where it tells none.
         loses_types: whether a reader who is told nothing takes a column for another type; by
             default what JSON says is all that he knows.
     """
@@ -152,7 +161,7 @@ class OmsWriter:
         self,
         schema: TableSchema,
         settings: OmsSequencedWriteSettings,
-        types: bytes | None = None,
+        names: Mapping[str, str | None] | None = None,
         loses_types: bool | None = None,
     ) -> None:
         self.schema = schema
@@ -161,8 +170,8 @@ class OmsWriter:
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
         earlier = settings.version == "earlier"
-        self.one, self.two = writers(in_notation(schema, earlier), earlier, types)
-        self.lobs = WrittenLobs(schema, settings, named=types is not None)
+        self.one, self.two = writers(in_notation(schema, earlier), earlier, _light_type(names))
+        self.lobs = WrittenLobs(schema, settings, names, whole=True)
         self.ids = SequenceIds(settings)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
@@ -172,7 +181,7 @@ class OmsWriter:
             loses_types = any(column.type not in _TOLD for column in schema.columns)
         self.loses_types = loses_types
         # Without names of types a null is of an unknown one.
-        self.nulls_lose = types is None
+        self.nulls_lose = names is None
         self.nulls = nulls(size if self.nulls_lose else 0)
         self.loses_schema = schema.schema is not None
         self.key = Raw(_json(SEPARATOR.join(schema.key)) if schema.key else b"null")
@@ -194,8 +203,7 @@ class OmsWriter:
         if kind == "UPDATE":
             before, image = self.lobs.as_null(before, image, losses)
         if self.gaps(image):
-            losses.append("unchanged_columns")
-            image = self._completed(image, other)
+            image = self._completed(image, other, losses)
         if self.loses_types or self.nulls(image):
             losses.append("types")
         old = None
@@ -334,8 +342,10 @@ class OmsWriter:
             setattr(before, field, getattr(moved, source))
         return before
 
-    def _completed(self, image: Any, other: Any) -> Any:
+    def _completed(self, image: Any, other: Any, losses: list[str]) -> Any:
         """An image that lacks columns, filled up from another one as far as that goes."""
+        if "unchanged_columns" not in losses:
+            losses.append("unchanged_columns")
         row = image.__copy__()
         if other is not None:
             fill(row, other)

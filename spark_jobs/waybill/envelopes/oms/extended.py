@@ -31,7 +31,6 @@ class _LightType(msgspec.Struct, gc=False):
     schemaType: str | None = None
 
 
-_json = msgspec.json.Encoder().encode
 _decode_light = msgspec.json.Decoder(dict[str, _LightType] | None).decode
 
 
@@ -72,9 +71,8 @@ class OmsExtendedEncoder(OmsDefaultEncoder):
             raise Refusal("encoding", f"a column named {LIGHT_TYPE} cannot stand beside the types")
         earlier = self.settings.version == "earlier"
         names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
-        told = {name: {"schemaType": kind} for name, kind in names.items() if kind is not None}
         loses = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
-        return OmsWriter(schema, self.settings, _json(told), loses)
+        return OmsWriter(schema, self.settings, names, loses)
 
 
 _PARTLY = DEFAULT.partly.items()

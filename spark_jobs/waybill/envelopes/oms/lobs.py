@@ -12,12 +12,22 @@ from msgspec import UNSET
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.oms.type_names import DIALECT, is_lob
+from waybill.envelopes.protocol import Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from waybill.envelopes.oms.settings import OmsWriteSettings
     from waybill.records import TableSchema
+
+
+NULL_IS_UNTOUCHED = Limit(
+    "lobs",
+    "unchanged",
+    "before_image",
+    "a LOB column that is null in both rows is read as one that was not touched",
+)
+"""What it costs to write such columns as OMS does."""
 
 
 def untouchable(schema: TableSchema) -> tuple[int, ...]:
@@ -40,22 +50,44 @@ def forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
     return function("forget(before, after)", lines, {})
 
 
+def may_have_untouched(schema: TableSchema, settings: OmsWriteSettings) -> bool:
+    """Whether an update of the table may be written with columns that it did not touch."""
+    return settings.lobs == "unchanged" and any(
+        is_lob(column.type, None) or is_lob(column.type, column.source_type or "")
+        for column in schema.columns
+    )
+
+
 class WrittenLobs:
     """Writes the LOB columns of a table that an update did not touch, where that is set.
 
     Args:
         schema: the table.
         settings: whether they are written as null.
-        named: whether messages name the types of columns. Without, a reader cannot tell a TEXT
-            from a VARCHAR and takes its null for one.
+        names: the types that messages name; None if they name none. Without, a reader cannot tell
+            a TEXT from a VARCHAR and takes its null for one.
+        whole: whether a row after the update is filled up from the row before.
     """
 
-    def __init__(self, schema: TableSchema, settings: OmsWriteSettings, named: bool = True) -> None:
-        self.columns = untouchable(schema) if settings.lobs == "unchanged" else ()
-        columns = schema.columns
-        self.mistaken = frozenset(
-            i for i in self.columns if not (named or is_lob(columns[i].type, None))
-        )
+    def __init__(
+        self,
+        schema: TableSchema,
+        settings: OmsWriteSettings,
+        names: Mapping[str, str | None] | None,
+        whole: bool = False,
+    ) -> None:
+        self.columns: tuple[int, ...] = ()
+        self._written = self._read = frozenset[int]()
+        self._whole = whole
+        if settings.lobs == "unchanged":
+            self._written = frozenset(untouchable(schema))
+            self._read = frozenset(
+                i
+                for i, column in enumerate(schema.columns)
+                if column.name not in (schema.key or ())
+                and is_lob(column.type, None if names is None else names[column.name])
+            )
+            self.columns = tuple(sorted(self._written | self._read))
 
     def null_in(self, image: Any) -> bool:
         """Whether such a column is null in an image."""
@@ -63,24 +95,33 @@ class WrittenLobs:
 
     def untold_before(self, before: Any, after: Any) -> bool:
         """Whether such a column is null after an update and not told of the row before."""
-        return any(
+        return before is not None and any(
             getattr(before, f"f{i}") is UNSET and getattr(after, f"f{i}") is None
             for i in self.columns
         )
 
     def as_null(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
-        """Both images of an update, in which such columns that neither tells are null."""
+        """Both images of an update, in which such columns that neither tells are null.
+
+        Where both images are null, readers find a LOB column that was not touched, and a null in
+        others: what that changes is counted.
+        """
         if not self.columns or before is None:
             return before, after
         before, after = before.__copy__(), after.__copy__()
+        lost = set()
         for i in self.columns:
             field = f"f{i}"
-            values = getattr(before, field), getattr(after, field)
-            if values == (UNSET, UNSET):
+            was, now = getattr(before, field), getattr(after, field)
+            if was is UNSET and now is UNSET and i in self._written:
                 setattr(before, field, None)
                 setattr(after, field, None)
-                if i in self.mistaken:
-                    losses.append("unchanged_columns")
-            elif values == (None, None):
-                losses.append("unchanged_columns")
+            elif was is not None or not (now is None or (now is UNSET and self._whole)):
+                continue
+            untouched = i in self._read
+            if (was is None) == untouched:
+                lost.add("before_image")
+            if (now is None) == untouched:
+                lost.add("unchanged_columns")
+        losses.extend(sorted(lost))
         return before, after

@@ -27,7 +27,7 @@ from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
-from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
 from waybill.envelopes.oms.settings import ZonedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
 from waybill.envelopes.oms.styles import style_of
@@ -310,6 +310,7 @@ ENVELOPE = Envelope(
         "only inside a partition",
         "source_time": "oms-shareplex has whole seconds; digits below are cut off",
     },
+    limits=(NULL_IS_UNTOUCHED,),
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
     bulk_reader=_bulk_reader,

@@ -135,7 +135,7 @@ class ShareplexTable:
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
-        self.lobs = WrittenLobs(schema, settings, named=False)
+        self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = SequenceIds(settings)
         self.times = encoder.times
         size = len(schema.columns)
@@ -162,7 +162,7 @@ class ShareplexTable:
         shown_key = rows.key_of(data)
         if old is not None:
             self.keep_changed(data, image, old)
-            if self.covered(image, old):
+            if self.covered(image, old) and "unchanged_columns" not in losses:
                 losses.append("unchanged_columns")
         message_key = rows.message_key(image)
         if rows.types_lost(image, old):
