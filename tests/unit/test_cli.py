@@ -16,12 +16,10 @@ from rich.text import Text
 from typer.main import get_command
 
 from tests.unit.test_inprocess import canal, history, read_lines
-from waybill.cli.formats import settings_of
 from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
-from waybill.envelopes import registry
 from waybill.jobs import keep_lake
 from waybill.report import StageReport
 
@@ -349,73 +347,7 @@ def test_all_problems_of_a_migration_are_told(tmp_path):
     ]
 
 
-# formats and check
-
-
-def test_formats_as_a_matrix_and_as_json():
-    table = waybill("formats").stdout.decode()
-    assert "debezium-json" in table
-    assert "unchanged columns" in table
-    rows = [json.loads(line) for line in waybill("formats", "--json").stdout.splitlines()]
-    assert [row["name"] for row in rows] == [envelope.name for envelope in registry.all_envelopes()]
-    for row in rows:
-        for setting in (*row["decode_settings"], *row["encode_settings"]):
-            assert setting["meaning"], (row["name"], setting["name"])
-
-
-def test_one_format_with_its_settings():
-    told = waybill("formats", "debezium-json").stdout.decode()
-    assert "unavailable" in told
-    assert "tombstones" in told
-    (row,) = waybill("formats", "canal", "--json").stdout.splitlines()
-    assert json.loads(row)["name"] == "canal"
-
-
-@pytest.mark.parametrize("side", ["decode_settings", "encode_settings"])
-def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
-    for envelope in registry.all_envelopes():
-        model = getattr(envelope, side)
-        for setting in settings_of(model):
-            assert "\n" not in setting["meaning"], (envelope.name, setting["name"])
-            if not setting["required"]:
-                model.model_validate({setting["name"]: setting["default"]})
-    assert "\\n" not in waybill("formats", "databus-binary").stdout.decode()
-
-
-def migration(tmp_path: Path, source: list[bytes], **fields: object) -> Path:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "0.jsonl").write_bytes(b"".join(message + b"\n" for message in source))
-    data = {
-        "name": "shop",
-        "source": {"files": {"path": "in"}, "envelope": "canal"},
-        "publish": [{"envelope": "oms-default", "files": {"path": "out"}}],
-        "lake": {"warehouse": "lake"},
-        **fields,
-    }
-    file = tmp_path / "shop.json"
-    file.write_text(json.dumps(data))
-    return file
-
-
-def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
-    done = waybill("check", file, "--json")
-    assert done.returncode == code, done.stderr
-    found: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
-        row = json.loads(line)
-        found.setdefault(row["about"], []).append(f"{row['verdict']} {row['text']}")
-    return found
-
-
-def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path):
-    file = migration(tmp_path, [*history(6), b"{"])
-    found = findings(file)
-    assert found["source"][0].startswith("ok 1 files")
-    assert found["sample"][0].startswith("note of the first 7 messages come 6 changes, 1 are")
-    assert any(text.startswith("note types: ") for text in found["target oms-default"])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
-    assert b"ready to run" in waybill("check", file).stdout
+# Conversions and waybills that say why
 
 
 def test_check_says_why_a_change_cannot_be_written(tmp_path):
@@ -446,26 +378,6 @@ def test_the_waybill_of_many_tables_stays_narrow():
     report = StageReport("merge", "b1")
     report.snapshots = {f"lake.shop.t{i}": 10**18 + i for i in range(50)}
     assert row_of(report)[-1].endswith(f"t1 {10**18 + 1} and 48 more (--json)")
-
-
-def test_check_ends_with_2_when_something_must_be_mended(tmp_path):
-    file = migration(tmp_path, history(1), on_loss="fail")
-    assert findings(file, 2)["losses"][0].startswith("wrong canal to oms-default would lose")
-    (tmp_path / "in/0.jsonl").unlink()
-    (tmp_path / "in").rmdir()
-    assert findings(file, 2)["source"][0].startswith("wrong there is no file or folder")
-
-
-def test_check_warns_of_tables_that_nobody_describes(tmp_path):
-    file = migration(tmp_path, [canal(1, pkNames=None, mysqlType=None)])
-    texts = findings(file)["table shop.orders"]
-    assert any("do not say the types of 3 columns" in text for text in texts)
-    assert any("has no key" in text for text in texts)
-
-
-def test_what_others_named_cannot_move_the_cursor(tmp_path):
-    file = migration(tmp_path, [canal(1, table="\x1b[31mred", pkNames=None)])
-    assert b"\x1b" not in waybill("check", file).stdout
 
 
 def test_a_time_that_is_none_is_said_before_spark_starts(tmp_path):

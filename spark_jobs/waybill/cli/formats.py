@@ -8,6 +8,8 @@ import itertools
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import CAPABILITIES
@@ -92,6 +94,9 @@ def describe(envelope: Envelope) -> dict[str, Any]:
         "pairs": envelope.pairs,
         "carries": {name: carried(envelope, name) for name in CAPABILITIES},
         "limits": dict(envelope.partly),
+        "limits_of_settings": [
+            {**structs.asdict(limit), "text": str(limit)} for limit in envelope.limits
+        ],
         "decode_settings": settings_of(envelope.decode_settings),
         "encode_settings": settings_of(envelope.encode_settings),
     }
@@ -148,6 +153,14 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
+def _meaning(described: dict[str, Any], capability: str) -> str:
+    """What a capability means, or its limit, and what settings leave of it."""
+    told = [described["limits"].get(capability, CAPABILITIES[capability])]
+    limits = described["limits_of_settings"]
+    told += [limit["text"] for limit in limits if limit["capability"] == capability]
+    return "; ".join(told)
+
+
 def _print_one(described: dict[str, Any]) -> None:
     out = console()
     out.print(described["name"], style="bold")
@@ -165,7 +178,7 @@ def _print_one(described: dict[str, Any]) -> None:
     print_table(
         ["can carry", "", "what it means, and the limit"],
         [
-            [name.replace("_", " "), how, described["limits"].get(name, CAPABILITIES[name])]
+            [name.replace("_", " "), how, _meaning(described, name)]
             for name, how in described["carries"].items()
         ],
     )
