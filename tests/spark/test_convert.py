@@ -258,6 +258,23 @@ def test_halves_that_come_twice(line, monkeypatch) -> None:
     assert [r.before for r in work.changes()] == ['{"id":"1","v":"old"}'] * 2
 
 
+def test_two_updates_under_one_id_in_several_tasks(line, monkeypatch) -> None:
+    monkeypatch.setattr("waybill.sources.files.BYTES_PER_TASK", 1)
+    monkeypatch.setattr("waybill.lake.tables.SMALLEST_PIECE", 4096)
+    monkeypatch.setattr("waybill.lake.tables.LARGEST_PIECE", 4096)
+    work = line()
+    halves = [half(which, key, 7) for which in ("before", "after") for key in "12"]
+    report = work.batch("b1", *([one] for one in halves))
+    assert report.refused == {"pair": 1}, (report, [tuple(r) for r in work.changes()])
+    assert (report.rows_out, report.superseded, report.waiting) == (2, 1, 0)
+    (refused,) = work.changes("outcome = 'refused'")
+    assert json.loads(bytes(refused.raw))["row"] == {"id": "2"}
+    assert {r.key: r.old_key for r in work.changes("outcome = 'ok'")} == {
+        '{"id":"1"}': None,
+        '{"id":"2"}': None,
+    }
+
+
 def test_a_fault_of_the_decoder_names_the_message(line) -> None:
     work = line()
     work.feed("b1", [insert("1", 1), {"op": "crash"}])

@@ -77,6 +77,18 @@ def test_a_lone_before_waits_untouched() -> None:
     assert settled([lone]) == [lone]
 
 
+def test_two_updates_under_one_id_are_not_mixed() -> None:
+    """The first of both has its row before; the row before of the other is refused with bytes."""
+    rows = [row("before", 7, 1), row("before", 7, 2, "2"), row("after", 7, 3)]
+    out = {r["offset"]: r for r in settled([*rows, row("after", 7, 4, "2")])}
+    assert out[1]["outcome"] == SPENT
+    assert (out[2]["outcome"], out[2]["reason_kind"], out[2]["half"]) == ("refused", "pair", None)
+    assert (out[2]["raw"], out[2]["batch"]) == (b"bytes", "new")
+    assert "no two updates of a table may share an id" in out[2]["reason"]
+    assert (json.loads(out[3]["before"])["id"], out[3]["old_key"]) == ("1", None)
+    assert (out[4]["outcome"], out[4]["before"], out[4]["old_key"]) == ("ok", None, None)
+
+
 HALVES = st.lists(st.tuples(st.sampled_from(["before", "after"]), st.integers(0, 3)), max_size=14)
 
 

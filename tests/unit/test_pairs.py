@@ -101,3 +101,25 @@ def test_long_numbers_are_not_confused():
     assert joiner.push(half("before", schema, 0, (9007199254740993,), id="1")) == []
     (alone,) = joiner.push(half("after", schema, 1, (9007199254740992,), id="1"))
     assert alone.half == "after"
+
+
+def test_two_updates_under_one_id_are_not_one():
+    """The first row before waits on; the second is no copy of it, and is refused."""
+    joiner, schema = PairJoiner(), table("id", "v")
+    assert joiner.push(half("before", schema, 0, id="1", v="old")) == []
+    (refused,) = joiner.push(half("before", schema, 1, id="2", v="old"))
+    assert (refused.outcome, refused.reason_kind, refused.half) == ("refused", "pair", None)
+    assert refused.message.offset == 1
+    (joined,) = joiner.push(half("after", schema, 2, id="1", v="new"))
+    assert by_name(schema, joined.before) == {"id": "1", "v": "old"}
+    (alone,) = joiner.push(half("after", schema, 3, id="2", v="new"))
+    assert (alone.half, alone.before) == ("after", None)
+
+
+def test_a_doubled_before_image_may_have_its_columns_in_another_order():
+    joiner = PairJoiner()
+    assert joiner.push(half("before", table("id", "v"), 0, id="1", v="old")) == []
+    (doubled,) = joiner.push(half("before", table("v", "id"), 1, id="1", v="old"))
+    assert doubled.outcome == "skipped"
+    (refused,) = joiner.push(half("before", table("v", "id", "w"), 2, id="1", v="old", w=None))
+    assert refused.outcome == "refused"

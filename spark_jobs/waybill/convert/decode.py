@@ -252,7 +252,7 @@ class Decoding:
         still = counts.get("waiting", 0)
         if still == sum(counts.values()):
             return
-        done = settled.where(F.col("outcome").isin("ok", "skipped"))
+        done = settled.where(F.col("outcome").isin("ok", "skipped", "refused"))
         written = self.branch.append(done)
         if still:
             rest = settled.where("outcome = 'waiting'")
@@ -261,11 +261,12 @@ class Decoding:
             self.branch.delete_partition("outcome", "waiting")
         report.waiting = still
         report.superseded += counts.get(SPENT, 0)
-        skipped = counts.get("skipped", 0)
         for row in counted:
             if row.outcome == "skipped":
                 add(report.skipped, row.reason_kind, row["count"])
-        report.rows_out += written - skipped
+            elif row.outcome == "refused":
+                add(report.refused, row.reason_kind, row["count"])
+        report.rows_out += written - counts.get("skipped", 0) - counts.get("refused", 0)
         report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
 
 

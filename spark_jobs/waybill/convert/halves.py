@@ -3,8 +3,10 @@
 The halves of one update share table and sequence id. Rules, for all waiting rows of one such group:
 
 - an after image is settled: with the oldest before image as an update that has both, alone as an
-  update without before image;
-- a before image that found its after image is spent; further ones are duplicates;
+  update without before image; one that says something else than the oldest is no copy of it, and
+  alone;
+- a before image that found its after image is spent; further ones are duplicates if they say the
+  same, and refused if not;
 - a before image without after image goes on waiting.
 """
 
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
+from waybill.envelopes.pairs import CONTRADICTION
 from waybill.layout import CHANGES
 from waybill.order import sequence_of
 
@@ -30,6 +33,7 @@ DUPLICATE = "duplicate half"
 ROWS = 5_000
 
 _Row = dict[str, Any]
+_decode = msgspec.json.Decoder(dict[str, str | None]).decode
 
 
 def group_of(row: _Row) -> tuple[str, ...]:
@@ -72,9 +76,14 @@ def _settle_group(
     if partner is not None:
         yield {**partner, "outcome": SPENT} if afters else partner
     for extra in befores[1:]:
-        yield _done(extra, batch_id, outcome="skipped", reason_kind=DUPLICATE)
+        if _image(extra, "before") == _image(befores[0], "before"):
+            yield _done(extra, batch_id, outcome="skipped", reason_kind=DUPLICATE)
+        else:
+            kind, sentence = CONTRADICTION
+            refused = _done(extra, batch_id, outcome="refused", reason_kind=kind, reason=sentence)
+            yield {**refused, "raw": extra["raw"], "raw_key": extra["raw_key"]}
     for after in afters:
-        if partner is None:
+        if partner is None or _image(after, "after") != _image(afters[0], "after"):
             yield _done(after, batch_id, outcome="ok")
         else:
             yield _joined(partner, after, batch_id, columns_of)
@@ -97,9 +106,13 @@ def _joined(
 
 def _fitted(image: str, columns: frozenset[str]) -> str:
     """An image without the columns that the other half's schema does not have."""
-    values = msgspec.json.decode(image, type=dict[str, str | None])
+    values = _decode(image)
     kept = {name: value for name, value in values.items() if name in columns}
     return msgspec.json.encode(kept).decode()
+
+
+def _image(row: _Row, which: str) -> dict[str, str | None] | None:
+    return None if row[which] is None else _decode(row[which])
 
 
 def _done(row: _Row, batch_id: str, **changes: Any) -> _Row:

@@ -47,10 +47,12 @@ class PairJoiner:
             self.joined += 1
             return [join(before, half)]
         settled = []
-        earlier = self._held.pop(identity, None)
+        earlier = self._held.get(identity)
         if earlier is not None:
-            # The same half once more: a redelivery. The later one waits for the partner.
-            settled.append(as_duplicate(earlier))
+            if not _says_the_same(earlier, half):
+                return [as_contradiction(half)]
+            # A redelivery. The later one waits for the partner.
+            settled.append(as_duplicate(self._held.pop(identity)))
         self._held[identity] = half
         if len(self._held) > self.limit:
             settled.append(self._held.pop(next(iter(self._held))))
@@ -88,3 +90,26 @@ def as_duplicate(half: Change) -> Change:
     half.reason_kind = "duplicate half"
     half.half = None
     return half
+
+
+def _says_the_same(one: Change, other: Change) -> bool:
+    """Whether two rows before are one, whatever the order of their columns."""
+    return one.before == image_in(one.schema, other) and (
+        one.schema is other.schema or set(one.schema.names) == set(other.schema.names)
+    )
+
+
+def as_contradiction(half: Change) -> Change:
+    """A half that shares the sequence id of another one and tells of another row, as refused."""
+    half.outcome = "refused"
+    half.reason_kind, half.reason = CONTRADICTION
+    half.half = None
+    return half
+
+
+CONTRADICTION = (
+    "pair",
+    "another row before came with the same sequence id and waits for its row after: no two updates "
+    "of a table may share an id",
+)
+"""Class and sentence of the refusal of such a half."""

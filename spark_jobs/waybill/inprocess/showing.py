@@ -181,13 +181,15 @@ class Entries:
     def _joined(self, joiner: PairJoiner, half: Change) -> Iterator[Entry]:
         schema = half.schema
         identity = schema.database, schema.schema, schema.table, half.sequence
-        if half.half == "before":
-            self._halves[identity] = half.message
-        for change in joiner.push(half):
-            partner = self._halves.pop(identity, None) if change.half is None else None
+        before = half.half == "before"
+        settled = joiner.push(half)
+        for change in settled:
             entry = _entry(change)
-            entry.partner = partner
+            if not before and change.half is None:
+                entry.partner = self._halves.pop(identity, None)
             yield entry
+        if before and half.outcome == "ok":
+            self._halves[identity] = half.message
 
 
 def _entry(change: Change) -> Entry:
