@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 from airflow import plugins_manager
 
+from waybill.loopback import free_port
 from waybill.spec_file import load_migration
 from waybill.validate.results import PAGE as PAGE_FILE
 from waybill.validate.results import reports_folder
@@ -39,12 +39,6 @@ lake: {{warehouse: "s3://{connection}@bucket/lake"}}
 """
 PAGE = "<!doctype html><title>gate</title><p>All is well: &lt;b&gt;</p>"
 SECRET = "hunter2"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def connection(endpoint: str) -> dict:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from stack.kafka import Broker
+from tests.kafka import producing
 from tests.kafka.certificates import make_certificate
 from tests.spark.conftest import lake, migration, spark, tiny
 from waybill.connections import Connection
@@ -62,24 +56,7 @@ def topic(broker: Broker) -> Callable[..., str]:
     return make
 
 
-KINDS = {"topic": ResourceType.TOPIC, "transactional id": ResourceType.TRANSACTIONAL_ID}
-
-
 @pytest.fixture
 def allow(client: dict[str, str]) -> Callable[[str, str, str], None]:
     """Gives ann a right: `allow("topic", name, "WRITE")`."""
-    admin = AdminClient(client)
-
-    def give(kind: str, name: str, operation: str) -> None:
-        binding = AclBinding(
-            KINDS[kind],
-            name,
-            ResourcePatternType.LITERAL,
-            "User:ann",
-            "*",
-            AclOperation[operation],
-            AclPermissionType.ALLOW,
-        )
-        admin.create_acls([binding])[binding].result(10)
-
-    return give
+    return partial(producing.allow, client)

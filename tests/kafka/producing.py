@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -76,10 +77,17 @@ def delete_topic(client: Mapping[str, str], topic: str) -> None:
         pass
 
 
-def allow(client: Mapping[str, str], topic: str, operation: AclOperation) -> None:
-    """Give the user ann a right to a topic; the broker forbids what nobody allowed."""
+KINDS = {"topic": ResourceType.TOPIC, "transactional id": ResourceType.TRANSACTIONAL_ID}
+
+
+def allow(client: Mapping[str, str], kind: str, name: str, operation: str) -> None:
+    """Give the user ann a right, which the broker forbids otherwise: `"topic", name, "WRITE"`."""
     admin = AdminClient(dict(client))
     literal, allowed = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-    rule = AclBinding(ResourceType.TOPIC, topic, literal, "User:ann", "*", operation, allowed)
-    for done in admin.create_acls([rule]).values():
-        done.result(10)
+    what = AclOperation[operation]
+    rule = AclBinding(KINDS[kind], name, literal, "User:ann", "*", what, allowed)
+    admin.create_acls([rule])[rule].result(10)
+    # The cluster has the rule now; the broker may learn of it a moment later.
+    known = AclBindingFilter(KINDS[kind], name, literal, "User:ann", "*", what, allowed)
+    while not admin.describe_acls(known).result(10):
+        pass

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka.admin import AclOperation
 
 from stack.kafka import Broker
 from tests.kafka.conftest import PASSWORD
@@ -129,7 +128,7 @@ def test_a_right_that_is_missing(
     assert "give the user of the connection the right" in refused(
         ConfigurationError, given, (there,)
     )
-    allow(client, there, AclOperation.READ)
+    allow(client, "topic", there, "READ")
     reach(given, [there])
 
 
