@@ -131,6 +131,7 @@ class Broker(Server):
         if not (self.folder / "data" / "meta.properties").is_file():
             self._format()
         super().start()
+        self._await_leaders()
         if self.users:
             self._store_passwords()
 
@@ -187,6 +188,24 @@ class Broker(Server):
             settings[f"{name}.scram-sha-256.sasl.jaas.config"] = scram
             settings[f"{name}.scram-sha-512.sasl.jaas.config"] = scram
         return settings
+
+    def _await_leaders(self, patience: float = 60) -> None:
+        """Wait until every partition of before has its leader again."""
+        limit = time.monotonic() + patience
+        while not self._led():
+            if time.monotonic() > limit:
+                self.stop()
+                message = f"{self.name} leads none of its partitions: see {self.log}"
+                raise ServerError(message)
+            time.sleep(0.05)
+
+    def _led(self) -> bool:
+        try:
+            known = self._admin().list_topics(timeout=5)
+        except KafkaException:
+            return False
+        partitions = (p for topic in known.topics.values() for p in topic.partitions.values())
+        return bool(known.brokers) and all(partition.leader >= 0 for partition in partitions)
 
     def _store_passwords(self) -> None:
         """Tell the broker the users of SCRAM; not at its format, where they would be arguments."""

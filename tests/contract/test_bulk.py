@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.contract.effort import EFFORT, properties
 from tests.contract.outcomes import good_streams
 from tests.contract.roundtrip import read_settings, rules_for, write_settings
+from tests.contract.settings import chosen
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
 from waybill.bulk.block import Block, lines_block
 from waybill.bulk.change_batches import BulkChangeBatches
@@ -61,7 +62,9 @@ pairs = some_pairs(0, len(WRITTEN) // 2)
 class Outcome:
     """What a converter made, refused and counted."""
 
-    def __init__(self, source: str, target: str, rules: TableRules, told: Any = None) -> None:
+    def __init__(
+        self, source: str, target: str, rules: TableRules, told: Any = None, written: Any = None
+    ) -> None:
         reads, writes = registry.get(source), registry.get(target)
         self.refused: list[tuple[int, int, str, str]] = []
         self.values: list[bytes | None] = []
@@ -70,7 +73,7 @@ class Outcome:
             writes,
             rules,
             reads.decode_settings() if told is None else told,
-            writes.encode_settings(),
+            writes.encode_settings() if written is None else written,
             lambda message, index, kind, why: self.refused.append(
                 (message.offset, index, kind, why)
             ),
@@ -118,10 +121,17 @@ def at_once(outcome: Outcome, lines: list[bytes], blocks: int = 8) -> dict[str, 
     return outcome.finish()
 
 
-def agree(source: str, target: str, lines: list[bytes], rules: TableRules, told: Any = None) -> int:
+def agree(
+    source: str,
+    target: str,
+    lines: list[bytes],
+    rules: TableRules,
+    told: Any = None,
+    written: Any = None,
+) -> int:
     """Hold both ways against each other; returns how many messages were written at once."""
-    expected = one_by_one(Outcome(source, target, rules, told), lines)
-    outcome = Outcome(source, target, rules, told)
+    expected = one_by_one(Outcome(source, target, rules, told, written), lines)
+    outcome = Outcome(source, target, rules, told, written)
     found = at_once(outcome, lines)
     for place, (one, other) in enumerate(
         itertools.zip_longest(expected["values"], found["values"])
@@ -144,7 +154,9 @@ def text_of(dice: random.Random, column: Any, hard: bool) -> str:
     return dice.choice(texts)
 
 
-def stream(source: str, dice: random.Random, size: int) -> tuple[list[bytes], TableRules]:
+def stream(
+    source: str, dice: random.Random, size: int, settings: Any = None
+) -> tuple[list[bytes], TableRules]:
     """Lines of one table as the envelope writes them, most of them alike, and its declaration."""
     dialect = dice.choice(["mysql", "mysql", "postgresql", ""])
     names = ["id", *dice.sample(["name", "amount", "at", "列", "a b", "op", "f0", "x:y"], 4)]
@@ -152,8 +164,7 @@ def stream(source: str, dice: random.Random, size: int) -> tuple[list[bytes], Ta
     columns = [column_of(name, kind, dialect) for name, kind in zip(names, kinds, strict=True)]
     schema = intern_schema("shop", None, "orders", tuple(columns), ("id",), dialect)
     envelope = registry.get(source)
-    settings = write_settings(envelope)
-    encoder = envelope.encoder(settings)  # type: ignore[misc]
+    encoder = envelope.encoder(settings or write_settings(envelope))  # type: ignore[misc]
     hard = dice.random() < 0.3
     sequenced, timed = dice.random() < 0.6, dice.random() < 0.9
     sparse = dice.random() < 0.3
@@ -216,6 +227,22 @@ def test_streams(source, target, seed):
     dice = random.Random(seed)
     lines, rules = stream(source, dice, 60)
     agree(source, target, lines, rules, told_settings(source))
+
+
+NEEDS_A_SCHEMA = "shape"
+"""A setting whose messages are read with the topic's schema only."""
+
+
+@pairs
+@properties(3)
+@given(seed=st.integers(0, 2**32))
+def test_streams_under_any_settings(source, target, seed):
+    dice = random.Random(seed)
+    reads, writes = registry.get(source), registry.get(target)
+    settings = reads.encode_settings(**chosen(reads, dice, (NEEDS_A_SCHEMA,)))
+    written = writes.encode_settings(**chosen(writes, dice, (NEEDS_A_SCHEMA,)))
+    lines, rules = stream(source, dice, 60, settings)
+    agree(source, target, lines, rules, read_settings(reads, settings), written)
 
 
 @pairs

@@ -5,8 +5,7 @@ Nothing here knows an envelope by name. What a setting gives up belongs into its
 
 from __future__ import annotations
 
-import typing
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,28 +15,12 @@ from msgspec import structs
 from tests.contract.effort import properties
 from tests.contract.probes import PROBES
 from tests.contract.roundtrip import Trip, differences, named, shown, travel
+from tests.contract.settings import choosable
 from tests.contract.test_envelopes import BOTH_WAYS, WRITTEN, by_name
 from tests.histories import Knobs, histories
 from waybill.envelopes.protocol import Envelope, Limit
 
 Settings = dict[str, Any]
-
-
-def choices(annotation: Any) -> list[Any]:
-    """The values of a setting that has few of them."""
-    if annotation is bool:
-        return [False, True]
-    found = []
-    for part in (annotation, *typing.get_args(annotation)):
-        if typing.get_origin(part) is Literal:
-            found += typing.get_args(part)
-    return found
-
-
-def choosable(envelope: Envelope) -> dict[str, list[Any]]:
-    fields = envelope.encode_settings.model_fields
-    found = {name: choices(field.annotation) for name, field in fields.items()}
-    return {name: values for name, values in found.items() if values}
 
 
 CHOSEN = [
