@@ -52,3 +52,13 @@ def test_a_time_before_1970_is_written_as_none_and_counted(target):
     assert read_times(target, lines) == ([1_700_000_000_000_000, 0, None, None, None, None], 4)
     many = [canal(times[n % len(times)], n) for n in range(120)]
     agree("canal", target, many, TableRules())
+
+
+def test_the_bare_name_of_a_table_is_counted_and_not_of_one_that_has_no_more():
+    lines = [canal(1_700_000_000_000, n) for n in range(40)]
+    lines += [line.replace(b'"database":"shop"', b'"database":""') for line in lines]
+    bare = registry.get("datahub-tuple").encode_settings(source_table="name")
+    outcome = one_by_one(Outcome("canal", "datahub-tuple", TableRules(), None, bare), lines)
+    assert outcome["losses"]["schema_name"] == 40
+    assert b'"_source_table_":"people"' in outcome["values"][0]
+    agree("canal", "datahub-tuple", lines, TableRules(), None, bare)

@@ -370,7 +370,7 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
         losses.append("key_columns")
     if table.strange and change.operation == "update":
         losses.append("unchanged_columns")
-    if table.bare and schema.schema is not None:
+    if table.bare and (schema.database or schema.schema):
         losses.append("schema_name")
     if change.transaction is not None:
         losses.append("transactions")
@@ -425,7 +425,12 @@ ENVELOPE = Envelope(
             "a column that was not sent is told by an attribute of Waybill's, other readers find"
             " null; a row after is filled from the row before or refused",
         ),
-        Limit("source_table", "name", "schema_name", "only the name of the table is written"),
+        Limit(
+            "source_table",
+            "name",
+            "schema_name",
+            "only the name of the table is written, not those of its database and schema",
+        ),
     ),
     decoder=TupleDecoder,
     encoder=TupleEncoder,
