@@ -29,6 +29,7 @@ def tables() -> str:
         lines += ["", f"**`{envelope.name}`** ({envelope.title}). Order: {envelope.sequence}."]
         lines += [f"Message key: {envelope.key_by}.", ""]
         lines += [f"- `{name}` in part: {limit}." for name, limit in envelope.partly.items()]
+        lines += [f"- `{name}` is read and not written." for name in sorted(envelope.brings)]
         lines += [
             f"- `{limit.capability}` in part with `{limit.under}`: {limit.sentence}."
             for limit in envelope.limits

@@ -43,6 +43,7 @@ class TestDeclaration:
     def test_capabilities_are_known_and_said_once(self, envelope):
         assert envelope.carries | envelope.partly.keys() <= CAPABILITIES.keys()
         assert not envelope.carries & envelope.partly.keys()
+        assert envelope.brings <= CAPABILITIES.keys() - envelope.carries - envelope.partly.keys()
 
     def test_it_says_what_it_is(self, envelope):
         for text in (envelope.title, envelope.source, envelope.sequence, envelope.key_by):

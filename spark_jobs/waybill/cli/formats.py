@@ -93,6 +93,7 @@ def describe(envelope: Envelope) -> dict[str, Any]:
         "key_by": envelope.key_by,
         "pairs": envelope.pairs,
         "carries": {name: carried(envelope, name) for name in CAPABILITIES},
+        "brings": sorted(envelope.brings),
         "limits": dict(envelope.partly),
         "limits_of_settings": [
             {**structs.asdict(limit), "text": str(limit)} for limit in envelope.limits
@@ -156,6 +157,7 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 def _meaning(described: dict[str, Any], capability: str) -> str:
     """What a capability means, or its limit, and what settings leave of it."""
     told = [described["limits"].get(capability, CAPABILITIES[capability])]
+    told += ["read, and not written"] * (capability in described["brings"])
     limits = described["limits_of_settings"]
     told += [limit["text"] for limit in limits if limit["capability"] == capability]
     return "; ".join(told)

@@ -139,6 +139,7 @@ class Envelope(msgspec.Struct, frozen=True):
         carries: names out of `CAPABILITIES` that a written message can carry in full.
         partly: capabilities carried with a limit, each with the sentence that says which.
         limits: what settings give up of those carried in full.
+        brings: capabilities that its messages may have and that Waybill does not write.
         decoder: makes a decoder, None if the envelope is not read.
         encoder: makes an encoder, None if it is not written.
         decode_settings: what reading needs to be told.
@@ -161,6 +162,7 @@ class Envelope(msgspec.Struct, frozen=True):
     encoder: Callable[[Any], Encoder] | None
     partly: dict[str, str] = {}
     limits: tuple[Limit, ...] = ()
+    brings: frozenset[str] = frozenset()
     decode_settings: type[Settings] = Settings
     encode_settings: type[Settings] = Settings
     key_by: str = ""
@@ -170,7 +172,7 @@ class Envelope(msgspec.Struct, frozen=True):
     mark: Callable[[Any], Mark | None] | None = None
 
     def losses_to(self, target: Envelope, settings: Mapping[str, Any]) -> dict[str, str]:
-        """What this envelope carries and `target` does not, each with a sentence.
+        """What messages of this envelope have and `target` does not carry, each with a sentence.
 
         Args:
             target: the envelope that is written.
@@ -183,7 +185,7 @@ class Envelope(msgspec.Struct, frozen=True):
         }
         lost = {}
         for name in CAPABILITIES:
-            if name not in self.carries and name not in self.partly:
+            if name not in self.carries | self.partly.keys() | self.brings:
                 continue
             if name in target.partly:
                 lost[name] = target.partly[name]

@@ -300,6 +300,7 @@ ENVELOPE = Envelope(
             "exact_numbers",
         }
     ),
+    brings=frozenset({"transactions"}),
     partly={
         "types": "canal names MySQL types; types of other databases become the nearest one",
         "before_image": "canal tells the columns that changed; what a before image leaves out is "

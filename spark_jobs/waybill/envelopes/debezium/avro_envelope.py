@@ -33,6 +33,9 @@ _PARTLY = {
 }
 
 
+_READ = frozenset({"ddl", "heartbeat", "other"})
+
+
 def _bulk_reader(decoder: Any) -> BulkReader:
     from waybill.envelopes.debezium.bulk_avro_reading import DebeziumAvroReader
 
@@ -50,7 +53,8 @@ ENVELOPE = Envelope(
     title="Debezium change events in Avro (Confluent framing)",
     source="Debezium documentation, recorded streams, and Confluent's Avro converter",
     sequence=EVENTS.sequence,
-    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY) - {"ddl", "heartbeat", "other"},
+    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY) - _READ,
+    brings=_READ,
     partly=_PARTLY,
     limits=(
         NEGATIVE_ZERO,

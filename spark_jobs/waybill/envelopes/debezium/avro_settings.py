@@ -30,6 +30,7 @@ class DebeziumAvroWriteSettings(AvroWriteSettings):
     tombstones: bool = True
     """Follow every delete by a message without value, for compacted topics."""
     connector: str | None = Field(default=None, min_length=1)
-    """`source.connector` of rows that come from another envelope."""
+    """`source.connector` of rows that come from another envelope. Of rows of postgresql readers may
+    trust the key of the row before only: Waybill does, unless `replica_identity: full` is set."""
     name: str = Field(default="waybill", min_length=1)
     """`source.name` (the topic prefix) of rows that come from another envelope."""

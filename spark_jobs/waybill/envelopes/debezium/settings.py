@@ -81,6 +81,7 @@ class DebeziumWriteSettings(Settings):
     connector: str | None = Field(default=None, min_length=1)
     """`source.connector` of rows that come from another envelope. Left out: mysql where the types
     of the table are MySQL's, because readers take the units of dates and times from it, else
-    waybill."""
+    waybill. Of rows of postgresql readers may trust the key of the row before only: Waybill does
+    unless it is told `replica_identity: full`."""
     name: str = Field(default="waybill", min_length=1)
     """`source.name` (the topic prefix) of rows that come from another envelope."""

@@ -416,6 +416,7 @@ ENVELOPE = Envelope(
     sequence="the 35 digits of a column made from AR_H_CHANGE_SEQ, where there is one; else the "
     "place in the files",
     carries=frozenset({"operations", "delete", "exact_numbers"}),
+    brings=frozenset({"key_change"}),
     partly={
         "types": "dms-s3 tells numbers, texts and booleans apart and nothing more; declare the "
         "types under tables when it is read",
