@@ -31,8 +31,6 @@ _PARTLY = {
     "transactions": "every row carries its transaction's id; begin, commit and rollback are not "
     "written",
 }
-
-
 _READ = frozenset({"ddl", "heartbeat", "other"})
 
 
