@@ -8,6 +8,7 @@ out. Encoding it as JSON gives the text image that the lake stores, and UNSET co
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -216,12 +217,23 @@ def intern_schema(
     key: tuple[str, ...] | None = None,
     dialect: str = "",
 ) -> TableSchema:
-    """The one object of a schema, so that what is compiled for it is compiled once."""
+    """The one object of a schema, so that what is compiled for it is compiled once.
+
+    Raises:
+        Refusal: a column name cannot be carried; see `image_struct`. Events without a row have
+            such names too, and whoever writes them compiles their table.
+    """
     identity = (database, schema, table, columns, key, dialect)
     found = _SCHEMAS.get(identity)
     if found is None:
+        for column in columns:
+            if _UNCARRIED(column.name):
+                image_struct((column.name,))
         found = _SCHEMAS.setdefault(identity, TableSchema(*identity))
     return found
+
+
+_UNCARRIED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]').search
 
 
 @lru_cache(maxsize=20_000)

@@ -289,12 +289,12 @@ class TestWriting:
 
     @pytest.mark.parametrize("schema", [None, "public"])
     @pytest.mark.parametrize("source_table", ["name", "qualified"])
-    def test_a_bare_name_tells_no_schema(self, schema, source_table):
+    def test_a_bare_name_tells_no_database_and_no_schema(self, schema, source_table):
         change, losses = changed("insert", None, {"f0": "1", "f1": "x"}), []
         change.schema = intern_schema("shop", schema, "t", change.schema.columns, ("id",))
         settings = ENVELOPE.encode_settings(source_table=source_table)
         ENVELOPE.encoder(settings).encode(change, losses)
-        assert ("schema_name" in losses) == (source_table == "name" and schema is not None)
+        assert ("schema_name" in losses) == (source_table == "name")
 
     @pytest.mark.parametrize("schema", [None, "public"])
     def test_a_place_without_database(self, schema):

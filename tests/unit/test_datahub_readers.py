@@ -62,3 +62,17 @@ def test_a_misspelt_metadata_column_is_no_column_of_the_table():
         except Refusal as refusal:
             names.append(refusal.kind)
     assert names == [("a", "id"), "shape", "shape", ("a", "id")]
+
+
+@pytest.mark.parametrize("name", ["\0", 'a"b', "a\\b", "\n", "\ud800"])
+def test_a_statement_about_a_column_whose_name_cannot_be_carried_is_refused(name):
+    """As its rows are: no writer has to think of such names."""
+    envelope = registry.get("datahub-blob")
+    columns = [{"name": name, "type": "LONG"}]
+    schema = {"dataColumn": columns, "primaryKey": None, "source": {"tableName": "t"}}
+    payload = {"sequenceId": "5", "op": "ALTER", "ddlMeta": "", "timestamp": {"eventTime": 1}}
+    value = json.dumps({"schema": schema, "payload": payload, "version": "0.0.1"}).encode()
+    decoder = envelope.decoder(envelope.decode_settings(), TableRules())
+    with pytest.raises(Refusal) as told:
+        decoder.decode(Message("topic", 0, 0, None, None, value))
+    assert told.value.kind in ("shape", "json")

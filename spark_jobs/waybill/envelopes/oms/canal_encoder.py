@@ -146,25 +146,26 @@ class _Table:
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         before = change.before
+        lost: set[str] = set()
         if kind == b"UPDATE" and not self.lobs.untold_before(before, image):
-            before, image = self.lobs.as_null(before, image, losses)
+            before, image = self.lobs.as_null(before, image, lost)
         if rows.gaps(image):
-            if "unchanged_columns" not in losses:
-                losses.append("unchanged_columns")
+            lost.add("unchanged_columns")
             image = image.__copy__()
             if kind == b"UPDATE" and before is not None:
                 fill(image, before)
         if kind == b"UPDATE":
-            old, row = self._old(change, before, image, losses)
+            old, row = self._old(change, before, image, lost)
         else:
             old, row = b"null", rows.wire(image)
+        losses += sorted(lost)
         if self.loses_types:
             losses.append("types")
         es, ts = _times(change, carried_by(change), losses)
         value = self.template % (_json(row), old, kind, es, ts)
         return Encoded(rows.message_key(image), value)
 
-    def _old(self, change: Change, before: Any, image: Any, losses: list[str]) -> tuple[bytes, Any]:
+    def _old(self, change: Change, before: Any, image: Any, lost: set[str]) -> tuple[bytes, Any]:
         """`old`, the columns that the update changed as they were, and the row after it.
 
         Raises:
@@ -176,11 +177,11 @@ class _Table:
             if self.lobs.null_in(image):
                 # Null beside an empty entry is a column that the update did not touch.
                 return b"null", row
-            losses.append("before_image")
+            lost.add("before_image")
             return b"[{}]", row
         whole = before is not None and not rows.gaps(before)
-        if not whole and "before_image" not in losses:
-            losses.append("before_image")
+        if not whole:
+            lost.add("before_image")
         before = rows.moved(change, before)
         if self.lobs.untold_before(before, image):
             # Beside columns of `old` that is a column that the update did not touch as well.

@@ -232,7 +232,9 @@ class _Table:
             losses.append("types")
         key = rows.message_key(image)
         if op == "UPDATE":
-            before, after = self.lobs.as_null(rows.moved(change, before), after, losses)
+            lost: set[str] = set()
+            before, after = self.lobs.as_null(rows.moved(change, before), after, lost)
+            losses += sorted(lost)
         if op != "UPDATE" or before is None:
             row = _Image(rows.wire(image))
             return (key, row, None) if op == "DELETE" else (key, None, row)

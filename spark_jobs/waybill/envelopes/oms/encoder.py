@@ -200,10 +200,13 @@ class OmsWriter:
             image, other = after, before
         if kind == "UPDATE" and change.moved_from is not None:
             before = self._moved(before, change.moved_from)
+        lost: set[str] = set()
         if kind == "UPDATE":
-            before, image = self.lobs.as_null(before, image, losses)
+            before, image = self.lobs.as_null(before, image, lost)
         if self.gaps(image):
-            image = self._completed(image, other, losses)
+            lost.add("unchanged_columns")
+            image = self._completed(image, other)
+        losses += sorted(lost)
         if self.loses_types or self.nulls(image):
             losses.append("types")
         old = None
@@ -342,10 +345,8 @@ class OmsWriter:
             setattr(before, field, getattr(moved, source))
         return before
 
-    def _completed(self, image: Any, other: Any, losses: list[str]) -> Any:
+    def _completed(self, image: Any, other: Any) -> Any:
         """An image that lacks columns, filled up from another one as far as that goes."""
-        if "unchanged_columns" not in losses:
-            losses.append("unchanged_columns")
         row = image.__copy__()
         if other is not None:
             fill(row, other)

@@ -100,16 +100,15 @@ class WrittenLobs:
             for i in self.columns
         )
 
-    def as_null(self, before: Any, after: Any, losses: list[str]) -> tuple[Any, Any]:
+    def as_null(self, before: Any, after: Any, lost: set[str]) -> tuple[Any, Any]:
         """Both images of an update, in which such columns that neither tells are null.
 
         Where both images are null, readers find a LOB column that was not touched, and a null in
-        others: what that changes is counted.
+        others: what that changes is added to `lost`.
         """
         if not self.columns or before is None:
             return before, after
         before, after = before.__copy__(), after.__copy__()
-        lost = set()
         for i in self.columns:
             field = f"f{i}"
             was, now = getattr(before, field), getattr(after, field)
@@ -123,5 +122,4 @@ class WrittenLobs:
                 lost.add("before_image")
             if (now is None) == untouched:
                 lost.add("unchanged_columns")
-        losses.extend(sorted(lost))
         return before, after

@@ -152,8 +152,9 @@ class ShareplexTable:
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
         old = None
+        lost: set[str] = set()
         if op == "upd":
-            old, image = self.lobs.as_null(rows.moved(change, before), image, losses)
+            old, image = self.lobs.as_null(rows.moved(change, before), image, lost)
         key: Any = UNSET
         if old is None:
             data = rows.wire(image)
@@ -162,8 +163,9 @@ class ShareplexTable:
         shown_key = rows.key_of(data)
         if old is not None:
             self.keep_changed(data, image, old)
-            if self.covered(image, old) and "unchanged_columns" not in losses:
-                losses.append("unchanged_columns")
+            if self.covered(image, old):
+                lost.add("unchanged_columns")
+            losses += sorted(lost)
         message_key = rows.message_key(image)
         if rows.types_lost(image, old):
             losses.append("types")
