@@ -100,7 +100,7 @@ class Broker(Server):
             "the Kafka broker",
             self._java("kafka.Kafka", str(self._settings)),
             self.folder / "kafka.log",
-            lambda: all(listening(self._ports[name]) for name in protocols),
+            lambda: all(listening(self._ports[name]) for name in protocols) and self._leads(),
             # After a kill it looks through every partition, which a busy machine is slow at.
             patience=180,
         )
@@ -131,7 +131,6 @@ class Broker(Server):
         if not (self.folder / "data" / "meta.properties").is_file():
             self._format()
         super().start()
-        self._await_leaders()
         if self.users:
             self._store_passwords()
 
@@ -189,17 +188,8 @@ class Broker(Server):
             settings[f"{name}.scram-sha-512.sasl.jaas.config"] = scram
         return settings
 
-    def _await_leaders(self, patience: float = 60) -> None:
-        """Wait until every partition of before has its leader again."""
-        limit = time.monotonic() + patience
-        while not self._led():
-            if time.monotonic() > limit:
-                self.stop()
-                message = f"{self.name} leads none of its partitions: see {self.log}"
-                raise ServerError(message)
-            time.sleep(0.05)
-
-    def _led(self) -> bool:
+    def _leads(self) -> bool:
+        """Whether every partition of before has its leader again."""
         try:
             known = self._admin().list_topics(timeout=5)
         except KafkaException:
