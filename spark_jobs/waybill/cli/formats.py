@@ -157,7 +157,8 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 def _meaning(described: dict[str, Any], capability: str) -> str:
     """What a capability means, or its limit, and what settings leave of it."""
     told = [described["limits"].get(capability, CAPABILITIES[capability])]
-    told += ["read, and not written"] * (capability in described["brings"])
+    if capability in described["brings"]:
+        told.append("read, and not written")
     limits = described["limits_of_settings"]
     told += [limit["text"] for limit in limits if limit["capability"] == capability]
     return "; ".join(told)

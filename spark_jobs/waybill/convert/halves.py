@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from waybill.envelopes.pairs import CONTRADICTION
+from waybill.envelopes.pairs import CONTRADICTION, DUPLICATE
 from waybill.layout import CHANGES
 from waybill.order import sequence_of
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SPENT = "spent"
 """Outcome of a before image that became part of an update; such rows are counted, not kept."""
 
-DUPLICATE = "duplicate half"
 ROWS = 5_000
 
 _Row = dict[str, Any]
@@ -76,14 +75,14 @@ def _settle_group(
     if partner is not None:
         yield {**partner, "outcome": SPENT} if afters else partner
     for extra in befores[1:]:
-        if _image(extra, "before") == _image(befores[0], "before"):
+        if _same(extra["before"], befores[0]["before"]):
             yield _done(extra, batch_id, outcome="skipped", reason_kind=DUPLICATE)
         else:
             kind, sentence = CONTRADICTION
             refused = _done(extra, batch_id, outcome="refused", reason_kind=kind, reason=sentence)
             yield {**refused, "raw": extra["raw"], "raw_key": extra["raw_key"]}
     for after in afters:
-        if partner is None or _image(after, "after") != _image(afters[0], "after"):
+        if partner is None or not _same(after["after"], afters[0]["after"]):
             yield _done(after, batch_id, outcome="ok")
         else:
             yield _joined(partner, after, batch_id, columns_of)
@@ -111,8 +110,11 @@ def _fitted(image: str, columns: frozenset[str]) -> str:
     return msgspec.json.encode(kept).decode()
 
 
-def _image(row: _Row, which: str) -> dict[str, str | None] | None:
-    return None if row[which] is None else _decode(row[which])
+def _same(one: str | None, other: str | None) -> bool:
+    """Whether two images say the same, whatever the order of their columns."""
+    if one == other:
+        return True
+    return one is not None and other is not None and _decode(one) == _decode(other)
 
 
 def _done(row: _Row, batch_id: str, **changes: Any) -> _Row:

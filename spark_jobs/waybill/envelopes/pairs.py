@@ -14,6 +14,16 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 100_000
 
+DUPLICATE = "duplicate half"
+"""Why a half that came twice is skipped."""
+
+CONTRADICTION = (
+    "pair",
+    "another row before came with the same sequence id and waits for its row after: no two updates "
+    "of a table may share an id",
+)
+"""Class and sentence of the refusal of a half that says something else than the one that waits."""
+
 
 class PairJoiner:
     """Joins halves inside one task.
@@ -87,7 +97,7 @@ def image_in(schema: TableSchema, half: Change) -> object:
 def as_duplicate(half: Change) -> Change:
     """A half that came twice, as a skipped row."""
     half.outcome = "skipped"
-    half.reason_kind = "duplicate half"
+    half.reason_kind = DUPLICATE
     half.half = None
     return half
 
@@ -105,11 +115,3 @@ def as_contradiction(half: Change) -> Change:
     half.reason_kind, half.reason = CONTRADICTION
     half.half = None
     return half
-
-
-CONTRADICTION = (
-    "pair",
-    "another row before came with the same sequence id and waits for its row after: no two updates "
-    "of a table may share an id",
-)
-"""Class and sentence of the refusal of such a half."""

@@ -171,6 +171,14 @@ class Envelope(msgspec.Struct, frozen=True):
     bulk_writer: Callable[[Any], Any] | None = None
     mark: Callable[[Any], Mark | None] | None = None
 
+    def limits_under(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """What settings of writing give up of what is carried in full, each with a sentence."""
+        return {
+            limit.capability: str(limit)
+            for limit in self.limits
+            if settings.get(limit.setting) == limit.value
+        }
+
     def losses_to(self, target: Envelope, settings: Mapping[str, Any]) -> dict[str, str]:
         """What messages of this envelope have and `target` does not carry, each with a sentence.
 
@@ -178,14 +186,11 @@ class Envelope(msgspec.Struct, frozen=True):
             target: the envelope that is written.
             settings: what its writing is told.
         """
-        limits = {
-            limit.capability: str(limit)
-            for limit in target.limits
-            if settings.get(limit.setting) == limit.value
-        }
+        limits = target.limits_under(settings)
+        had = self.carries | self.partly.keys() | self.brings
         lost = {}
         for name in CAPABILITIES:
-            if name not in self.carries | self.partly.keys() | self.brings:
+            if name not in had:
                 continue
             if name in target.partly:
                 lost[name] = target.partly[name]

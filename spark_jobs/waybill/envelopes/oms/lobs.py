@@ -32,12 +32,18 @@ NULL_IS_UNTOUCHED = Limit(
 
 def untouchable(schema: TableSchema) -> tuple[int, ...]:
     """The columns that are null in both images of an update that did not touch them."""
-    key = schema.key or ()
     named = schema.dialect in (DIALECT, "mysql")
+    return _lobs(schema, {c.name: c.source_type for c in schema.columns} if named else None)
+
+
+def _lobs(schema: TableSchema, names: Mapping[str, str | None] | None) -> tuple[int, ...]:
+    """The LOB columns beside the key, by the names of types that are told (None: no names)."""
+    key = schema.key or ()
     return tuple(
         i
         for i, column in enumerate(schema.columns)
-        if is_lob(column.type, column.source_type if named else None) and column.name not in key
+        if is_lob(column.type, None if names is None else names[column.name])
+        and column.name not in key
     )
 
 
@@ -81,12 +87,7 @@ class WrittenLobs:
         self._whole = whole
         if settings.lobs == "unchanged":
             self._written = frozenset(untouchable(schema))
-            self._read = frozenset(
-                i
-                for i, column in enumerate(schema.columns)
-                if column.name not in (schema.key or ())
-                and is_lob(column.type, None if names is None else names[column.name])
-            )
+            self._read = frozenset(_lobs(schema, names))
             self.columns = tuple(sorted(self._written | self._read))
 
     def null_in(self, image: Any) -> bool:
