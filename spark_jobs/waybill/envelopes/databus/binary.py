@@ -10,6 +10,7 @@ from waybill.envelopes.databus.reading import events, mark
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import SHARED_WINDOWS
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ ENVELOPE = Envelope(
     sequence=SEQUENCE,
     carries=CARRIES,
     partly=PARTLY,
+    layouts=(SHARED_WINDOWS,),
     decoder=BinaryDecoder,
     encoder=BinaryEncoder,
     decode_settings=DatabusReadSettings,
