@@ -93,7 +93,7 @@ def pack(sequence: tuple[int, ...], layout: SequenceLayout) -> int:
             f"the sequence id has {len(sequence)} parts and sequence_digits tells digits for "
             f"{len(layout.digits)} behind the first: add to sequence_digits of the target",
         )
-    number = first
+    number: int = first
     for place, width in enumerate(layout.digits):
         value = rest[place] + 1 if place < len(rest) else 0
         if width == 0:
@@ -102,7 +102,8 @@ def pack(sequence: tuple[int, ...], layout: SequenceLayout) -> int:
             continue
         if not 0 <= value < 10**width:
             raise _beyond(layout, place, rest[place], 10**width - 2)
-        number = int(number * 10**width) + value
+        scale: int = 10**width
+        number = number * scale + value
     return number
 
 

@@ -75,6 +75,11 @@ class DmsFilesReadSettings(DmsFilesSettings):
         "which is none of the table.",
     )
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether rows have a column with their order."""
+        return bool(self.sequence_column)
+
     @model_validator(mode="after")
     def _two_columns(self) -> Self:
         _apart(self.timestamp_column, self.sequence_column)
@@ -432,8 +437,8 @@ ENVELOPE = Envelope(
         "tell it",
         "full_rows": AS_INSERT,
         "source_time": "dms-s3 has a time only in a column that timestamp_column names",
-        "sequence_id": "dms-s3 has a sequence of one number, and only in a column that "
-        f"sequence_column names; {WITHOUT_PLACE}",
+        "sequence_id": "dms-s3 has a sequence only in a column that sequence_column names, and of "
+        f"35 digits at most; {WITHOUT_PLACE}",
     },
     layouts=(SequenceLayout(("sequence column",), (), 10**SEQUENCE_DIGITS),),
     decoder=DmsFilesDecoder,

@@ -313,8 +313,7 @@ ENVELOPE = Envelope(
     partly={
         "types": "ogg tells numbers, texts and booleans apart and nothing more; declare the types "
         "under tables when it is read",
-        "sequence_id": "ogg carries a sequence of one number that is not negative; for others "
-        "there is no pos, and the place in the topic is the order",
+        "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
     layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
     decoder=OggDecoder,

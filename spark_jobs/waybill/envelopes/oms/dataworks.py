@@ -46,6 +46,7 @@ from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
 from waybill.envelopes.sequenced import settled, with_id
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
 
@@ -320,9 +321,8 @@ ENVELOPE = Envelope(
         "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
-        "sequence_id": "oms-dataworks carries a sequence of one number that no message of its "
-        "source lacks; for others one is made from the position in the source topic, which orders "
-        "only inside a partition",
+        "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "oms-dataworks has milliseconds; digits below are cut off",
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",

@@ -33,6 +33,7 @@ from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import ONE_NUMBER
 from waybill.envelopes.sequenced import settled, with_id
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
@@ -389,9 +390,8 @@ ENVELOPE = Envelope(
         "the types under tables when it is read",
         "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
         "the row before does not tell is left out, which not every reader expects",
-        "sequence_id": "oms-default carries a sequence of one number that no message of its source "
-        "lacks; for others one is made from the position in the source topic, which orders only "
-        "inside a partition",
+        "sequence_id": "a full row has none; ids of several parts whose layout has no room in 64 "
+        f"bits are replaced by ones made from the position; {POSITIONS}",
         "source_time": "oms-default has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),

@@ -33,6 +33,7 @@ from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import SequenceLayout, optional
 from waybill.envelopes.sequenced import settled
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import Change
 
@@ -309,9 +310,8 @@ ENVELOPE = Envelope(
         "left out is taken from the row before",
         "transactions": "oms-shareplex has the id of a row's transaction, no begin, commit and "
         "rollback",
-        "sequence_id": "oms-shareplex carries a sequence of one number that no message of its "
-        "source lacks; for others one is made from the position in the source topic, which orders "
-        "only inside a partition",
+        "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "oms-shareplex has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
