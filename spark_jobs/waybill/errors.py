@@ -109,6 +109,7 @@ REFUSAL_KINDS = {
     "key": "the key of the row cannot be told",
     "schema": "the columns' types cannot be told",
     "pair": "half of an update without its other half",
+    "sequence": "a change without the sequence id that its format asks for, or with one too many",
     "column": "a value that does not fit the column of the merged table",
     "encoding": "a value that the target envelope cannot carry",
 }

@@ -1,4 +1,7 @@
-"""The tables of `docs/formats.md`, from the declarations: `python -m tests.contract.matrix`."""
+"""The tables of `docs/formats.md` and `docs/order.md`, from the declarations.
+
+They are made anew by `python -m tests.contract.matrix`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from pathlib import Path
 
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
+from waybill.envelopes.sequence_layout import POSITION_DIGITS, SequenceLayout
+from waybill.envelopes.written_sequence import SIGNED, UNSIGNED
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 BEGIN, END = "<!-- made from the declarations -->\n", "<!-- end -->\n"
 
 
@@ -37,13 +42,43 @@ def tables() -> str:
     return "\n".join(lines) + "\n"
 
 
-def page() -> str:
-    """The page with its tables made anew."""
-    text = PAGE.read_text(encoding="utf-8")
+def orders() -> str:
+    """How each format is ordered, and what its ids become where there is room for one number."""
+    lines = ["| envelope | what orders its messages | as one number |", "|---|---|---|"]
+    for envelope in registry.all_envelopes():
+        layouts = "; ".join(map(layout_text, envelope.layouts)) or "made from the position"
+        lines.append(f"| `{envelope.name}` | {envelope.sequence} | {layouts} |")
+    return "\n".join(lines) + "\n"
+
+
+def layout_text(layout: SequenceLayout) -> str:
+    """A layout in words."""
+    first, *rest = layout.parts
+    parts = [first]
+    for place, width in enumerate(layout.digits):
+        name = rest[place] if place < len(rest) else f"part {place + 2}"
+        if width:
+            parts.append(f"{name} ({width})")
+    if layout.shared:
+        parts.append(f"position ({POSITION_DIGITS})")
+    told = " + ".join(parts) if len(parts) > 1 else "as it is"
+    room = layout.fits(UNSIGNED), layout.fits(SIGNED)
+    bits = {(True, True): "", (True, False): ", 64 bits without sign"}.get(room, ", wide")
+    return f"{', '.join(layout.connector)}{': ' if layout.connector else ''}{told}{bits}"
+
+
+PAGES = {DOCS / "formats.md": tables, DOCS / "order.md": orders}
+"""The pages, and what makes their tables."""
+
+
+def page(path: Path) -> str:
+    """A page with its tables made anew."""
+    text = path.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{PAGES[path]()}\n{END}{after}"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(page(path), encoding="utf-8")

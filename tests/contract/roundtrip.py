@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from tests.histories import by_name
-from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.pairs import PairJoiner
+from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, optional, pack
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
 from waybill.tables import TableRule, TableRules
@@ -195,8 +195,16 @@ def differences(trip: Trip) -> set[str]:
 
 
 def _alike(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The sequence, and one number as an envelope reads it that leaves it out of some messages."""
-    return (sequence, optional(*sequence)) if len(sequence) == 1 else (sequence,)
+    """The sequence, and the one number that a target makes of it, left out of some messages or not.
+
+    No source was told, so each part has the digits of one of which nothing is known.
+    """
+    wide = SequenceLayout((), (WIDE,) * (len(sequence) - 1))
+    try:
+        number = pack(sequence, wide)
+    except Refusal:
+        return (sequence,)
+    return (sequence, (number,), optional(number))
 
 
 def _common_differences(change: Change, found: Change) -> set[str]:

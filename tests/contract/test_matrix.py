@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.contract import matrix
 
 
-def test_the_page_of_the_formats_is_up_to_date():
-    written = matrix.PAGE.read_text(encoding="utf-8")
-    assert written == matrix.page(), "run: python -m tests.contract.matrix"
+@pytest.mark.parametrize("path", matrix.PAGES, ids=lambda path: path.name)
+def test_the_page_is_up_to_date(path):
+    written = path.read_text(encoding="utf-8")
+    assert written == matrix.page(path), "run: python -m tests.contract.matrix"

@@ -142,10 +142,12 @@ def read(case: Case, envelope: str) -> list:
     return changes + joiner.rest()
 
 
-def write(case: Case, envelope: str, changes: list) -> tuple[list, list[str]]:
+def write(case: Case, envelope: str, source: str, changes: list) -> tuple[list, list[str]]:
     """What the encoder makes of the accepted changes; a refusal stands as its kind."""
-    declaration = registry.get(envelope)
-    encoder = declaration.encoder(declaration.encode_settings(**case.write_settings))
+    declaration, read = registry.get(envelope), registry.get(source)
+    settings = declaration.encode_settings(**case.write_settings)
+    told = read.decode_settings(**case.settings)
+    encoder = declaration.encoder(settings.for_source(read, told))
     written, losses = [], []
     for change in changes:
         if change.outcome != "ok":
@@ -171,7 +173,9 @@ def test_case(path):
         assert reason is None or reason in change.reason
     if case.encoded is None:
         return
-    written, losses = write(case, case.write_as or path.parent.name, changes)
+    written, losses = write(
+        case, case.write_as or path.parent.name, case.read_as or path.parent.name, changes
+    )
     assert len(written) == len(case.encoded), written
     for message, raw in zip(written, case.encoded, strict=True):
         expected = msgspec.json.decode(raw, type=WireOut)

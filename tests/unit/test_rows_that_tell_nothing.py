@@ -43,7 +43,7 @@ def test_it_is_refused_when_it_is_converted():
         source,
         target,
         TableRules(),
-        source.decode_settings(),
+        source.decode_settings(sequence_ids="none"),
         target.encode_settings(),
         lambda message, index, kind, why: refused.append((message.offset, index, kind, why)),
     )
@@ -55,7 +55,9 @@ def test_it_is_refused_when_it_is_converted():
 
 def test_it_is_refused_in_the_stage():
     source = registry.get("oms-extended")
-    work = ChangeBatches(source.decoder(source.decode_settings(), TableRules()), "batch", None)
+    work = ChangeBatches(
+        source.decoder(source.decode_settings(sequence_ids="none"), TableRules()), "batch", None
+    )
     rows = work.rows(work.changes([lobs_alone()])).to_pylist()
     (row,) = [row for row in rows if row["outcome"] != "schema"]
     assert (row["outcome"], row["reason"]) == ("refused", SENTENCE)

@@ -90,6 +90,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
             _refuse_losses(source, envelope, target.settings)
         place = f"publish[{number}].settings"
         settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
+        settings = settings.for_source(source, reading.settings)
         writings.append(Writing(target.label, envelope, settings))
         writings[-1].encoder()
     return ConvertPlan(reading, tuple(writings))

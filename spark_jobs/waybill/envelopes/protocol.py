@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
+from waybill.envelopes.sequence_layout import SequenceLayout
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
@@ -25,6 +26,20 @@ class Settings(BaseModel):
     def for_trial(self) -> Self:
         """Settings of an encoder whose messages go nowhere: it leaves nothing behind either."""
         return self
+
+    def for_source(self, source: Envelope, told: Settings) -> Self:
+        """Settings of an encoder that writes what messages of another envelope tell.
+
+        Args:
+            source: the envelope that is read.
+            told: what its reading was told.
+        """
+        return self
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether changes that are read with these settings may have sequence ids."""
+        return True
 
 
 class Encoded(msgspec.Struct, gc=False):
@@ -145,6 +160,8 @@ class Envelope(msgspec.Struct, frozen=True):
         decode_settings: what reading needs to be told.
         encode_settings: what writing needs to be told.
         key_by: what written message keys are, one sentence.
+        layouts: how its sequence ids become one number in targets that have room for no more;
+            none where it has no ids.
         pairs: whether an update may come as two messages that have to be joined.
         bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
             read on its own.
@@ -166,6 +183,7 @@ class Envelope(msgspec.Struct, frozen=True):
     decode_settings: type[Settings] = Settings
     encode_settings: type[Settings] = Settings
     key_by: str = ""
+    layouts: tuple[SequenceLayout, ...] = ()
     pairs: bool = False
     bulk_reader: Callable[[Any], Any] | None = None
     bulk_writer: Callable[[Any], Any] | None = None

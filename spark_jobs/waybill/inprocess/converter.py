@@ -58,7 +58,7 @@ class Converter:
         if target.encoder is None:
             raise ConfigurationError(f"{target.name!r} cannot be written; see `waybill formats`")
         self.decoder = source.decoder(decode_settings, rules)
-        self.encoder = target.encoder(encode_settings)
+        self.encoder = target.encoder(encode_settings.for_source(source, decode_settings))
         self.joiner = PairJoiner() if source.pairs else None
         self.account = Account()
         self.open_halves: list[tuple[int, Change]] | None = [] if keep_halves else None

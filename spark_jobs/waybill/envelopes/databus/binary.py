@@ -10,6 +10,8 @@ from waybill.envelopes.databus.reading import events, mark
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import SHARED_WINDOWS
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:
@@ -54,8 +56,8 @@ PARTLY = {
         "rows name their transaction and a commit ends a window; there is no begin and no rollback"
     ),
     "sequence_id": (
-        "a window is one number of 64 bits; another id, or one that messages of its source may "
-        "lack, is replaced by one made from the position"
+        "a window is one number of 64 bits; ids of several parts whose layout has no room in "
+        f"them are replaced by ones made from the position; {POSITIONS}"
     ),
     "other": (
         "control events that came from Databus itself only; of what an event has beside its row, "
@@ -85,6 +87,7 @@ ENVELOPE = Envelope(
     sequence=SEQUENCE,
     carries=CARRIES,
     partly=PARTLY,
+    layouts=(SHARED_WINDOWS,),
     decoder=BinaryDecoder,
     encoder=BinaryEncoder,
     decode_settings=DatabusReadSettings,

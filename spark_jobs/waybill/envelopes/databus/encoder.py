@@ -26,8 +26,8 @@ from waybill.envelopes.databus.row_writers import (
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
-from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, MadeSequence
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, SIGNED, WrittenSequence
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, key_of
 from waybill.tables import TableRules
@@ -122,7 +122,7 @@ class EventEncoder:
     ) -> None:
         self.settings = settings
         self.version: int = settings.version
-        self.made = MadeSequence(settings, DATAWORKS_DIGITS)
+        self.ids = WrittenSequence(settings, DATAWORKS_DIGITS, SIGNED, positions=False)
         self.little = little
         self.lines = lines
         self.json_values = json_values
@@ -271,7 +271,7 @@ class EventEncoder:
             self.version,
             opcode,
             0,
-            _sequence(change, self.made, losses),
+            _sequence(change, self.ids, losses),
             nanos,
             source,
             partition,
@@ -326,17 +326,22 @@ def _utf8(text: str) -> bytes:
         raise Refusal("encoding", "the transaction's id is not UTF-8") from None
 
 
-def _sequence(change: Change, made: MadeSequence, losses: list[str]) -> int:
+def _sequence(change: Change, ids: WrittenSequence, losses: list[str]) -> int:
     """The window: the source's own id where it is one number of 64 bits, else the position."""
     sequence = change.sequence
-    if sequence is not None:
-        if len(sequence) == 1 and LONG_RANGE[0] <= sequence[0] <= LONG_RANGE[1]:
-            if change.full_row and sequence[0] == 0:
+    if sequence is not None and len(sequence) == 1 and LONG_RANGE[0] <= sequence[0] < 0:
+        # The window of an event of Databus has a sign.
+        return sequence[0]
+    if change.full_row:
+        if sequence is None or not ids.packed.has_room(
+            ids.packed.layout(change.extra, len(sequence))
+        ):
+            if sequence is not None:
                 losses.append("sequence_id")
-            return sequence[0]
-    elif change.full_row:
-        return 0
-    number = made.of(change, losses)
+            return 0
+        if sequence[0] == 0:
+            losses.append("sequence_id")
+    number = ids.of(change, losses)
     if number > LONG_RANGE[1]:
         raise Refusal(
             "encoding", f"the sequence {number} made from the position is no number of 64 bits"

@@ -16,12 +16,18 @@ from waybill.bounded import Bounded
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
-from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
-from waybill.envelopes.made_sequence import SequenceSettings, goes_without
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.truncates import of_partition, truncate_of
 from waybill.envelopes.protocol import Encoded, Envelope
+from waybill.envelopes.sequence_layout import ONE_NUMBER
+from waybill.envelopes.written_sequence import (
+    DATAWORKS_DIGITS,
+    POSITIONS,
+    SequenceSettings,
+    WrittenSequence,
+    goes_without,
+)
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
 
@@ -110,7 +116,7 @@ class BlobEncoder:
     def __init__(self, settings: WriteSettings) -> None:
         self.two = settings.updates == "two"
         self.source = (settings.db_type, None)
-        self.ids = SequenceIds(settings)
+        self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         self.version = _json(settings.version).decode()
         self.zone = Zone(settings.timezone)
         # Encoding into the same buffer again spares much of the time.
@@ -135,6 +141,7 @@ class BlobEncoder:
     def _row(
         self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
     ) -> list[Encoded]:
+        change = self.ids.packed.as_full_row(change, losses)
         operation, before, after = change.operation, row_before(change), change.after
         inserts = operation in INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row
@@ -288,11 +295,11 @@ ENVELOPE = Envelope(
             "there are six types: numbers beyond 64 bits, dates and times are written as STRING"
             " with their exact text"
         ),
-        "sequence_id": "an id of several parts, or that messages of its source may lack, is "
-        "replaced by one made from the position",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "milliseconds; finer digits and times before 1970 are not carried",
         "other": "only statements of row changes and events that came from the same family",
     },
+    layouts=(ONE_NUMBER,),
     decoder=BlobDecoder,
     encoder=BlobEncoder,
     bulk_reader=_bulk_reader,

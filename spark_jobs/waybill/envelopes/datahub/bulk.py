@@ -43,15 +43,15 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, made_ids, own, sequences, times
+from waybill.bulk.values import carried, column, own, times
+from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.datahub.blob import INSERTS
 from waybill.envelopes.datahub.columns import INT64, Number
 from waybill.envelopes.datahub.values import is_natural, type_for, value_reader
 from waybill.envelopes.datahub.written import value_writer
-from waybill.envelopes.made_sequence import came_without
 from waybill.envelopes.notation.declared import check_for
 from waybill.envelopes.notation.instants import LAST_MS
-from waybill.order import AFTER
+from waybill.envelopes.written_sequence import came_without
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
 from waybill.types import INTEGER_RANGE
 
@@ -261,7 +261,7 @@ class BlobWriter(BulkWriter):
     def __init__(self, encoder: BlobEncoder) -> None:
         self._two, self._zone = encoder.two, encoder.zone
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
-        self._first = int(encoder.ids.of(first_change(), []))
+        self._ids = BulkWrittenSequence(encoder.ids)
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows by whether they changed their key, and by what is given up."""
@@ -271,10 +271,12 @@ class BlobWriter(BulkWriter):
         moved = self._moved(rows)
         if moved is not None:
             classes[moved] += 2
-        if rows.sequence is not None and len(rows.sequence) == 1:
-            classes[rows.sequence[0] < 0] = -1
-        elif rows.sequence is None:
+        if rows.sequence is None:
             classes[rows_came_without(rows)] += 4
+        for bit, flag in enumerate(self._ids.last_parts(rows), 3):
+            classes[flag] += 1 << bit
+        if not (are_inserts(rows) and rows.full_row):
+            classes[self._ids.alone(rows)] = -1
         if rows.source_time is not None:
             # Such a time is written as none.
             classes[(rows.source_time < 0) | (rows.source_time > LAST_MS * 1000 + 999)] = -1
@@ -322,7 +324,7 @@ class BlobWriter(BulkWriter):
         if are_inserts(rows) and rows.full_row:
             same_for_all.add(_SEQUENCE)
         else:
-            values[_SEQUENCE] = _own_sequence if have_own_sequence(rows) else self._made_sequence
+            values[_SEQUENCE] = self._ids.get(True)
         if rows.source_time is None:
             same_for_all.add(_EVENT)
         else:
@@ -351,10 +353,6 @@ class BlobWriter(BulkWriter):
             for i, texts in enumerate(image or ())
             if texts is not None
         }
-
-    def _made_sequence(self, rows: Rows) -> Value:
-        """Ids made from the positions, as `order.position_number` makes them of one."""
-        return made_ids(rows, self._first, True)
 
 
 def moved_rows(rows: Rows) -> Mask | None:
@@ -396,11 +394,6 @@ def first_change(extra: bytes | None = None) -> Change:
     return Change("insert", NO_TABLE, Message("", 0, 0, None, None, None), extra=extra)
 
 
-def have_own_sequence(rows: Rows) -> bool:
-    """Whether sequence ids are written as the source has them; see `SequenceIds`."""
-    return rows.sequence is not None and len(rows.sequence) == 1 and rows.rank <= AFTER
-
-
 def key_values(rows: Rows, after: bool) -> dict[Path, Get]:
     """The values of the message key, of the row after or before."""
     schema = rows.schema
@@ -409,5 +402,4 @@ def key_values(rows: Rows, after: bool) -> dict[Path, Get]:
     return {(schema.names[i],): column(after, i, PUT_TEXT) for i in schema.key_places}
 
 
-_own_sequence = sequences(True)
 _event = times(1000)

@@ -36,16 +36,15 @@ from waybill.bulk.notations import (
     whole,
 )
 from waybill.bulk.readings import Count, Reading, Sample
-from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import column, made_ids, sequences, times
+from waybill.bulk.values import column, times
+from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.datahub.bulk import (
     ANY_DIGITS,
     are_inserts,
     checked,
     checked_integer,
-    first_change,
-    have_own_sequence,
     key_values,
     moved_rows,
     rows_came_without,
@@ -265,7 +264,7 @@ class TupleWriter(BulkWriter):
         self._encoder = encoder
         self._zone = Zone(encoder.settings.timezone)
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
-        self._first = int(encoder.ids.of(first_change(), []))
+        self._ids = BulkWrittenSequence(encoder.ids)
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -285,9 +284,10 @@ class TupleWriter(BulkWriter):
             flags.append(_null_rows(rows))
         if rows.sequence is None:
             flags.append(rows_came_without(rows))
+        flags += self._ids.last_parts(rows)
         classes = self._flagged.numbers(flags)
-        if rows.sequence is not None and len(rows.sequence) == 1:
-            classes[rows.sequence[0] < 0] = -1
+        if not (are_inserts(rows) and rows.full_row):
+            classes[self._ids.alone(rows)] = -1
         return classes
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -323,7 +323,7 @@ class TupleWriter(BulkWriter):
             get = None
             if name == SEQUENCE:
                 if not (are_inserts(rows) and rows.full_row):
-                    get = _own_sequence if have_own_sequence(rows) else self._made_sequence
+                    get = self._ids.get(True)
             elif name in TIMES:
                 if rows.source_time is not None and 0 <= int(rows.source_time[0]) <= _LAST:
                     get = _micros if micros else _millis
@@ -358,10 +358,6 @@ class TupleWriter(BulkWriter):
             return column(False, place, puts[place])
         return None
 
-    def _made_sequence(self, rows: Rows) -> Value:
-        """Ids made from the positions, as `order.position_number` makes them of one."""
-        return made_ids(rows, self._first, True)
-
 
 def _null_rows(rows: Rows) -> Mask:
     found = np.zeros(len(rows), np.bool_)
@@ -372,6 +368,5 @@ def _null_rows(rows: Rows) -> Mask:
     return found
 
 
-_own_sequence: Any = sequences(True)
 _millis: Any = times(1000, quoted=True)
 _micros: Any = times(1, quoted=True)

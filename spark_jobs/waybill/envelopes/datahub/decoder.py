@@ -29,7 +29,7 @@ from waybill.envelopes.datahub.schemas import ReadTable, SchemaWire, decode_sche
 from waybill.envelopes.notation.instants import Zone
 from waybill.envelopes.notation.truncates import of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.protocol import Settings
+from waybill.envelopes.sequenced import SequencedReadSettings, with_id
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 CACHED_SCHEMAS = 10_000
 
 
-class ReadSettings(Settings):
+class ReadSettings(SequencedReadSettings):
     """What reading DataHub BLOB messages needs to be told."""
 
     timezone: str = "UTC"
@@ -97,6 +97,7 @@ class BlobDecoder:
     def __init__(self, settings: ReadSettings, rules: TableRules) -> None:
         self.zone = Zone(settings.timezone)
         self.rules = rules
+        self.in_messages = settings.sequence_ids == "in_messages"
         self._tables: dict[bytes, ReadTable] = {}
         self._frames: dict[int, list[Frame]] = {}
         self._last: Frame | None = None
@@ -133,12 +134,15 @@ class BlobDecoder:
         payload = wire.payload
         about: dict[str, Any] = {"version": wire.version, **table.source}
         if payload.op in ROWS:
-            change = _row_change(message, table, payload)
-            self._learn(value, text, table, about, payload, change)
+            change = _row_change(message, table, payload, self.in_messages)
+            if self.in_messages:
+                self._learn(value, text, table, about, payload, change)
         elif payload.op in EVENTS:
             _no_rows(payload)
             ddl = payload.ddl or _Ddl()
             change = _event(message, table.schema, payload, ddl.text or None)
+            if change.sequence is not None and not self.in_messages:
+                raise with_id("payload.sequenceId")
             if change.operation in ("ddl", "other"):
                 about["op"] = payload.op
             about["ddlMeta"] = ddl.ddlMeta or None
@@ -207,7 +211,7 @@ def _members(payload: _Payload, change: Change) -> Members | None:
     )
 
 
-def _row_change(message: Message, table: ReadTable, payload: _Payload) -> Change:
+def _row_change(message: Message, table: ReadTable, payload: _Payload, in_messages: bool) -> Change:
     if table.refusal is not None:
         raise table.refusal
     op = payload.op
@@ -221,7 +225,7 @@ def _row_change(message: Message, table: ReadTable, payload: _Payload) -> Change
         raise wrong_images(op, before, after)
     change = Change(operation, table.schema, message, 0, before, after)
     change.source_time = _source_time(payload)
-    return finish_row(change, op, payload.sequenceId)
+    return finish_row(change, op, payload.sequenceId, in_messages)
 
 
 def _image(table: ReadTable, name: str, raw: Raw | UnsetType) -> Any:

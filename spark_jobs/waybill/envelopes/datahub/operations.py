@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from waybill.envelopes.sequenced import with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import BEFORE
 
@@ -69,23 +70,25 @@ def is_row_statement(text: str) -> bool:
     return _ROW_STATEMENT.match(text) is not None
 
 
-def finish_row(change: Change, op: str, number: Any) -> Change:
+def finish_row(change: Change, op: str, number: Any, in_messages: bool = True) -> Change:
     """The change of a row with its sequence id, as full row or half of an update where it is one.
 
     Args:
         change: operation and images are set.
         op: the operation as the message names it.
         number: `sequenceId`, a string or a number; None or UNSET where there is none.
+        in_messages: row changes of the topic have one ("DML operations").
 
     Raises:
         Refusal: the sequence id is no number, or does not go with the operation.
     """
     text = number if type(number) is str else sequence_text(number)
     if text is None:
-        if change.after is None and change.operation == "update":
-            raise Refusal("pair", f"an {op} without sequenceId cannot find its after image")
+        _check_without(change, op, in_messages)
         return change
     if text.isdigit() and text.isascii() and len(text) <= MAX_ID_DIGITS:
+        if not in_messages:
+            raise with_id("payload.sequenceId")
         change.sequence = (int(text),)
         if change.operation == "update":
             if change.after is None:
@@ -100,6 +103,14 @@ def finish_row(change: Change, op: str, number: Any) -> Change:
     change.operation = "read"
     change.full_row = True
     return change
+
+
+def _check_without(change: Change, op: str, in_messages: bool) -> None:
+    """Refuse a row that lacks the sequence id that it needs."""
+    if in_messages:
+        raise without_id("payload.sequenceId", op)
+    if change.after is None and change.operation == "update":
+        raise Refusal("pair", f"an {op} without sequenceId cannot find its after image")
 
 
 def sequence_text(number: Any) -> str | None:

@@ -27,7 +27,7 @@ from waybill.envelopes.datahub.tuple_rows import (
     fast_record,
     forms_of,
 )
-from waybill.envelopes.datahub.tuple_topics import OPERATION, TABLE, TIMES, Topics
+from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES, Topics
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.json_rows import SameMessage
@@ -39,6 +39,7 @@ from waybill.envelopes.notation.values import (
     json_refusal,
 )
 from waybill.envelopes.protocol import Settings
+from waybill.envelopes.sequenced import SequencedReadSettings, with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import AFTER, BEFORE
 from waybill.records import Change, Message
@@ -81,7 +82,7 @@ class TupleSettings(Settings):
         return Zone(name).name
 
 
-class TupleReadSettings(TupleSettings):
+class TupleReadSettings(TupleSettings, SequencedReadSettings):
     """What reading TUPLE topics needs to be told."""
 
     database: str | None = Field(
@@ -111,6 +112,7 @@ class TupleDecoder(Remembering):
         self.topics = Topics(settings.schemas)
         self.rules = rules
         self.zone = Zone(settings.timezone)
+        self.in_messages = settings.sequence_ids == "in_messages"
         self.memory = self._tables = TableReaders(rules, self.zone)
         self._same = SameMessage()
         self._objects: Bounded[tuple[str, bytes], Fast] = Bounded()
@@ -162,7 +164,7 @@ class TupleDecoder(Remembering):
         if fast is None or not self._same(wire, value):
             return None
         metadata, image = fast.read(wire)
-        return change_of(message, fast.reader, metadata, image, fast.time_kind)
+        return change_of(message, fast.reader, metadata, image, fast.time_kind, self.in_messages)
 
     def _read(self, message: Message, value: bytes) -> Change:
         """The change of any record.
@@ -200,7 +202,7 @@ class TupleDecoder(Remembering):
         image = table.image(row)
         absent = attributes.pop(ABSENT, None)
         _leave_out(table, image, absent)
-        change = change_of(message, table, metadata, image, time_kind)
+        change = change_of(message, table, metadata, image, time_kind, self.in_messages)
         if fields is None:
             self._tables.keep(table.schema)
         if attributes:
@@ -328,7 +330,12 @@ _FULL = 13
 
 
 def change_of(
-    message: Message, table: TableReader, told: Metadata, image: Any, time_kind: str | None
+    message: Message,
+    table: TableReader,
+    told: Metadata,
+    image: Any,
+    time_kind: str | None,
+    in_messages: bool,
 ) -> Change:
     """The change of a record.
 
@@ -338,6 +345,7 @@ def change_of(
         told: its metadata columns.
         image: its row.
         time_kind: the DataHub type of the time of the change, None where no schema tells it.
+        in_messages: changes of the topic have a sequence id.
 
     Raises:
         Refusal: the metadata columns do not go together.
@@ -347,20 +355,19 @@ def change_of(
     if kind is None:
         raise _wrong_operation(told)
     operation, is_before = kind
-    if time is not None and len(time) == _FULL and time.isdecimal() and time.isascii():
-        moment: int | None = int(time) if time_kind == "TIMESTAMP" else int(time) * 1000
-    else:
-        moment = _source_time(time, time_kind)
-    if is_before:
-        change = Change(operation, table.schema, message, 0, image, source_time=moment)
-    else:
-        change = Change(operation, table.schema, message, 0, None, image, source_time=moment)
+    moment = _moment(time, time_kind)
+    before, after = (image, None) if is_before else (None, image)
+    change = Change(operation, table.schema, message, 0, before, after, source_time=moment)
     if not number:
+        if in_messages:
+            raise without_id(SEQUENCE, operation.upper())
         if is_before and operation == "update":
             sentence = "a before image without _sequence_id_ cannot find its after image"
             raise Refusal("pair", sentence)
         return change
     if number.isdecimal() and number.isascii() and len(number) <= MAX_ID_DIGITS:
+        if not in_messages:
+            raise with_id(SEQUENCE)
         change.sequence = (int(number),)
         if operation == "update":
             change.half, change.rank = ("before", BEFORE) if is_before else ("after", AFTER)
@@ -372,6 +379,13 @@ def change_of(
         raise Refusal("shape", f"_sequence_id_ {FULL_ROW_ID} marks full rows, which are inserts")
     change.operation, change.full_row = "read", True
     return change
+
+
+def _moment(time: str | None, kind: str | None) -> int | None:
+    """Microseconds of the time of a change; the usual notation is read here."""
+    if time is not None and len(time) == _FULL and time.isdecimal() and time.isascii():
+        return int(time) if kind == "TIMESTAMP" else int(time) * 1000
+    return _source_time(time, kind)
 
 
 def _wrong_operation(told: Metadata) -> Refusal:

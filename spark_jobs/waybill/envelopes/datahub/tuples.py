@@ -15,7 +15,6 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.datahub.operations import FULL_ROW_ID
-from waybill.envelopes.datahub.sequence import SequenceIds
 from waybill.envelopes.datahub.tuple_columns import LOGICAL, passes, type_for, writer
 from waybill.envelopes.datahub.tuple_decoder import (
     ABSENT,
@@ -35,11 +34,17 @@ from waybill.envelopes.datahub.tuple_topics import (
 )
 from waybill.envelopes.datahub.written import key_writer, row_before, same_key
 from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
-from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.envelopes.protocol import Encoded, Envelope, Limit
+from waybill.envelopes.sequence_layout import ONE_NUMBER
+from waybill.envelopes.written_sequence import (
+    DATAWORKS_DIGITS,
+    POSITIONS,
+    SequenceSettings,
+    WrittenSequence,
+)
 from waybill.errors import Refusal
 from waybill.types import STRING
 
@@ -97,7 +102,7 @@ class TupleEncoder:
     def __init__(self, settings: TupleWriteSettings) -> None:
         self.settings = settings
         self.topics = Topics(settings.schemas)
-        self.ids = SequenceIds(settings)
+        self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         self._tables: Bounded[TableSchema, WrittenTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -106,6 +111,7 @@ class TupleEncoder:
         Raises:
             Refusal: kind `encoding`, when the topic cannot hold the row.
         """
+        change = self.ids.packed.as_full_row(change, losses)
         operation = _OPERATIONS.get(change.operation)
         if operation is None:
             losses.append(_LOST.get(change.operation, change.operation))
@@ -115,7 +121,7 @@ class TupleEncoder:
         before, after = row_before(change), change.after
         inserts = operation == "I" and (before is None or change.operation == "read")
         full_row = inserts and change.full_row
-        number = FULL_ROW_ID if full_row else self.ids.of(change, losses)
+        number = FULL_ROW_ID if full_row else str(self.ids.of(change, losses))
         time = table.time(change, losses)
         _count(change, table, full_row, losses)
         attributes = _attributes(change)
@@ -412,8 +418,7 @@ ENVELOPE = Envelope(
             " numbers have the next larger type, dates, wall clocks and bytes are STRING with"
             " their exact text"
         ),
-        "sequence_id": "an id of several parts, or that messages of its source may lack, is "
-        "replaced by one made from the position",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "milliseconds, or microseconds where the topic's schema has the time as"
         " TIMESTAMP; times before 1970 are not carried",
     },
@@ -432,6 +437,7 @@ ENVELOPE = Envelope(
             "only the name of the table is written, not those of its database and schema",
         ),
     ),
+    layouts=(ONE_NUMBER,),
     decoder=TupleDecoder,
     encoder=TupleEncoder,
     bulk_reader=_bulk_reader,

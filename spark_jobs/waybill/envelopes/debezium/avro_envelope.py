@@ -17,6 +17,7 @@ from waybill.envelopes.debezium.avro_settings import (
 )
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
 from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO
+from waybill.envelopes.debezium.source import LAYOUTS
 from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import WITHOUT_PLACE
 
@@ -61,6 +62,7 @@ ENVELOPE = Envelope(
             for name in ("types", "exact_numbers")
         ),
     ),
+    layouts=LAYOUTS,
     decoder=DebeziumAvroDecoder,
     encoder=DebeziumAvroEncoder,
     decode_settings=DebeziumAvroReadSettings,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
+from waybill.envelopes.debezium.source import LAYOUTS
 from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 
@@ -73,6 +74,7 @@ ENVELOPE = Envelope(
             " the message where the source tells none",
         ),
     ),
+    layouts=LAYOUTS,
     decoder=DebeziumDecoder,
     encoder=DebeziumEncoder,
     bulk_reader=_bulk_reader,

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from waybill.envelopes.made_sequence import optional
+from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, optional
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 
@@ -266,3 +266,28 @@ def _by_fields(source: Source) -> tuple[int, ...] | None:
     if source.scn is not None or source.commit_scn is not None:
         return _oracle(source)
     return _numbers(source)
+
+
+_LOG = ("commit", "log file", "record", "change", "log file", "record", "serial number")
+
+LAYOUTS = (
+    SequenceLayout(
+        ("binlog file", "position", "row"), (10, 4), 9_000, connector=("mysql", "mariadb")
+    ),
+    SequenceLayout(
+        ("position of the commit", "position"), (WIDE,), 10**15, connector=("postgresql",)
+    ),
+    SequenceLayout(_LOG, (10, 5, 10, 10, 5, 10), 2**32, connector=("sqlserver", "db2")),
+    SequenceLayout(
+        ("commit SCN", "SCN", "place in the transaction", "statement"),
+        (WIDE, 10, 10),
+        10**15,
+        connector=("oracle",),
+    ),
+    SequenceLayout(
+        ("time of the oplog", "counter"), (6,), 9_000_000_000_000, connector=("mongodb",)
+    ),
+    SequenceLayout(("first part",), (WIDE,) * 6),
+)
+"""How positions become one number. Those of one connector have the same digits, whichever shape
+they have: a row of a snapshot may have fewer parts. Of other connectors nothing is known."""

@@ -16,7 +16,6 @@ from waybill.bulk.notations import (
     T,
     joined_texts,
     numbers,
-    padded,
     same,
     wall_clocks_of,
     with_z,
@@ -25,9 +24,10 @@ from waybill.bulk.notations import (
 from waybill.bulk.rows import Value
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
+from waybill.envelopes.bulk_sequence import BulkSequence
 from waybill.envelopes.dms.bulk_values import column_put, keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
-from waybill.envelopes.dms.notation import FILES, KAFKA, style_of
+from waybill.envelopes.dms.notation import FILES, KAFKA, SEQUENCE_DIGITS, style_of
 from waybill.envelopes.notation.values import is_integer_text
 from waybill.errors import Refusal
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _FAMILY = "dms"
 _encode = msgspec.json.Encoder().encode
 _MICRO_DIGITS = 6
-_SEQUENCE_DIGITS = 35
 
 
 class _Puts:
@@ -225,6 +224,7 @@ class DmsFilesWriter(BulkWriter):
 
     def __init__(self, encoder: DmsFilesEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
+        self._ids = BulkSequence(encoder.packed)
         self._puts = _Puts(style_of(FILES, encoder.settings))
         self._flagged = Flagged()
 
@@ -246,10 +246,11 @@ class DmsFilesWriter(BulkWriter):
                 was, now = rows.before[place], image[place]
                 if was is not None and now is not None:
                     apart |= ~same(rows.arena, was, now)
-        if rows.sequence is not None:
-            flags += [part < 0 for part in rows.sequence]
+        flags += self._ids.last_parts(rows)
         classes = self._flagged.numbers(flags)
         classes[apart] = -1
+        if self._settings.sequence_column and not rows.full_row:
+            classes[self._ids.alone(rows)] = -1
         return classes
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -264,7 +265,7 @@ class DmsFilesWriter(BulkWriter):
         if settings.timestamp_column and rows.source_time is not None:
             values[settings.timestamp_column,] = _times(BLANK, False)
         if settings.sequence_column and rows.sequence is not None:
-            values[settings.sequence_column,] = _long_sequences
+            values[settings.sequence_column,] = self._ids.padded(SEQUENCE_DIGITS)
         keys: dict[Path, Get] = {
             (name,): _constant_text(text or "")
             for name, text in (
@@ -278,10 +279,3 @@ class DmsFilesWriter(BulkWriter):
 def _constant_text(text: str) -> Get:
     held = _encode(text)[1:-1]
     return lambda rows: Value(rows.arena.constant(held, len(rows)), True)
-
-
-def _long_sequences(rows: Rows) -> Value:
-    """Sequence ids of one number, with zeros in front."""
-    if rows.sequence is None or len(rows.sequence) != 1:
-        raise KeyError("the rows have no sequence of one number")
-    return Value(padded(rows.arena, rows.sequence[0], _SEQUENCE_DIGITS), True)

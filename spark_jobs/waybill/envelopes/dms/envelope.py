@@ -34,6 +34,7 @@ from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage
 from waybill.envelopes.notation.remembering import FastRemembering, News
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope, Limit
+from waybill.envelopes.sequence_layout import SequenceLayout
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
@@ -444,6 +445,9 @@ ENVELOPE = Envelope(
     },
     limits=(
         Limit("missing", "refuse", "unchanged_columns", "a row that lacks columns is refused"),
+    ),
+    layouts=(
+        SequenceLayout(("first number of the position", "second", "third"), (20, 20), 10**18),
     ),
     decoder=DmsDecoder,
     encoder=DmsEncoder,

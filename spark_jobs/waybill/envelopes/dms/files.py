@@ -19,6 +19,7 @@ from waybill.envelopes.dms.file_rows import ROWS, FileTable, file_change, sequen
 from waybill.envelopes.dms.images import parted, refuse_before, refuse_disagreement
 from waybill.envelopes.dms.notation import (
     FILES,
+    SEQUENCE_DIGITS,
     DmsFilesSettings,
     check_names,
     contradicted,
@@ -33,7 +34,9 @@ from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Encoded, Envelope
+from waybill.envelopes.sequence_layout import SequenceLayout
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE, in_order
+from waybill.envelopes.written_sequence import PackedSequence, PackedSettings
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
 
@@ -71,6 +74,11 @@ class DmsFilesReadSettings(DmsFilesSettings):
         description="Column with the order of the changes, made from the header AR_H_CHANGE_SEQ, "
         "which is none of the table.",
     )
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether rows have a column with their order."""
+        return bool(self.sequence_column)
 
     @model_validator(mode="after")
     def _two_columns(self) -> Self:
@@ -248,7 +256,7 @@ def _text(raw: Raw | None, what: str) -> str | None:
         raise Refusal("shape", f"{what} is no text: {error}") from None
 
 
-class DmsFilesWriteSettings(DmsFilesSettings):
+class DmsFilesWriteSettings(DmsFilesSettings, PackedSettings):
     """What writing DMS's files needs to be told."""
 
     timestamp_column: str = Field(
@@ -276,6 +284,7 @@ class DmsFilesEncoder:
 
     def __init__(self, settings: DmsFilesWriteSettings) -> None:
         self.settings = settings
+        self.packed = PackedSequence(settings, 10**SEQUENCE_DIGITS - 1)
         self._tables: dict[TableSchema, tuple[RowWriter, bytes]] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -353,10 +362,10 @@ class DmsFilesEncoder:
 
     def _order(self, change: Change) -> str | None:
         """What the column with the order holds; None where the row has no such place."""
-        sequence = change.sequence
-        if not self.settings.sequence_column or sequence is None or len(sequence) != 1:
+        if not self.settings.sequence_column or change.full_row:
             return None
-        return f"{sequence[0]:035d}" if 0 <= sequence[0] < 10**35 else None
+        number = self.packed.of(change)
+        return None if number is None else f"{number:0{SEQUENCE_DIGITS}d}"
 
     def _head(self, change: Change, order: str | None, losses: list[str]) -> dict[str, str]:
         """The columns that DMS adds, besides Op."""
@@ -428,9 +437,10 @@ ENVELOPE = Envelope(
         "tell it",
         "full_rows": AS_INSERT,
         "source_time": "dms-s3 has a time only in a column that timestamp_column names",
-        "sequence_id": "dms-s3 has a sequence of one number, and only in a column that "
-        f"sequence_column names; {WITHOUT_PLACE}",
+        "sequence_id": "dms-s3 has a sequence only in a column that sequence_column names, and of "
+        f"35 digits at most; {WITHOUT_PLACE}",
     },
+    layouts=(SequenceLayout(("sequence column",), (), 10**SEQUENCE_DIGITS),),
     decoder=DmsFilesDecoder,
     encoder=DmsFilesEncoder,
     bulk_reader=_bulk_reader,

@@ -118,6 +118,9 @@ class DmsWriteSettings(DmsSettings):
         return self
 
 
+SEQUENCE_DIGITS = 35
+"""Digits of AR_H_CHANGE_SEQ."""
+
 # Positions
 
 

@@ -39,6 +39,7 @@ from waybill.envelopes.notation.json_rows import Readers, Row, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import SequenceLayout
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
@@ -243,6 +244,9 @@ def _bulk_writer(encoder: Any) -> BulkWriter:
     return MaxwellWriter(encoder)
 
 
+BINLOG = SequenceLayout(("binlog file", "offset", "xoffset"), (10, 19), 10**6, shared=True)
+"""Rows of one event share its place, and have no `xoffset` unless Maxwell is told to write it."""
+
 ENVELOPE = Envelope(
     name="maxwell",
     title="Maxwell (zendesk/maxwell, JSON)",
@@ -277,6 +281,7 @@ ENVELOPE = Envelope(
         "other": "maxwell carries the begin and end of a bootstrap that came from Maxwell, no "
         "other events",
     },
+    layouts=(BINLOG,),
     decoder=MaxwellDecoder,
     encoder=MaxwellEncoder,
     bulk_reader=_bulk_reader,

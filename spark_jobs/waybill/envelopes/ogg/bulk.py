@@ -23,7 +23,6 @@ from waybill.bulk.notations import (
     by_call,
     number_in,
     or_else,
-    padded,
     wall_clocks_of,
     written,
 )
@@ -31,12 +30,13 @@ from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls
-from waybill.envelopes.made_sequence import OWN
+from waybill.envelopes.bulk_sequence import BulkSequence
 from waybill.envelopes.notation.bulk_json_columns import put_of
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE
+from waybill.envelopes.sequence_layout import OWN
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ class OggWriter(BulkWriter):
 
     family = _FAMILY
 
-    def __init__(self, _: OggEncoder) -> None:
+    def __init__(self, encoder: OggEncoder) -> None:
+        self._ids = BulkSequence(encoder.packed)
         self._tables: Bounded[TableSchema, _Table] = Bounded()
         self._flagged = Flagged()
 
@@ -181,9 +182,11 @@ class OggWriter(BulkWriter):
         if not self._table(rows.schema).loses_types:
             before = rows.before if rows.operation == "update" else None
             flags.append(nulls(image, len(rows), before))
-        if rows.sequence is not None and len(rows.sequence) == 1:
-            flags.append(rows.sequence[0] < 0)
-        return self._flagged.numbers(flags) if flags else None
+        flags += self._ids.last_parts(rows)
+        classes = self._flagged.numbers(flags) if flags else np.zeros(len(rows), np.int64)
+        if not rows.full_row and not carried(rows, _FAMILY):
+            classes[self._ids.alone(rows)] = -1
+        return classes
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the one message of a row."""
@@ -200,7 +203,7 @@ class OggWriter(BulkWriter):
                 else:
                     constant.add(name)
         else:
-            found["op_ts",], found["pos",] = _op_ts, _pos
+            found["op_ts",], found["pos",] = _op_ts, self._ids.padded(POSITION_DIGITS)
         both = rows.operation == "update"
         for image, is_after in ((rows.before, False), (rows.after, True)):
             if image is None or not (both or is_after is not gone):
@@ -220,10 +223,3 @@ def _op_ts(rows: Rows) -> Value:
     if rows.source_time is None:
         raise KeyError("the rows have no time")
     return Value(wall_clocks_of(rows.arena, rows.source_time, _MICROS, BLANK), True)
-
-
-def _pos(rows: Rows) -> Value:
-    """Sequence ids of one number, as `pos_of` writes them."""
-    if rows.sequence is None:
-        raise KeyError("the rows have no sequence")
-    return Value(padded(rows.arena, rows.sequence[0], POSITION_DIGITS), True)

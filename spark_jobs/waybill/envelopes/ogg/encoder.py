@@ -9,6 +9,7 @@ import msgspec
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.written_sequence import PackedSequence
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ class OggEncoder:
     """Writes GoldenGate's JSON.
 
     Args:
-        settings: nothing.
+        settings: how sequence ids become one number.
     """
 
     def __init__(self, settings: OggWriteSettings) -> None:
+        self.packed = PackedSequence(settings)
         self._tables: dict[TableSchema, _Table] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -43,20 +45,26 @@ class OggEncoder:
         if operation == "truncate":
             name = _json(text_of(schema.database, schema.schema, schema.table))
             value = b'{"table":%b,"op_type":"T"%b,"before":null,"after":null}'
-            return [Encoded(schema.qualified_name.encode(), value % (name, _head(change, losses)))]
+            return [
+                Encoded(
+                    schema.qualified_name.encode(),
+                    value % (name, _head(change, self.packed, losses)),
+                )
+            ]
         if kind is None:
             losses.append(_LOST.get(operation, operation))
             return []
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema)
+            table = self._tables[schema] = _Table(schema, self.packed)
         return [table.message(change, kind, losses)]
 
 
 class _Table:
     """What a schema decides about its messages."""
 
-    def __init__(self, schema: TableSchema) -> None:
+    def __init__(self, schema: TableSchema, packed: PackedSequence) -> None:
+        self.packed = packed
         self.rows = RowWriter(schema, STYLE)
         self.name = _json(text_of(schema.database, schema.schema, schema.table))
         self.key = b"" if schema.key is None else b',"primary_keys":%b' % _json(schema.key)
@@ -82,7 +90,7 @@ class _Table:
         return Encoded(
             rows.message_key(image),
             b'{"table":%b,"op_type":"%b"%b%b%b}'
-            % (self.name, kind, _head(change, losses), self.key, images),
+            % (self.name, kind, _head(change, self.packed, losses), self.key, images),
         )
 
     def _both(self, before: Any, after: Any) -> bytes:
@@ -93,7 +101,7 @@ class _Table:
         return b',"before":%b,"after":%b' % (_json(old), _json(new))
 
 
-def _head(change: Change, losses: list[str]) -> bytes:
+def _head(change: Change, packed: PackedSequence, losses: list[str]) -> bytes:
     """Time and position, and whatever else a message from GoldenGate brought along."""
     if change.transaction is not None:
         losses.append("transactions")
@@ -104,9 +112,12 @@ def _head(change: Change, losses: list[str]) -> bytes:
     head = b""
     if change.source_time is not None:
         head = b',"op_ts":"%b"' % op_ts_of(change.source_time).encode()
-    pos = pos_of(change.sequence)
-    if pos is not None:
-        head += b',"pos":"%b"' % pos.encode()
-    elif change.sequence is not None:
-        losses.append("sequence_id")
+    if change.full_row:
+        # A load that reads no trail has no place in one.
+        if change.sequence is not None:
+            losses.append("sequence_id")
+        return head
+    number = packed.of(change)
+    if number is not None:
+        head += b',"pos":"%b"' % pos_of(number).encode()
     return head

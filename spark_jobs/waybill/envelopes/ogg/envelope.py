@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType, structs
 
 from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
@@ -27,6 +27,7 @@ from waybill.envelopes.ogg.notation import (
     sequence_of,
 )
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
 
@@ -312,9 +313,9 @@ ENVELOPE = Envelope(
     partly={
         "types": "ogg tells numbers, texts and booleans apart and nothing more; declare the types "
         "under tables when it is read",
-        "sequence_id": "ogg carries a sequence of one number that is not negative; for others "
-        "there is no pos, and the place in the topic is the order",
+        "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
+    layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
     decoder=OggDecoder,
     encoder=OggEncoder,
     bulk_reader=_bulk_reader,

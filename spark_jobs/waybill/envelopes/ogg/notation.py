@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
@@ -20,6 +19,8 @@ from waybill.envelopes.notation.temporal import (
     utc_from_wall,
 )
 from waybill.envelopes.protocol import Settings
+from waybill.envelopes.sequence_layout import optional
+from waybill.envelopes.written_sequence import PackedSettings
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class OggReadSettings(Settings):
     )
 
 
-class OggWriteSettings(Settings):
+class OggWriteSettings(PackedSettings):
     """Writing GoldenGate needs to be told nothing; op_ts of other sources is in UTC."""
 
 
@@ -104,7 +105,7 @@ def sequence_of(pos: str | None) -> tuple[int, ...] | None:
     """The sequence of `pos`: one integer, zero-padded; None where it is missing.
 
     A load that reads no trail has file number -1, which sorts before every file. Operations without
-    `pos` may stand beside such with one, so it is `made_sequence.optional`.
+    `pos` may stand beside such with one, so it is `sequence_layout.optional`.
 
     Raises:
         Refusal: kind `shape`, when it is no such position.
@@ -118,11 +119,9 @@ def sequence_of(pos: str | None) -> tuple[int, ...] | None:
     return optional(number - _FILE if match[1] else number)
 
 
-def pos_of(sequence: tuple[int, ...] | None) -> str | None:
-    """A position that is read as this sequence; None where there is none."""
-    if sequence is None or len(sequence) != 1 or sequence[0] < 0:
-        return None
-    return f"{sequence[0]:0{POSITION_DIGITS}d}"
+def pos_of(number: int) -> str:
+    """A position that is read as this number."""
+    return f"{number:0{POSITION_DIGITS}d}"
 
 
 # Times

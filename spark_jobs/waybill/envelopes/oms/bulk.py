@@ -35,7 +35,8 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
+from waybill.bulk.values import carried, column, field_of, nulls, times
+from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits
 from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
@@ -52,7 +53,6 @@ from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
-from waybill.order import position_number
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from waybill.envelopes.oms.bulk_rows import Cells
     from waybill.envelopes.oms.default import OmsDefaultDecoder
     from waybill.envelopes.oms.encoder import OmsDefaultEncoder, OmsWriter
-    from waybill.envelopes.oms.sequence import SequenceIds
     from waybill.records import Change, Message, TableSchema
     from waybill.types import LogicalType
 
@@ -243,6 +242,7 @@ class _Table:
 
     def __init__(self, schema: TableSchema, writer: OmsWriter, earlier: bool) -> None:
         self.writer = writer
+        self.ids = BulkWrittenSequence(writer.ids)
         columns = in_notation(schema, earlier).columns
         notations = [notation_of(column.type, earlier) for column in columns]
         self.puts = tuple(map(put_of, notations))
@@ -303,8 +303,11 @@ class OmsBulkWriter(BulkWriter):
             texts = image[place]
             if texts is not None:
                 numbers[texts.lengths < 0] = -1
-        if rows.sequence is not None and _has_number(rows):
-            numbers[rows.sequence[0] < 0] = -1
+        ids = table.ids
+        for bit, flag in enumerate(ids.last_parts(rows), 2):
+            numbers[flag & (numbers >= 0)] += 1 << bit
+        if _has_id(rows):
+            numbers[ids.alone(rows)] = -1
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -333,9 +336,7 @@ class OmsBulkWriter(BulkWriter):
             values["allMetaData", "record_primary_value"] = joined(shown)
         if rows.source_time is not None:
             values["allMetaData", "timestamp"] = times(1_000_000, quoted=True)
-        values["allMetaData", "storeDataSequence"] = (
-            sequences(False) if _has_number(rows) else made_ids_of(table.writer.ids)
-        )
+        values["allMetaData", "storeDataSequence"] = table.ids.get(False)
         for name in _MADE_OF_OTHERS:
             if isinstance(told.get(name), Value):
                 values["allMetaData", name] = field_of(name)
@@ -365,24 +366,9 @@ def completed(place: int, put: Put) -> Get:
     return get
 
 
-def _has_number(rows: Rows) -> bool:
-    """Whether the source's sequence is written."""
-    return rows.sequence is not None and len(rows.sequence) == 1 and not rows.full_row
-
-
-def made_ids_of(ids: SequenceIds, quoted: bool = False) -> Get:
-    """Sequence ids made from the positions, as `order.position_number` makes them of one."""
-
-    def get(rows: Rows) -> Value:
-        change = rows.change(0)
-        number = ids.of(change, [])
-        if not isinstance(number, int):
-            raise KeyError("the rows have no sequence")
-        place = change.message
-        first = number - position_number(place.partition, place.offset, 0)
-        return made_ids(rows, first, quoted)
-
-    return get
+def _has_id(rows: Rows) -> bool:
+    """Whether a sequence is written: OMS writes rows of its own again without one."""
+    return not rows.full_row and not (rows.sequence is None and carried(rows, "oms"))
 
 
 def joined(shown: list[Get]) -> Get:

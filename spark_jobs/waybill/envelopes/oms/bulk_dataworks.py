@@ -17,8 +17,8 @@ from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, sequences, times
+from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.oms.bulk import made_ids_of
 from waybill.envelopes.oms.bulk_canal import all_told
 from waybill.envelopes.oms.bulk_rows import (
     Cells,
@@ -88,6 +88,7 @@ class OmsDataworksReader(BulkReader):
             family=FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
+            full_row=change.full_row,
         )
 
     def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
@@ -119,6 +120,7 @@ class OmsDataworksWriter(BulkWriter):
     def __init__(self, encoder: OmsDataworksEncoder) -> None:
         self._encoder = encoder
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._ids = BulkWrittenSequence(encoder.ids)
         self._decided = decided_by(_DECISIVE)
 
     def classes(self, rows: Rows) -> Places | None:
@@ -131,10 +133,15 @@ class OmsDataworksWriter(BulkWriter):
         )
         if image is None or rows.moved_from is not None or untouched:
             return np.full(len(rows), -1, np.int64)
-        numbers = self._decided(rows) * 8
+        numbers = self._decided(rows) * 2
         if rows.source_time is not None:
             numbers += rows.source_time % 1000 != 0
-        numbers += 2 * _keeps(rows) + 4 * rows_that_came_without(rows)
+        kept = _keeps(rows)
+        numbers = numbers * 4 + 2 * kept + rows_that_came_without(rows)
+        for flag in self._ids.last_parts(rows):
+            numbers = numbers * 2 + flag
+        if not _goes_without(rows):
+            numbers[self._ids.alone(rows) & ~kept] = -1
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -183,7 +190,7 @@ class OmsDataworksWriter(BulkWriter):
         elif _goes_without(rows):
             same.add(_SCN)
         else:
-            values[_SCN] = made_ids_of(self._encoder.ids, quoted=True)
+            values[_SCN] = self._ids.get(True)
         return values, same
 
 
@@ -193,14 +200,11 @@ def _image(rows: Rows) -> Columns | None:
 
 
 def _keeps(rows: Rows) -> Mask:
-    """Which rows keep the source's sequence: the one number of it, or its own."""
+    """Which rows keep the number that came from the same family."""
     sequence = rows.sequence
-    none = np.zeros(len(rows), np.bool_)
-    if sequence is None or rows.full_row or len(sequence) != 1 + carried(rows, FAMILY):
-        return none
-    kept: Mask = sequence[0] >= 0
-    for rest in sequence[1:]:
-        kept = kept & (rest == 0)
+    if sequence is None or rows.full_row or len(sequence) != 2 or not carried(rows, FAMILY):
+        return np.zeros(len(rows), np.bool_)
+    kept: Mask = (sequence[0] >= 0) & (sequence[1] == 0)
     return kept
 
 
@@ -208,4 +212,4 @@ def _goes_without(rows: Rows) -> bool:
     """Whether rows have no number in `scn`."""
     if rows.sequence is None and carried(rows, FAMILY):
         return True
-    return rows.full_row and rows.operation == "read"
+    return rows.full_row

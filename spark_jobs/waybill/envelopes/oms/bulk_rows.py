@@ -33,7 +33,6 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra, Value
-from waybill.envelopes.made_sequence import came_without
 from waybill.envelopes.notation.bulk_json_columns import (
     DIGITS,
     INTEGERS,
@@ -46,6 +45,7 @@ from waybill.envelopes.notation.json_columns import exact, notation_of, write_in
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms import columns
 from waybill.envelopes.oms.columns import write_boolean, write_number
+from waybill.envelopes.written_sequence import came_without
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message
 from waybill.types import LogicalType

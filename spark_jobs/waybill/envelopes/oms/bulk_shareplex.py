@@ -40,9 +40,9 @@ from waybill.bulk.values import (
     sequences,
     transactions,
 )
+from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
-from waybill.envelopes.oms.bulk import made_ids_of
 from waybill.envelopes.oms.bulk_rows import (
     DECIDED_BITS,
     Cells,
@@ -136,6 +136,7 @@ class OmsShareplexReader(RememberingReader):
             FAMILY if extra else "",
             extra,
             None if extra else _nothing,
+            full_row=change.full_row,
         )
 
     def _images(
@@ -207,7 +208,7 @@ class _Table:
 
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         self.table = encoder.table(schema)
-        self.ids = self.table.ids
+        self.ids = BulkWrittenSequence(self.table.ids)
         style = style_of(encoder.settings.version)
         self.puts = puts_of(schema, style)
         self.key = schema.key_places if schema.key else ()
@@ -264,7 +265,8 @@ class OmsShareplexWriter(BulkWriter):
         update = rows.operation == "update" and rows.before is not None
         if (update and table.lobs) or any(image[place] is None for place in table.key):
             return alone
-        flags = [_keeps(rows), rows_that_came_without(rows)]
+        kept = _keeps(rows)
+        flags = [kept, rows_that_came_without(rows), *table.ids.last_parts(rows)]
         if rows.source_time is not None:
             flags.append(rows.source_time % 1_000_000 != 0)
         if not table.loses_types:
@@ -276,10 +278,9 @@ class OmsShareplexWriter(BulkWriter):
             flags += [decided >> bit & 1 != 0 for bit in range(DECIDED_BITS)]
         classes = self._flagged.numbers(flags)
         classes[decided < 0] = -1
-        for place in table.key:
-            texts = image[place]
-            if texts is not None:
-                classes[texts.lengths < 0] = -1
+        if not rows.full_row and not (rows.sequence is None and carried(rows, FAMILY)):
+            classes[table.ids.alone(rows) & ~kept] = -1
+        _leave_null_keys(classes, table, image)
         return classes
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -289,9 +290,7 @@ class OmsShareplexWriter(BulkWriter):
             return None
         after = rows.operation != "delete"
         values = {**_images(rows, table), ("meta", "trans"): transactions}
-        values["meta", "scn"] = (
-            sequences(True) if _keeps(rows)[0] else made_ids_of(table.ids, quoted=True)
-        )
+        values["meta", "scn"] = sequences(True) if _keeps(rows)[0] else table.ids.get(True)
         values["meta", "time"] = _time
         same: set[Path] = {("meta", "op"), ("meta", "table")}
         if not carried(rows, FAMILY):
@@ -337,14 +336,21 @@ def _carried_table(rows: Rows) -> Any:
     return UNSET if found is None else msgspec.json.decode(found)
 
 
+def _leave_null_keys(classes: Places, table: _Table, image: Columns) -> None:
+    """Let rows whose key holds a null go on their own."""
+    for place in table.key:
+        texts = image[place]
+        if texts is not None:
+            classes[texts.lengths < 0] = -1
+
+
 def _keeps(rows: Rows) -> Mask:
-    """Which rows keep the source's sequence: the one number of it, or its own two."""
+    """Which rows keep the two numbers that came from the same family."""
     sequence = rows.sequence
-    mine = carried(rows, FAMILY)
-    if sequence is None or len(sequence) != 1 + mine:
+    if sequence is None or len(sequence) != 2 or not carried(rows, FAMILY):
         return np.zeros(len(rows), np.bool_)
-    kept: Mask = sequence[0] >= 0
-    return kept & (sequence[1] == _carried_places(rows)) if mine else kept
+    kept: Mask = (sequence[0] >= 0) & (sequence[1] == _carried_places(rows))
+    return kept
 
 
 def _carried_places(rows: Rows) -> Places | int:

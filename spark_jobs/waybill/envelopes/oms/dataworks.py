@@ -41,9 +41,12 @@ from waybill.envelopes.oms.dataworks_messages import (
 )
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
-from waybill.envelopes.oms.settings import ZonedReadSettings
+from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
+from waybill.envelopes.sequenced import settled, with_id
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
 
@@ -79,9 +82,10 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         rules: declared keys and column types, which go before what the message says.
     """
 
-    def __init__(self, settings: ZonedReadSettings, rules: TableRules) -> None:
+    def __init__(self, settings: ZonedSequencedReadSettings, rules: TableRules) -> None:
         style = dataworks_style(settings.version, zone_named(settings.timezone))
         self.typed = TypedTables(settings, rules, style)
+        self.in_messages = settings.sequence_ids == "in_messages"
         super().__init__()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
@@ -108,7 +112,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         if op in ROWS:
             return self._row(message, told, schema)
         if op in EVENTS:
-            return _event(message, told, schema)
+            return _event(message, told, schema, self.in_messages)
         raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
 
     def _row(self, message: Message, told: WireMessage, schema: SchemaWire) -> Change:
@@ -136,7 +140,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
         table = self._tables.get(hint)
         if table is None or table.found is not found or table.source != source:
-            table = _Table(source, found)
+            table = _Table(source, found, self.in_messages)
             self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
@@ -152,7 +156,8 @@ def _form(told: Any) -> tuple[bytes, bytes]:
 class _Table:
     """A table of messages that name these types and this key, and the fast way to read them."""
 
-    def __init__(self, source: Source, found: TypedTable) -> None:
+    def __init__(self, source: Source, found: TypedTable, in_messages: bool) -> None:
+        self.in_messages = in_messages
         self.source = source
         self.found = found
         self.forms: set[tuple[bytes, bytes]] = set()
@@ -231,7 +236,7 @@ class _Table:
         if before is not None and after is not None:
             self.found.forget(before, after)
         time, extra = times_of(payload, self.source, extend)
-        return Change(
+        change = Change(
             ROWS[payload.op],
             self.found.schema,
             message,
@@ -248,9 +253,10 @@ class _Table:
             None,
             extra,
         )
+        return settled(change, "payload.scn", self.in_messages)
 
 
-def _event(message: Message, told: WireMessage, described: SchemaWire) -> Change:
+def _event(message: Message, told: WireMessage, described: SchemaWire, in_messages: bool) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
     payload, source = told.payload, described.source or Source()
     for name, image in (("before", payload.before), ("after", payload.after)):
@@ -274,11 +280,14 @@ def _event(message: Message, told: WireMessage, described: SchemaWire) -> Change
     carried = op if operation in ("ddl", "other") else None
     columns = in_one_line(told.schema) if described.column or described.pk else UNSET
     time, extra = times_of(payload, source, told.extend, carried, columns)
+    sequence = sequence_of(payload.scn)
+    if sequence is not None and not in_messages:
+        raise with_id("payload.scn")
     return Change(
         operation,
         schema,
         message,
-        sequence=sequence_of(payload.scn),
+        sequence=sequence,
         source_time=time,
         ddl_text=text or None,
         extra=extra,
@@ -312,9 +321,8 @@ ENVELOPE = Envelope(
         "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
-        "sequence_id": "oms-dataworks carries a sequence of one number that no message of its "
-        "source lacks; for others one is made from the position in the source topic, which orders "
-        "only inside a partition",
+        "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "oms-dataworks has milliseconds; digits below are cut off",
         "other": "oms-dataworks carries statements of row changes and events that came from the "
         "same family",
@@ -323,11 +331,12 @@ ENVELOPE = Envelope(
         NULL_IS_UNTOUCHED,
         structs.replace(NULL_IS_UNTOUCHED, capability="unchanged_columns"),
     ),
+    layouts=(OPTIONAL_NUMBER,),
     decoder=OmsDataworksDecoder,
     encoder=OmsDataworksEncoder,
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,
-    decode_settings=ZonedReadSettings,
+    decode_settings=ZonedSequencedReadSettings,
     encode_settings=OmsDataworksWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key and for DDL",

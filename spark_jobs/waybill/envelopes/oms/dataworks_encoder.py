@@ -17,17 +17,17 @@ from pydantic import Field
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
-from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.sequence_layout import OWN
+from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, WrittenSequence, goes_without
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class OmsDataworksEncoder:
 
     def __init__(self, settings: OmsDataworksWriteSettings) -> None:
         self.settings = settings
-        self.ids = SequenceIds(settings, DATAWORKS_DIGITS)
+        self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         zone = zone_named(settings.timezone)
         self.style = dataworks_style(settings.version, zone, settings.times == "milliseconds")
         self.buffer = bytearray()
@@ -142,6 +142,7 @@ class OmsDataworksEncoder:
         carried = _NOTHING
         if change.extra is not None and change.extra.startswith(_OURS):
             carried = _decode_extra(change.extra).dataworks
+        change = self.ids.packed.as_full_row(change, losses)
         op = _op(change, carried)
         if op is None:
             losses.append("other" if change.operation == "other" else "transactions")
@@ -175,15 +176,16 @@ class OmsDataworksEncoder:
         sequence = change.sequence
         if sequence is None and (op == "HEARTBEAT" or carried is not _NOTHING):
             return carried.scn or (UNSET if op == "HEARTBEAT" else None)
-        rest = () if carried is _NOTHING else OWN
-        if sequence is not None and sequence[1:] == rest and not change.full_row:
-            if sequence[0] >= 0:
-                return str(sequence[0])
-        elif goes_without(change):
+        if change.full_row:
+            if sequence is not None:
+                losses.append("sequence_id")
+            return None
+        if goes_without(change):
             losses.append("sequence_id")
             return None
-        made = self.ids.of(change, losses)
-        return None if made is UNSET else str(made)
+        if carried is not _NOTHING and sequence is not None and sequence[1:] == OWN:
+            return str(sequence[0])
+        return str(self.ids.of(change, losses))
 
 
 class _Table:
@@ -226,7 +228,7 @@ class _Table:
         image = before if op == "DELETE" else after
         if image is None:
             raise Refusal("encoding", f"a {change.operation} without a row image")
-        if change.operation == "read":
+        if change.operation == "read" and not change.full_row:
             losses.append("full_rows")
         if self.loses_types:
             losses.append("types")

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.json_rows import Row, row_of
 from waybill.envelopes.oms.dataworks_encoder import Carried
 from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.sequence_layout import optional
 from waybill.errors import Refusal
 
 NULL = Raw(b"null")
@@ -113,7 +113,7 @@ def database_in(source: Source) -> str | None:
 def sequence_of(scn: Any) -> tuple[int, ...] | None:
     """The sequence of `scn`; None where there is none, which may be said by the text null.
 
-    Full rows have none, so that the number of a change is `made_sequence.optional`.
+    Full rows have none, so that the number of a change is `sequence_layout.optional`.
 
     Raises:
         Refusal: kind `shape`, when it is no number.

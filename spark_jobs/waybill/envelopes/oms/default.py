@@ -27,10 +27,13 @@ from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.rows import ROWS, seconds
-from waybill.envelopes.oms.settings import OmsReadSettings, OmsSequencedWriteSettings
+from waybill.envelopes.oms.settings import OmsSequencedReadSettings, OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import DERIVED, SEQUENCE, OmsTable, Shape, database_of
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import ONE_NUMBER
+from waybill.envelopes.sequenced import settled, with_id
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
@@ -88,11 +91,12 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         rules: declared keys and column types.
     """
 
-    def __init__(self, settings: OmsReadSettings, rules: TableRules) -> None:
+    def __init__(self, settings: OmsSequencedReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self.rules = rules
         self.earlier = settings.version == "earlier"
         self.lobs = settings.lobs == "unchanged"
+        self.in_messages = settings.sequence_ids == "in_messages"
         self._shapes: dict[Shape, OmsTable] = {}
         # What was compiled for a shape; it is the same in every decoder that was told the same.
         self._made: Bounded[Shape, OmsTable] = Bounded()
@@ -134,6 +138,8 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             before, after = _decode_row(record.prevStruct), _decode_row(record.postStruct)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
+        if meta.storeDataSequence is not None and not self.in_messages:
+            raise with_id("storeDataSequence")
         light = self._light(before, after)
         extra = self._extra(meta, _decode_names(record.allMetaData))
         if record.recordType in ROWS:
@@ -193,7 +199,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             table.forget(old, new)
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
-        return Change(
+        change = Change(
             operation,
             table.schema,
             message,
@@ -204,6 +210,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             source_time=seconds(meta.timestamp),
             extra=extra,
         )
+        return settled(change, "storeDataSequence", self.in_messages, timed=True)
 
     def _table_of(
         self,
@@ -249,7 +256,9 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
                 self._names.clear()
             table = self._made.get(shape)
             if table is None:
-                table = self._made[shape] = OmsTable(shape, self.earlier, self.lobs)
+                table = self._made[shape] = OmsTable(
+                    shape, self.earlier, self.lobs, self.in_messages
+                )
             self._shapes[shape] = table
         self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         if table.fast:
@@ -381,17 +390,17 @@ ENVELOPE = Envelope(
         "the types under tables when it is read",
         "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
         "the row before does not tell is left out, which not every reader expects",
-        "sequence_id": "oms-default carries a sequence of one number that no message of its source "
-        "lacks; for others one is made from the position in the source topic, which orders only "
-        "inside a partition",
+        "sequence_id": "a full row has none; ids of several parts whose layout has no room in 64 "
+        f"bits are replaced by ones made from the position; {POSITIONS}",
         "source_time": "oms-default has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
+    layouts=(ONE_NUMBER,),
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,
-    decode_settings=OmsReadSettings,
+    decode_settings=OmsSequencedReadSettings,
     encode_settings=OmsSequencedWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key; none for events",

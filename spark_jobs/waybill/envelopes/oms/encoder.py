@@ -15,14 +15,19 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
-from waybill.envelopes.made_sequence import goes_without
 from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.written_sequence import (
+    OMS_DIGITS,
+    UNSIGNED,
+    PackedSequence,
+    WrittenSequence,
+    goes_without,
+)
 from waybill.errors import Refusal
 from waybill.types import NUMBER, STRING
 
@@ -106,6 +111,7 @@ class OmsDefaultEncoder:
 
     def __init__(self, settings: OmsSequencedWriteSettings) -> None:
         self.settings = settings
+        self.packed = PackedSequence(settings, UNSIGNED)
         self._tables: Bounded[TableSchema, OmsWriter] = Bounded()
 
     def _writer(self, schema: TableSchema) -> OmsWriter:
@@ -128,6 +134,7 @@ class OmsDefaultEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        change = self.packed.as_full_row(change, losses)
         operation, schema = change.operation, change.schema
         kind = _RECORD_TYPES.get(operation)
         if kind is None and operation not in ("ddl", "truncate", "heartbeat"):
@@ -172,7 +179,7 @@ class OmsWriter:
         earlier = settings.version == "earlier"
         self.one, self.two = writers(in_notation(schema, earlier), earlier, _light_type(names))
         self.lobs = WrittenLobs(schema, settings, names, whole=True)
-        self.ids = SequenceIds(settings)
+        self.ids = WrittenSequence(settings, OMS_DIGITS, UNSIGNED)
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_of = picker(schema.key_fields if schema.key else ())
         self.names: dict[tuple[str | None, str | None], tuple[Raw, Raw]] = {}
@@ -305,10 +312,7 @@ class OmsWriter:
         sequence = change.sequence
         if sequence is None and (carried is not _NOTHING or change.full_row or kind == "HEARTBEAT"):
             return UNSET
-        if sequence is not None and len(sequence) == 1 and not change.full_row:
-            if sequence[0] >= 0:
-                return sequence[0]
-        elif goes_without(change):
+        if change.full_row or goes_without(change):
             losses.append("sequence_id")
             return UNSET
         return self.ids.of(change, losses)

@@ -17,6 +17,7 @@ from waybill.envelopes.generated import function
 from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.envelopes.notation.values import is_integer_text, quotes_of
 from waybill.envelopes.oms.columns import Notation, notation_of
+from waybill.envelopes.sequenced import settled
 from waybill.errors import Refusal
 from waybill.records import Change
 from waybill.types import NUMBER
@@ -50,6 +51,7 @@ def row_reader(
     quotes: Callable[[Any], int],
     lobs: tuple[int, ...] = (),
     light: Raw | None = None,
+    in_messages: bool = True,
 ) -> Callable[[Message, bytes], list[Change] | None]:
     """A function from a message to its change, None if it needs a closer look.
 
@@ -63,6 +65,7 @@ def row_reader(
         quotes: tells how many quotes a message needs for what was decoded of it.
         lobs: columns that an update did not touch if they are null in both images.
         light: what rows have to say about the types of their columns.
+        in_messages: changes have a sequence id.
     """
     extra = ", ".join(f"meta.{name}" for name in carried.__struct_fields__)
     after = ", ".join(f"a{i}" for i in range(len(notations)))
@@ -85,6 +88,7 @@ def row_reader(
         "blank": frozenset({"-- ::", "-- ::."}),
         "told": light,
         "told_or_not": (light, UNSET),
+        "settled": settled,
         **{f"c{i}": notation.read for i, notation in enumerate(notations)},
     }
     lines = [
@@ -120,10 +124,12 @@ def row_reader(
         "meta = record.allMetaData",
         "sequence = meta.storeDataSequence",
         f"into(Carried({extra}), buffer)",
-        "return [Change(operation, schema, message, 0, before, after,"
+        "change = Change(operation, schema, message, 0, before, after,"
         " None if sequence is None else (sequence,), 1,"
         ' operation == "read" and sequence is None, None, None,'
-        " times[meta.timestamp], None, None, b'{\"oms\":%b}' % buffer)]",
+        " times[meta.timestamp], None, None, b'{\"oms\":%b}' % buffer)",
+        *(["if sequence is not None: return [change]"] if in_messages else []),
+        f'return [settled(change, "storeDataSequence", {in_messages}, True)]',
     ]
     return function("read(message, value)", lines, names)
 

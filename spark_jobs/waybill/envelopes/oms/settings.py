@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from waybill.envelopes.made_sequence import SequenceSettings
 from waybill.envelopes.notation.temporal import ZoneName
 from waybill.envelopes.protocol import Settings
+from waybill.envelopes.sequenced import SequencedReadSettings
+from waybill.envelopes.written_sequence import SequenceSettings
 
 Version = Literal["3.3.0", "earlier"]
 """Which notation of values: that of OMS V3.3.0 and later, or that of projects made before."""
@@ -34,6 +35,10 @@ class OmsReadSettings(Settings):
     )
 
 
+class OmsSequencedReadSettings(OmsReadSettings, SequencedReadSettings):
+    """Settings of methods whose messages have a sequence."""
+
+
 class OmsWriteSettings(Settings):
     """What writing messages of OMS needs to be told."""
 
@@ -57,3 +62,7 @@ class ZonedReadSettings(OmsReadSettings):
         description="Time zone (IANA name) of the times of changes, and of wall clocks that are "
         "told as instants; the messages name none.",
     )
+
+
+class ZonedSequencedReadSettings(ZonedReadSettings, SequencedReadSettings):
+    """Settings of methods whose messages have a sequence and times without a zone."""

@@ -21,17 +21,19 @@ from msgspec import UNSET, Raw, UnsetType
 from pydantic import Field
 
 from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.made_sequence import optional
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
-from waybill.envelopes.oms.settings import ZonedReadSettings
+from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.sequence_layout import SequenceLayout, optional
+from waybill.envelopes.sequenced import settled
+from waybill.envelopes.written_sequence import POSITIONS
 from waybill.errors import Refusal
 from waybill.records import Change
 
@@ -79,7 +81,7 @@ _carried_of = function(
 )
 
 
-class OmsShareplexReadSettings(ZonedReadSettings):
+class OmsShareplexReadSettings(ZonedSequencedReadSettings):
     """What reading SharePlex messages needs to be told."""
 
     tenants: bool = Field(
@@ -114,6 +116,7 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         self.rules = rules
         self.tenants = settings.tenants
         self.lobs = settings.lobs == "unchanged"
+        self.in_messages = settings.sequence_ids == "in_messages"
         self.zone = zone_named(settings.timezone)
         self.times = Micros(utc_from_wall(self.zone), "meta.time")
         self.style = style_of(settings.version)
@@ -174,6 +177,7 @@ class _Table:
         self.reader, self.schema = reader, reader.schema
         self.tenants = decoder.tenants
         self.times = decoder.times
+        self.in_messages = decoder.in_messages
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
@@ -230,7 +234,7 @@ class _Table:
         elif operation == "delete":
             before, after = image, None
         time = meta.time
-        return Change(
+        change = Change(
             operation,
             self.reader.schema,
             message,
@@ -247,6 +251,7 @@ class _Table:
             None,
             b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
         )
+        return settled(change, "meta.scn", self.in_messages)
 
 
 def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
@@ -258,7 +263,7 @@ def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
 def _sequence(meta: Any) -> tuple[int, ...] | None:
     """The sequence of a change; None where it has no `scn`, which only increments have.
 
-    Without `idx` it has a 0 in its place (see `made_sequence.optional`).
+    Without `idx` it has a 0 in its place (see `sequence_layout.optional`).
 
     Raises:
         Refusal: kind `shape`, when it is no number.
@@ -305,12 +310,12 @@ ENVELOPE = Envelope(
         "left out is taken from the row before",
         "transactions": "oms-shareplex has the id of a row's transaction, no begin, commit and "
         "rollback",
-        "sequence_id": "oms-shareplex carries a sequence of one number that no message of its "
-        "source lacks; for others one is made from the position in the source topic, which orders "
-        "only inside a partition",
+        "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "oms-shareplex has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
+    layouts=(SequenceLayout(("scn", "place in idx"), (5,), 10**15),),
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
     bulk_reader=_bulk_reader,

@@ -16,17 +16,17 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
-from waybill.envelopes.made_sequence import OWN
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.sequence_layout import OWN
+from waybill.envelopes.written_sequence import OMS_DIGITS, WrittenSequence
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class ShareplexTable:
         self.schema = schema
         self.rows = RowWriter(schema, style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
-        self.ids = SequenceIds(settings)
+        self.ids = WrittenSequence(settings, OMS_DIGITS)
         self.times = encoder.times
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
@@ -147,6 +147,7 @@ class ShareplexTable:
 
     def message(self, change: Change, op: str, losses: list[str]) -> Encoded:
         """The message of a row."""
+        change = self.ids.packed.as_full_row(change, losses)
         rows, before, after = self.rows, change.before, change.after
         image = before if op == "del" else after
         if image is None:
@@ -191,7 +192,7 @@ class ShareplexTable:
         posttime = carried.posttime
         if carried is _NOTHING:
             posttime = time
-        if change.operation == "read":
+        if change.operation == "read" and not change.full_row:
             losses.append("full_rows")
         if self.schema.key:
             losses.append("key_columns")
@@ -219,19 +220,20 @@ def shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _scn(change: Change, carried: Carried, ids: SequenceIds, losses: list[str]) -> Any:
+def _scn(change: Change, carried: Carried, ids: WrittenSequence, losses: list[str]) -> Any:
     """The sequence: the source's one number; of SharePlex's two the first, `idx` has the other."""
     sequence = change.sequence
-    rest: tuple[int, ...] = ()
+    if change.full_row:
+        if sequence is not None:
+            losses.append("sequence_id")
+        return UNSET
     if carried is not _NOTHING:
         if sequence is None:
             return UNSET
         told = carried.idx.__class__ is str
-        rest = (int(carried.idx.partition("/")[0]),) if told else OWN
-    if sequence is not None and sequence[1:] == rest and sequence[0] >= 0:
-        return str(sequence[0])
-    made = ids.of(change, losses)
-    return made if made is UNSET else str(made)
+        if sequence[1:] == ((int(carried.idx.partition("/")[0]),) if told else OWN):
+            return str(sequence[0])
+    return str(ids.of(change, losses))
 
 
 def _covered(columns: int) -> Any:

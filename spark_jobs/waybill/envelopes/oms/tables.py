@@ -85,12 +85,19 @@ class OmsTable:
         shape: what those messages have in common.
         earlier: values are in the notation before V3.3.0.
         lobs: a LOB column that is null in both images of an update was not touched.
+        in_messages: changes have a sequence id.
 
     Raises:
         Refusal: a column has a name that cannot be carried, or the key is none of the row's.
     """
 
-    def __init__(self, shape: Shape, earlier: bool = False, lobs: bool = False) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        earlier: bool = False,
+        lobs: bool = False,
+        in_messages: bool = True,
+    ) -> None:
         told = shape.told or (None,) * len(shape.names)
         columns = zip(shape.names, shape.types, told, strict=True)
         self.schema: TableSchema = intern_schema(
@@ -111,6 +118,7 @@ class OmsTable:
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
         self.light = shape.light
+        self.in_messages = in_messages
         self.Image = self.schema.Image
         light: list[Any] = [] if shape.light is None else [("light", Raw | UnsetType, UNSET)]
         wire = msgspec.defstruct(
@@ -185,6 +193,7 @@ class OmsTable:
             _quote_counter(shape, list(attributes.values()), self.notations),
             self.lobs,
             None if self.light is None else Raw(self.light),
+            self.in_messages,
         )
 
     def image(self, row: Mapping[str, Raw]) -> Any:
