@@ -261,10 +261,12 @@ class Halves(_Model):
     """Updates of two messages, where the envelope writes them so."""
 
     longest_wait: LengthOfTime = "24h"
-    """How long a before image may wait for its after image."""
-    then: Literal["stop", "refuse"] = "stop"
-    """What becomes of the batch that finds it still waiting: it says so and stops, or it puts the
-    half into quarantine."""
+    """How long half of an update may wait for the other half."""
+    then: Literal["stop", "refuse", "take"] = "stop"
+    """What becomes of the batch that finds it still waiting: it says so and stops, puts the half
+    into quarantine, or takes an after image as an update without before image (and puts a before
+    image into quarantine). With `longest_wait: 0s` after images are taken at once, for topics
+    whose updates never have a before image."""
 
 
 class StageSettings(_Model):

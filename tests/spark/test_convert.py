@@ -203,25 +203,31 @@ def test_halves_in_two_tasks_and_over_a_batch_boundary(line, tmp_path: Path, mon
         [insert("8", 31)],
         [half("after", "6", 40, v="nothing before")],
     )
-    assert (first.rows_in, first.rows_out) == (7, 4)
-    assert (first.superseded, first.waiting) == (1, 2)
+    assert (first.rows_in, first.rows_out) == (7, 3)
+    assert (first.superseded, first.waiting) == (1, 3)
     rows = {r.key: r for r in work.changes()}
     assert rows['{"id":"1"}'].before == '{"id":"1","v":"old"}'
-    assert rows['{"id":"6"}'].before is None
-    assert rows['{"id":"6"}'].raw is None
-    assert len(work.outbox()) == 4
+    assert len(work.outbox()) == 3
     # The after half knows one column less: the before image follows it. A key has changed, too.
     second = work.batch("b2", [half("after", "3", 8), insert("1", 50)])
-    assert second.extra_in == {"halves of earlier batches": 2}
-    assert (second.rows_out, second.superseded, second.waiting) == (2, 1, 1)
+    assert second.extra_in == {"halves of earlier batches": 3}
+    assert (second.rows_out, second.superseded, second.waiting) == (2, 1, 2)
     assert second.warnings
     (joined,) = [r for r in work.changes() if r.key == '{"id":"3"}']
     assert (joined.batch, joined.before, joined.old_key) == ("b2", '{"id":"2"}', '{"id":"2"}')
     assert (joined.partition, joined.offset) == (4, 0)
-    assert [r.key for r in work.changes("outcome = 'waiting'")] == ['{"id":"5"}']
-    assert len(work.outbox()) == 6
-    third = work.batch("b3", [half("after", "5", 20, v="at last")])
-    assert (third.rows_out, third.superseded, third.waiting) == (1, 1, 0)
+    waiting = work.changes("outcome = 'waiting'")
+    assert [(r.key, r.half) for r in waiting] == [
+        ('{"id":"5"}', "before"),
+        ('{"id":"6"}', "after"),
+    ]
+    assert len(work.outbox()) == 5
+    # The other half of an after image comes last, too, and tells the key that the row had.
+    others = [half("after", "5", 20, v="at last"), half("before", "7", 40, v="moved")]
+    third = work.batch("b3", others)
+    assert (third.rows_out, third.superseded, third.waiting) == (2, 2, 0)
+    (moved,) = [r for r in work.changes() if r.key == '{"id":"6"}']
+    assert (moved.batch, moved.old_key, moved.raw) == ("b3", '{"id":"7"}', None)
     assert work.changes("outcome = 'waiting'") == []
     assert len({(r.partition, r.offset, r["index"]) for r in work.outbox()}) == 7
 
@@ -241,9 +247,41 @@ def test_a_half_does_not_wait_for_ever(line) -> None:
     assert json.loads(bytes(refused.raw))["half"] == "before"
     assert "has not come within 0s" in refused.reason
     late = lenient.batch("b4", [half("after", "1", 7, v="late")])
-    assert (late.rows_out, late.waiting) == (1, 0)
+    assert (late.rows_out, late.waiting) == (0, 1), "what has just come may wait for the next batch"
     fresh = lenient.batch("b5", [half("before", "9", 70, v="new")])
-    assert fresh.waiting == 1, "what has just come may wait for the next batch"
+    assert (fresh.rows_out, fresh.refused, fresh.waiting) == (0, {"pair": 1}, 1)
+    reasons = {r.reason for r in lenient.changes("outcome = 'refused'")}
+    assert reasons == {f"its {other} image has not come within 0s" for other in ("before", "after")}
+
+
+def test_after_images_are_taken_alone_where_the_migration_says_so(line, tmp_path: Path) -> None:
+    patient = line(publish=out(tmp_path, "one"))
+    first = patient.batch("b1", [half("after", "1", 7, v="new"), half("before", "2", 8, v="old")])
+    assert (first.rows_out, first.waiting) == (0, 2)
+    taking = line(publish=out(tmp_path, "one"), halves={"longest_wait": "0s", "then": "take"})
+    second = taking.batch("b2", [half("after", "3", 9, v="newer"), half("before", "4", 10, v="x")])
+    assert (second.rows_out, second.refused, second.waiting) == (2, {"pair": 1}, 1)
+    assert "2 after images are updates without before image" in second.warnings[-1]
+    taken = taking.changes()
+    assert [(r.key, r.before, r.half, r.raw, r.reason) for r in taken] == [
+        ('{"id":"1"}', None, None, None, None),
+        ('{"id":"3"}', None, None, None, None),
+    ]
+    assert len(taking.outbox()) == 2
+    third = taking.batch("b3", [half("after", "5", 11, v="alone")])
+    assert (third.rows_out, third.waiting) == (1, 0)
+
+
+def test_halves_of_updates_that_were_joined_before_are_duplicates(line) -> None:
+    work = line()
+    before, after = half("before", "1", 7, v="old"), half("after", "2", 7, v="new")
+    assert work.batch("b1", [before, after]).rows_out == 1
+    for batch, copy in (("b2", before), ("b3", after)):
+        report = work.batch(batch, [copy, insert(batch, 50)])
+        assert (report.rows_out, report.waiting) == (1, 0)
+        assert report.skipped == {"duplicate half": 1}
+    other = work.batch("b4", [half("before", "3", 7, v="old")])
+    assert other.refused == {"pair": 1}
 
 
 def test_halves_that_come_twice(line, monkeypatch) -> None:
@@ -253,9 +291,9 @@ def test_halves_that_come_twice(line, monkeypatch) -> None:
     work = line()
     before, after = half("before", "1", 7, v="old"), half("after", "1", 7, v="new")
     report = work.batch("b1", [before], [before], [after], [after])
-    assert (report.rows_out, report.superseded, report.waiting) == (2, 1, 0)
-    assert report.skipped == {"duplicate half": 1}
-    assert [r.before for r in work.changes()] == ['{"id":"1","v":"old"}'] * 2
+    assert (report.rows_out, report.superseded, report.waiting) == (1, 1, 0)
+    assert report.skipped == {"duplicate half": 2}
+    assert [r.before for r in work.changes()] == ['{"id":"1","v":"old"}']
 
 
 def test_two_updates_under_one_id_in_several_tasks(line, monkeypatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.spark.merge_lake import change_row
@@ -107,3 +109,82 @@ def test_what_became_of_the_changes_of_a_row(lake, migration):
         "waits for the end of its transaction x",
         "not merged yet",
     ]
+
+
+def end(transaction: str, sequence: int, **counts: int):
+    """The end of a transaction as Debezium tells it."""
+    told = {
+        "status": "END",
+        "id": transaction,
+        "event_count": sum(counts.values()),
+        "data_collections": [
+            {"data_collection": name.replace("_", "."), "event_count": n}
+            for name, n in counts.items()
+        ],
+    }
+    return {
+        **event("commit", transaction, sequence),
+        "extra": json.dumps({"debezium_message": told}),
+    }
+
+
+def test_operations_of_postgresql_that_name_their_own_places(lake, migration):
+    """The txId is that of a transaction long ago, too, which is not held back with it."""
+    spec = migration()
+    old = [event("begin", "768:10", 1), inside("768:10", row(2, 9, n="9")), end("768:12", 3)]
+    first = [event("begin", "768:500", 20), inside("768:500", row(21, 1, n="1"))]
+    step(lake, spec, "b1", [*old, *first, inside("768:504", row(22, 2, n="2"))])
+    assert [image["id"] for image in images(lake)] == ["9"]
+    # The end announces four rows of a table that is read, and one of another.
+    ended = [inside("768:508", row(23, 3, n="3")), end("768:600", 30, shop_t=4, other_t=1)]
+    second = step(lake, spec, "b2", ended)
+    assert [image["id"] for image in images(lake)] == ["9"]
+    assert second.waiting == 1
+    third = step(lake, spec, "b3", [inside("768:512", row(24, 4, n="4")), row(40, 5, n="5")])
+    assert [image["id"] for image in images(lake)] == ["1", "2", "3", "4", "5", "9"]
+    assert third.extra_in == {OF_EARLIER: 3}
+    assert step(lake, spec, "b4", [row(50, 6, n="6")]).waiting == 0
+
+
+def test_rows_that_were_merged_before_their_begin_was_read_count(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [inside("768:500", row(21, 1, n="1"))])
+    assert len(images(lake)) == 1
+    events = [event("begin", "768:500", 30), end("768:600", 31, shop_t=2)]
+    step(lake, spec, "b2", [*events, inside("768:504", row(22, 2, n="2"))])
+    assert [image["id"] for image in images(lake)] == ["1", "2"]
+
+
+def test_a_statement_of_a_binlog_commits_itself(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [row(1, 1, n="1"), event("begin", "0-1-7", 2)])
+    step(lake, spec, "b2", [inside("0-1-7", row(3, 0, "truncate"))])
+    assert images(lake) == []
+
+
+def test_what_follows_in_a_binlog_ends_the_transaction_before(lake, migration):
+    spec = migration()
+    begun = [event("begin", "0-1-7", 2), inside("0-1-7", row(3, 1, n="1"))]
+    assert step(lake, spec, "b1", begun).waiting == 1
+    # A row of a later one; its begin is read in a later batch.
+    step(lake, spec, "b2", [inside("0-1-8", row(5, 2, n="2"))])
+    assert [image["id"] for image in images(lake)] == ["1", "2"]
+    cut = [event("begin", "0-1-9", 10), inside("0-1-9", row(11, 3, n="3"))]
+    assert step(lake, spec, "b3", cut).waiting == 1
+    # The connector began anew with it, and went on to the next.
+    step(lake, spec, "b4", [event("begin", "0-1-9", 12), event("begin", "0-1-10", 14)])
+    assert [image["id"] for image in images(lake)] == ["1", "2", "3"]
+
+
+def test_a_quiet_source_does_not_stop_its_batches(lake, migration):
+    """SQL Server's end comes with the next transaction, which may be long in coming."""
+    import time
+
+    spec = migration(transactions={"longest_wait": "0s"})
+    id_ = "00000025:00000d08:0025"
+    step(lake, spec, "b1", [event("begin", id_, 1), inside(id_, row(2, 1, n="1"))])
+    assert images(lake) == []
+    time.sleep(1.1)
+    report = step(lake, spec, "b2", [row(3, 2, n="2")])
+    assert [image["id"] for image in images(lake)] == ["1", "2"]
+    assert "its end has not come within transactions.longest_wait (0s)" in report.warnings[0]

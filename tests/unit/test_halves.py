@@ -69,12 +69,44 @@ def test_halves_of_different_tables_do_not_meet(other: dict) -> None:
     outcomes = sorted(
         r["outcome"] for r in settled([row("before", 7, 1), row("after", 7, 2, **other)])
     )
-    assert outcomes == ["ok", "waiting"]
+    assert outcomes == ["waiting", "waiting"]
 
 
-def test_a_lone_before_waits_untouched() -> None:
-    lone = row("before", 7, 1)
+@pytest.mark.parametrize("which", ["before", "after"])
+def test_a_lone_half_waits_untouched(which: str) -> None:
+    lone = row(which, 7, 1)
     assert settled([lone]) == [lone]
+
+
+@pytest.mark.parametrize("which", ["before", "after"])
+def test_of_equal_halves_one_waits(which: str) -> None:
+    first, second = settled([row(which, 7, 1), row(which, 7, 2)])
+    assert (first["outcome"], first["offset"]) == ("waiting", 1)
+    assert (second["outcome"], second["reason_kind"]) == ("skipped", "duplicate half")
+
+
+def joined_before() -> dict:
+    """An update whose halves met in a task or in an earlier batch."""
+    (_, update) = settled([row("before", 7, 1, "1"), row("after", 7, 2, "2", schema_id="s2")])
+    return update
+
+
+@pytest.mark.parametrize(("which", "key"), [("before", "1"), ("after", "2")])
+def test_a_half_of_an_update_that_was_joined_before_is_a_duplicate(which: str, key: str) -> None:
+    (copy,) = settled([joined_before(), row(which, 7, 9, key)])
+    assert (copy["offset"], copy["outcome"], copy["half"]) == (9, "skipped", None)
+    assert copy["reason_kind"] == "duplicate half"
+
+
+def test_a_half_that_contradicts_an_update_that_was_joined_before() -> None:
+    halves = [row("before", 7, 8, "5"), row("after", 7, 9, "6")]
+    before, after = settled([joined_before(), *halves])
+    assert (before["outcome"], before["reason_kind"], before["raw"]) == (
+        "refused",
+        "pair",
+        b"bytes",
+    )
+    assert (after["outcome"], after["before"], after["batch"]) == ("ok", None, "new")
 
 
 def test_two_updates_under_one_id_are_not_mixed() -> None:
@@ -100,11 +132,8 @@ def test_every_half_is_accounted_for(halves: list[tuple[str, int]], sizes: int) 
     for seq in range(4):
         befores = [o for o, half in enumerate(halves) if half == ("before", seq)]
         afters = [o for o, half in enumerate(halves) if half == ("after", seq)]
-        got = {r["offset"]: r for r in out if r["offset"] in {*befores, *afters}}
-        for offset in afters:
-            assert got[offset]["outcome"] == "ok"
-            assert (got[offset]["before"] is not None) == bool(befores)
-        if befores:
-            first = got[befores[0]]["outcome"]
-            assert first == (SPENT if afters else "waiting")
-        assert all(got[o]["outcome"] == "skipped" for o in befores[1:])
+        got = {r["offset"]: r["outcome"] for r in out}
+        for mine, others, joined in ((befores, afters, SPENT), (afters, befores, "ok")):
+            outcomes = [got[offset] for offset in mine]
+            assert outcomes[:1] == [joined if others else "waiting"][: len(mine)]
+            assert set(outcomes[1:]) <= {"skipped"}

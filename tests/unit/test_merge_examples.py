@@ -60,7 +60,8 @@ EXAMPLES = [
 def test_an_example(rule, lines, rows):
     told = [read(line, offset) for offset, line in enumerate(lines)]
     hidden = judge((), [c for _, c in told if isinstance(c, Event)], None, 0).hidden
-    changes = [c for t, c in told if isinstance(c, Change) and t not in hidden]
+    names = {members.name for members in hidden}
+    changes = [c for t, c in told if isinstance(c, Change) and t not in names]
     wanted = [values(row) for row in rows]
     if not any("id=" in line for line in lines):
         found = bag(changes)

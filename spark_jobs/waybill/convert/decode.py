@@ -19,6 +19,7 @@ from waybill.lake import Span
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
+from waybill.order import CHANGE
 from waybill.records import TableSchema
 from waybill.tally import Tally
 from waybill.task_start import light
@@ -43,6 +44,11 @@ CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
 SHOWN_TABLES = 200
 """How many tables a report names."""
+
+_UPDATE = ("database", "schema", "table", "sequence")
+"""What the halves of one update share."""
+
+_SEQUENCE = "split_part(order_key, '/', 2)"
 
 
 class Decoding:
@@ -211,16 +217,35 @@ class Decoding:
             report.waiting += carried
         if report.rows_in == 0 and REPLAYED not in report.extra_in:
             return
-        settled = self._settled(here).persist()
+        with_joined = here.unionByName(self._joined_before(here, report.batch))
+        settled = self._settled(with_joined).persist()
         try:
             self._write_settled(settled, report)
         finally:
             settled.unpersist()
         if carried and report.waiting:
             report.warnings.append(
-                f"{report.waiting} before images wait for their after image, some of them of "
+                f"{report.waiting} halves of updates wait for the other half, some of them of "
                 "earlier batches"
             )
+
+    def _joined_before(self, waiting: DataFrame, batch: str) -> DataFrame:
+        """Updates that were joined in tasks or batches before, of halves that have no partner.
+
+        Such a half came a second time. A new one may be a copy of anything; one of an earlier
+        batch was looked for then, so only what this batch has joined since can be its update.
+        """
+        both = F.min("half") != F.max("half")
+        alone = (
+            waiting.withColumn("sequence", F.expr(_SEQUENCE))
+            .groupBy(*_UPDATE)
+            .agg(both.alias("both"), F.max(F.col("batch") == batch).alias("new"))
+            .where("NOT both")
+        )
+        log = self.context.lake.read(self.branch.table, self.branch.head)
+        return _updates_of(alone.where("new"), log).unionByName(
+            _updates_of(alone.where("NOT new"), log.where(F.col("batch") == batch))
+        )
 
     def _settled(self, waiting: DataFrame) -> DataFrame:
         ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
@@ -230,11 +255,10 @@ class Decoding:
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return sizes.of(settle(batches, batch_id, columns))
 
-        group = ["database", "schema", "table", "sequence"]
         return (
-            waiting.withColumn("sequence", F.expr("split_part(order_key, '/', 2)"))
-            .repartition(*group)
-            .sortWithinPartitions(*group, "order_key")
+            waiting.withColumn("sequence", F.expr(_SEQUENCE))
+            .repartition(*_UPDATE)
+            .sortWithinPartitions(*_UPDATE, "order_key")
             .drop("sequence")
             .mapInArrow(light(join), from_arrow_schema(CHANGES))
         )
@@ -268,6 +292,19 @@ class Decoding:
                 add(report.refused, row.reason_kind, row["count"])
         report.rows_out += written - counts.get("skipped", 0) - counts.get("refused", 0)
         report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
+
+
+def _updates_of(halves: DataFrame, changes: DataFrame) -> DataFrame:
+    """The joined updates among some changes that halves share table and sequence id with."""
+    joined = changes.where("outcome = 'ok' AND operation = 'update' AND before IS NOT NULL")
+    span = halves.agg(F.min("sequence"), F.max("sequence")).first()
+    if span is None or span[0] is None:
+        return joined.where("false")
+    # An order key begins with the sequence, so files that hold only others are not read.
+    near = F.col("order_key").between(f"{CHANGE}/{span[0]}/", f"{CHANGE}/{span[1]}0")
+    found = joined.where(near).withColumn("sequence", F.expr(_SEQUENCE)).alias("joined")
+    same = [F.col(f"joined.{name}").eqNullSafe(F.col(f"halves.{name}")) for name in _UPDATE]
+    return found.join(halves.alias("halves"), same, "left_semi").drop("sequence")
 
 
 def schemas_in(rows: DataFrame) -> dict[str, TableSchema]:

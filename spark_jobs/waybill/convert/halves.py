@@ -1,13 +1,16 @@
 """Halves of updates that met in no task: joined across tasks and batches.
 
-The halves of one update share table and sequence id. Rules, for all waiting rows of one such group:
+The halves of one update share table and sequence id. Either may come first, and each waits for the
+other, so that it does not matter where tasks, partitions and batches cut the topic. Rules, for all
+rows of one such group:
 
-- an after image is settled: with the oldest before image as an update that has both, alone as an
-  update without before image; one that says something else than the oldest is no copy of it, and
-  alone;
-- a before image that found its after image is spent; further ones are duplicates if they say the
-  same, and refused if not;
-- a before image without after image goes on waiting.
+- the oldest before image and the oldest after image are one update, at the place of the after
+  image; the before image is spent;
+- a half that has no partner goes on waiting;
+- further halves are duplicates if they say the same. So is a half of an update that was joined
+  earlier, in a task or in another batch: such updates stand in the group, with no half of theirs;
+- a further before image that says something else is refused, because nobody can tell which update
+  it belongs to; a further after image that says something else is an update without before image.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ def settle(
     """What becomes of waiting rows.
 
     Args:
-        batches: waiting rows of `changes`, sorted by table, sequence and order key.
+        batches: waiting rows of `changes`, and updates that were joined before, which are only
+            looked at; sorted by table, sequence and order key.
         batch_id: the batch that settles them.
         columns_of: names of the columns of a schema, by its id.
     """
@@ -69,23 +73,51 @@ def settle(
 def _settle_group(
     rows: list[_Row], batch_id: str, columns_of: Callable[[str], frozenset[str]]
 ) -> Iterator[_Row]:
+    joined = [row for row in rows if row["half"] is None]
     befores = [row for row in rows if row["half"] == "before"]
-    afters = [row for row in rows if row["half"] != "before"]
-    partner = befores[0] if befores else None
-    if partner is not None:
-        yield {**partner, "outcome": SPENT} if afters else partner
-    for extra in befores[1:]:
-        if _same(extra["before"], befores[0]["before"]):
-            yield _done(extra, batch_id, outcome="skipped", reason_kind=DUPLICATE)
+    afters = [row for row in rows if row["half"] == "after"]
+    if not joined and not (befores and afters):
+        # Nothing to join yet. One of several equal halves waits, or the group would only grow.
+        firsts = _different(befores, "before"), _different(afters, "after")
+        yield from firsts[0]
+        yield from firsts[1]
+        kept = {id(row) for first in firsts for row in first}
+        for row in rows:
+            if id(row) not in kept:
+                yield _duplicate(row, batch_id)
+        return
+    known_befores, known_afters = joined[:], joined[:]
+    if not joined:
+        before, after = befores.pop(0), afters.pop(0)
+        yield {**before, "outcome": SPENT}
+        yield _joined(before, after, batch_id, columns_of)
+        known_befores, known_afters = [before], [after]
+    for extra in befores:
+        if any(_told_in(extra["before"], known["before"]) for known in known_befores):
+            yield _duplicate(extra, batch_id)
         else:
             kind, sentence = CONTRADICTION
             refused = _done(extra, batch_id, outcome="refused", reason_kind=kind, reason=sentence)
             yield {**refused, "raw": extra["raw"], "raw_key": extra["raw_key"]}
-    for after in afters:
-        if partner is None or not _same(after["after"], afters[0]["after"]):
-            yield _done(after, batch_id, outcome="ok")
+    for extra in afters:
+        if any(_same(extra["after"], known["after"]) for known in known_afters):
+            yield _duplicate(extra, batch_id)
         else:
-            yield _joined(partner, after, batch_id, columns_of)
+            yield _done(extra, batch_id, outcome="ok")
+            known_afters.append(extra)
+
+
+def _different(halves: list[_Row], image: str) -> list[_Row]:
+    """The halves without those that say what an older one says."""
+    found: list[_Row] = []
+    for half in halves:
+        if not any(_same(half[image], known[image]) for known in found):
+            found.append(half)
+    return found
+
+
+def _duplicate(row: _Row, batch_id: str) -> _Row:
+    return _done(row, batch_id, outcome="skipped", reason_kind=DUPLICATE)
 
 
 def _joined(
@@ -115,6 +147,14 @@ def _same(one: str | None, other: str | None) -> bool:
     if one == other:
         return True
     return one is not None and other is not None and _decode(one) == _decode(other)
+
+
+def _told_in(half: str | None, joined: str | None) -> bool:
+    """Whether a before image is that of a joined update, which may have fewer columns."""
+    if half is None or joined is None or half == joined:
+        return half == joined
+    told, kept = _decode(half), _decode(joined)
+    return all(name in told and told[name] == value for name, value in kept.items())
 
 
 def _done(row: _Row, batch_id: str, **changes: Any) -> _Row:

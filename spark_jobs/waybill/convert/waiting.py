@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
+    from waybill.spec import Halves
 
 REASON = "pair"
 """Class of the refusal of a half that waited too long."""
@@ -28,7 +29,10 @@ REASON = "pair"
 def end_waiting(
     context: StageContext, branch: Branch, sizes: RowSizes, report: StageReport
 ) -> None:
-    """Stop, or put aside, where halves have waited longer than the migration allows.
+    """Stop, put aside or take, where halves have waited longer than the migration allows.
+
+    With `then: take` and no time to wait, after images are taken at once: the topic's updates have
+    no before image.
 
     Args:
         context: the stage.
@@ -51,42 +55,68 @@ def end_waiting(
     brought = [row.batch for row in waiting.select("batch").distinct().collect()]
     # The commit of a very old batch may have expired; this batch has none yet.
     old = [b for b in brought if b != report.batch and since.get(b, 0) <= limit]
-    late = waiting.where(F.col("batch").isin(old)).orderBy("topic", "partition", "offset")
-    count = late.count() if old else 0
+    is_late = F.col("batch").isin(old)
+    if rule.then == "take" and not seconds_of(rule.longest_wait):
+        is_late |= F.col("half") == "after"
+    late = waiting.where(is_late).orderBy("topic", "partition", "offset")
+    counts = {row.half: row["count"] for row in late.groupBy("half").count().collect()}
+    count = sum(counts.values())
     if not count:
         return
     first = late.first()
     assert first is not None
     place = f"{first.topic}/{first.partition}/{first.offset}"
+    told_counts = " and ".join(
+        f"{counts[half]} {half} images" for half in ("before", "after") if half in counts
+    )
     if rule.then == "stop":
         message = (
-            f"{count} before images have waited for their after image for longer than "
+            f"{told_counts} have waited for the other half of their update for longer than "
             f"halves.longest_wait ({rule.longest_wait}), the first at {place}: find out at the "
             "source where the other half is, then set a longer wait, or halves.then: refuse to "
-            "put them into quarantine"
+            "put them into quarantine, or halves.then: take to take after images as updates "
+            "without before image"
         )
         raise WaitingError(message)
-    sentence = f"its after image has not come within {rule.longest_wait}"
-    told = {
-        "outcome": F.lit("refused"),
-        "half": F.lit(None).cast("string"),
-        "batch": F.lit(report.batch),
-        "reason_kind": F.lit(REASON),
-        "reason": F.lit(sentence),
-    }
-    _put_aside(branch, late.withColumns(told), waiting.where(~F.col("batch").isin(old)), sizes)
+    taken = counts.get("after", 0) if rule.then == "take" else 0
+    _put_aside(branch, _told(late, rule, report.batch), waiting.where(~is_late), sizes)
     report.waiting -= count
-    report.refused[REASON] = report.refused.get(REASON, 0) + count
-    report.warnings.append(f"{count} before images, the first at {place}: {sentence}")
+    report.rows_out += taken
+    if count > taken:
+        report.refused[REASON] = report.refused.get(REASON, 0) + count - taken
+    if taken < count or seconds_of(rule.longest_wait):
+        what = "the other half of their update has not come within " + rule.longest_wait
+        done = f"; {taken} after images are updates without before image" if taken else ""
+        report.warnings.append(f"{told_counts}, the first at {place}: {what}{done}")
+
+
+def _told(late: DataFrame, rule: Halves, batch: str) -> DataFrame:
+    """Late halves as what becomes of them."""
+    is_taken = (F.col("half") == "after") & F.lit(rule.then == "take")
+    other = F.when(F.col("half") == "before", "after").otherwise("before")
+    sentence = F.concat(
+        F.lit("its "), other, F.lit(f" image has not come within {rule.longest_wait}")
+    )
+    nothing = F.lit(None)
+    return late.withColumns(
+        {
+            "outcome": F.when(is_taken, "ok").otherwise("refused"),
+            "half": nothing.cast("string"),
+            "batch": F.lit(batch),
+            "reason_kind": F.when(~is_taken, REASON),
+            "reason": F.when(~is_taken, sentence),
+            "raw": F.when(~is_taken, F.col("raw")),
+            "raw_key": F.when(~is_taken, F.col("raw_key")),
+        }
+    )
 
 
 def _put_aside(branch: Branch, late: DataFrame, rest: DataFrame, sizes: RowSizes) -> None:
-    """Write late halves as refused rows of this batch, and leave the others waiting.
+    """Write late halves as rows of this batch, and leave the others waiting.
 
     They are appended: stages, and the gate's account, read of a batch what it appended.
     """
-    refused = late.mapInArrow(light(sizes.of), from_arrow_schema(CHANGES))
-    branch.append(refused)
+    branch.append(late.mapInArrow(light(sizes.of), from_arrow_schema(CHANGES)))
     if rest.isEmpty():
         branch.delete_partition("outcome", "waiting")
     else:

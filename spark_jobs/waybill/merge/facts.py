@@ -10,6 +10,7 @@ from waybill.merge.explain import Merged, Place
 from waybill.merge.ledger import REFUSED, Ledger
 from waybill.merge.rules import Change
 from waybill.merge.texts import read_image
+from waybill.merge.transactions import NAME_SQL, name_of
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -49,20 +50,21 @@ def merged_facts(lake: Lake, qualified: str, rows: list[dict[str, Any]]) -> Merg
     refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}
-    ids = {row["transaction"] for row in rows if row["transaction"]}
-    waiting = dict.fromkeys({t.id for t in position.state.open} & ids, "waits for the end of its")
-    if ids:
+    names = {name_of(row["transaction"]) for row in rows if row["transaction"]}
+    open_ = {name_of(transaction.id) for transaction in position.state.open}
+    waiting = dict.fromkeys(open_ & names, "waits for the end of its")
+    if names:
         log = lake.read(lake.log("changes")).where("operation = 'rollback'")
-        ended = log.where(F.col("transaction").isin(*ids)).select("transaction").distinct()
-        waiting.update({row.transaction: "rolled back with its" for row in ended.collect()})
+        ended = log.select(F.expr(NAME_SQL).alias("name")).where(F.col("name").isin(*names))
+        waiting.update({row["name"]: "rolled back with its" for row in ended.distinct().collect()})
     return Merged(
         state.truncated,
         frozenset(state.names),
         refused,
         {
-            place_of(row): f"{waiting[row['transaction']]} transaction {row['transaction']}"
+            place_of(row): f"{waiting[name]} transaction {row['transaction']}"
             for row in rows
-            if row["transaction"] in waiting
+            if row["transaction"] and (name := name_of(row["transaction"])) in waiting
         },
         frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
     )

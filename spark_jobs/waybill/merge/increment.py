@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
 from waybill.layout import CHANGE_PLACE
+from waybill.merge.held import arrived, in_transactions, transaction_events
 from waybill.merge.ledger import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
-from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
+from waybill.merge.transactions import (
+    NAME_SQL,
+    Came,
+    Event,
+    Members,
+    Open,
+    Verdict,
+    judge,
+    name_of,
+)
 from waybill.merge.watermark import further
 from waybill.order import order_number, placed_after
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Lake
@@ -122,13 +135,22 @@ class Increment:
 
     # Transactions.
 
-    def hold_back(self, before: tuple[Open, ...], now: int, hold: bool = True) -> Held:
+    def hold_back(
+        self,
+        before: tuple[Open, ...],
+        now: int,
+        hold: bool = True,
+        tables: Iterable[str] = (),
+        longest: str | None = None,
+    ) -> Held:
         """Leave out the rows of transactions that are open or rolled back, and bring in others.
 
         Args:
             before: transactions that were open before.
             now: seconds since 1970.
             hold: False lets go of everything that is open.
+            tables: the source tables that have been read; see `announced`.
+            longest: how long a transaction may wait.
 
         Returns:
             How many rows that concerns.
@@ -136,21 +158,21 @@ class Increment:
         if self.frame is None:
             return Held()
         rows = self.accepted()
-        ends = rows.where(F.col("operation").isin(*EVENTS) & F.col("transaction").isNotNull())
-        told = ("order_key", "operation", "transaction", F.unix_micros("source_time"))
-        events = [Event(*row) for row in ends.select(*told).collect()]
+        events = transaction_events(rows, tables)
         if not hold:
-            events = [event for event in events if event.operation != "begin"]
-            ended = {event.transaction for event in events}
-            events += [Event("", "commit", t.id) for t in before if t.id not in ended]
-        self.verdict = verdict = judge(before, events, self.after, now)
+            events = [e._replace(rows=None) for e in events if e.operation != "begin"]
+            before = tuple(msgspec.structs.replace(t, count=None) for t in before)
+            ended = {name_of(event.transaction) for event in events}
+            events += [Event("", "commit", t.id) for t in before if name_of(t.id) not in ended]
+        self.verdict = verdict = judge(before, events, self.after, now, self._look, longest)
         held = Held()
         if verdict.hidden:
-            mine = _in_transactions(verdict.hidden)
-            found = rows.where(mine).groupBy("transaction").count().collect()
-            counts = {row["transaction"]: row["count"] for row in found}
-            gone = sum(n for id_, n in counts.items() if id_ in verdict.rolled_back)
-            held = Held(sum(counts.values()) - gone, gone)
+            mine = in_transactions(verdict.hidden)
+            names = F.expr(NAME_SQL).alias("name")
+            found = rows.where(mine).groupBy(names).count().collect()
+            rolled_back = {members.name for members in verdict.rolled_back}
+            gone = sum(row["count"] for row in found if row["name"] in rolled_back)
+            held = Held(sum(row["count"] for row in found) - gone, gone)
             self.frame = self.frame.where(f"NOT coalesce({mine}, false)")
         if verdict.released or verdict.dropped:
             back = self._earlier(verdict.released)
@@ -159,6 +181,17 @@ class Increment:
             dropped = self._earlier(verdict.dropped).count() if verdict.dropped else 0
             held = held._replace(released=back.count(), dropped=dropped)
         return held
+
+    def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
+        """What has come of transactions; the older batches are read only where they have to be."""
+        return arrived(transactions, self.accepted(), self._more_and_more(transactions))
+
+    def _more_and_more(self, transactions: tuple[Open, ...]) -> Iterator[DataFrame]:
+        """The accepted changes of this batch, of those since a transaction began, and all."""
+        yield self.accepted()
+        for after in [*(t.after for t in transactions if t.after != self.after)][:1]:
+            yield self.lake.increment(self._table, after, self.upto).where("outcome = 'ok'")
+        yield self.lake.increment(self._table, None, self.upto).where("outcome = 'ok'")
 
     def bring_back(self, places: DataFrame) -> int:
         """Take changes that were refused once more.
@@ -183,17 +216,17 @@ class Increment:
         """The rows of transactions that came in earlier batches."""
         found = self.lake.increment(self._table, None, None)
         for after in {transaction.after for transaction in transactions}:
-            ids = frozenset(t.id for t in transactions if t.after == after)
+            mine = in_transactions(t.members for t in transactions if t.after == after)
             frame = self.lake.increment(self._table, after, self.after)
-            found = found.unionByName(frame.where(_in_transactions(ids)))
+            found = found.unionByName(frame.where(mine))
         return found.where("outcome = 'ok'")
 
     def _settled(self, frame: DataFrame) -> DataFrame:
         """Rows of the whole log without those of transactions that are open or rolled back."""
         rollbacks = frame.where("operation = 'rollback' AND transaction IS NOT NULL")
         ids = {row.transaction for row in rollbacks.select("transaction").distinct().collect()}
-        hidden = frozenset(ids) | self.verdict.hidden
-        return frame.where(f"NOT coalesce({_in_transactions(hidden)}, false)") if hidden else frame
+        hidden = self.verdict.hidden | {Members(name_of(id_)) for id_ in ids}
+        return frame.where(f"NOT coalesce({in_transactions(hidden)}, false)") if hidden else frame
 
     # Numbers.
 
@@ -252,12 +285,13 @@ class Increment:
     def crossing(self, qualified: str) -> set[str]:
         """Keys that a transaction moved one row to and another away from."""
         mine = self.accepted().where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL")
-        names = ("key", "old_key", "transaction")
+        names = ("key", "old_key", F.expr(NAME_SQL).alias("transaction"))
         new = mine.where("transaction IS NOT NULL").select(*names)
         if new.isEmpty():
             return set()
         log = self._settled(self.lake.read(self._table, self.upto).where("outcome = 'ok'"))
-        every = log.where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL").join(
+        moves = log.where(f"{QUALIFIED} = {literal(qualified)} AND old_key IS NOT NULL")
+        every = moves.select(*names).join(
             F.broadcast(new.select("transaction").distinct()), "transaction", "left_semi"
         )
         arrived = every.select("transaction", "key").distinct()
@@ -369,9 +403,9 @@ class Increment:
         if history:
             frame = self._settled(self.lake.read(self._table, self.upto))
         elif before:
-            released = frozenset(transaction.id for transaction in self.verdict.released)
+            released = in_transactions(t.members for t in self.verdict.released)
             frame = self._settled(self.lake.increment(self._table, None, self.after))
-            frame = frame.where(f"NOT coalesce({_in_transactions(released)}, false)")
+            frame = frame.where(f"NOT coalesce({released}, false)")
         else:
             frame = self.accepted()
         found = self._rows_of(frame.where("outcome = 'ok'"))
@@ -401,15 +435,6 @@ class Increment:
             "operation",
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
             "before",
-            "transaction",
+            F.expr(NAME_SQL).alias("transaction"),
             *CHANGE_PLACE,
         )
-
-
-def _in_transactions(ids: frozenset[str]) -> str:
-    """SQL: a row (not a begin or an end) of one of the transactions."""
-    if not ids:
-        return "false"
-    names = ", ".join(literal(id_) for id_ in sorted(ids))
-    events = ", ".join(f"'{operation}'" for operation in EVENTS)
-    return f"(transaction IN ({names}) AND operation NOT IN ({events}))"

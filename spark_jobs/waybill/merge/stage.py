@@ -130,7 +130,9 @@ class _Merge:
         report, held = self.report, Held()
         if open_ or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
-            held = self.increment.hold_back(open_, now, rule.hold)
+            tables = {*self.position.state.tables, *survey.tables}
+            held = self.increment.hold_back(open_, now, rule.hold, tables, rule.longest_wait)
+            report.warnings += self.increment.verdict.warnings
             check_wait(self.increment.verdict.open, rule.longest_wait, now)
             survey = self.increment.survey()
         report.rows_in = survey.total - again - held.released + held.waiting + held.rolled_back

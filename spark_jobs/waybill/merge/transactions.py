@@ -2,11 +2,26 @@
 
 Only transactions that a `begin` announced can be told to be open. Rows that name one and are
 merged before their `begin` arrives are not called back.
+
+What sources name their transactions by decides which rows belong to one, and what else ends it:
+
+- PostgreSQL (Debezium): `txId:LSN`, where the LSN is that of the single operation, so the rows and
+  the end of a transaction have other texts than its beginning. They share the txId, which is used
+  again after 2^32 transactions; so a row belongs to the transaction between whose places it stands.
+- MySQL and MariaDB (Debezium): a GTID, or `file=…,pos=…`. A binlog is serial, so the next begin, or
+  a row of a later transaction, says that the one before has ended. A statement commits itself: it
+  has a begin and no end. A transaction that was cut by a restart begins a second time.
+- SQL Server and Db2 (Debezium): an LSN of three parts. The end comes with the next transaction.
+- everything else: equal texts.
+
+Sources of the first three kinds send what was committed, nothing else. So after the longest wait
+theirs are let go, with a warning; a transaction of any other source might still be rolled back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -17,17 +32,47 @@ from waybill.errors import WaitingError
 EVENTS = ("begin", "commit", "rollback")
 """Operations that begin and end transactions."""
 
+_PLACED = re.compile(r"([0-9]+):([0-9]+)")
+_BINLOG = re.compile(
+    r"file=.*,pos=[0-9]+"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:(?:\w+:)?[0-9]+"
+    r"|[0-9]+-[0-9]+-[0-9]+"
+)
+_LSN = re.compile(r"[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}")
 
-class Open(msgspec.Struct, frozen=True):
-    """A transaction that began and has not ended.
+NAME_SQL = r"regexp_replace(transaction, '^([0-9]+):[0-9]+$', '$1')"
+"""SQL of the name of a row's transaction: the same for all of its rows."""
+
+PLACE_SQL = r"try_cast(regexp_extract(transaction, '^[0-9]+:([0-9]+)$', 1) AS decimal(38, 0))"
+"""SQL of the place that the id of a row's transaction has, null where it has none."""
+
+
+class Members(NamedTuple):
+    """Which rows are those of a transaction.
 
     Attributes:
-        id: as rows and events name it.
+        name: of the transaction, as all of its rows have it.
+        first: the lowest place of a row, None where rows have none.
+        last: the highest one, None where it is not known.
+    """
+
+    name: str
+    first: int | None = None
+    last: int | None = None
+
+
+class Open(msgspec.Struct, frozen=True):
+    """A transaction whose rows wait.
+
+    Attributes:
+        id: as its `begin` names it.
         after: snapshot of `changes` before the batch that brought its `begin`, None at the
             beginning; its rows come after it.
         since: when a merge met it first, seconds since 1970.
         order: order of its `begin`.
         time: source time of its `begin`, microseconds since 1970.
+        end: how its `commit` names it, if that has come and rows are missing still.
+        count: how many rows its `commit` announced.
     """
 
     id: str
@@ -35,15 +80,42 @@ class Open(msgspec.Struct, frozen=True):
     since: int
     order: str = ""
     time: int | None = None
+    end: str | None = None
+    count: int | None = None
+
+    @property
+    def members(self) -> Members:
+        """Its rows."""
+        name, first = _parts(self.id)
+        return Members(name, first, None if self.end is None else _parts(self.end)[1])
 
 
 class Event(NamedTuple):
-    """A begin or end."""
+    """A begin or end, and how many rows the end announces."""
 
     order: str
     operation: str
     transaction: str
     time: int | None = None
+    rows: int | None = None
+
+
+class Came(NamedTuple):
+    """What has come of a transaction.
+
+    Attributes:
+        rows: how many rows.
+        statement: whether one of them is a statement, which commits itself.
+        followed: whether a row of a later transaction is there.
+    """
+
+    rows: int = 0
+    statement: bool = False
+    followed: bool = False
+
+
+Look = Callable[[tuple[Open, ...]], Mapping[str, Came]]
+"""Tells what has come of transactions, by the id of each."""
 
 
 class Verdict(NamedTuple):
@@ -53,22 +125,49 @@ class Verdict(NamedTuple):
         open: transactions whose rows wait.
         released: of earlier batches, committed since: their rows are merged now.
         dropped: of earlier batches, rolled back since: their rows never are.
-        rolled_back: ids of transactions that were rolled back in this batch.
+        rolled_back: transactions that were rolled back in this batch.
+        warnings: sentences about transactions that were let go as they are.
     """
 
     open: tuple[Open, ...] = ()
     released: tuple[Open, ...] = ()
     dropped: tuple[Open, ...] = ()
-    rolled_back: frozenset[str] = frozenset()
+    rolled_back: frozenset[Members] = frozenset()
+    warnings: tuple[str, ...] = ()
 
     @property
-    def hidden(self) -> frozenset[str]:
-        """Ids of transactions whose rows this merge does not take."""
-        return self.rolled_back | {transaction.id for transaction in self.open}
+    def hidden(self) -> frozenset[Members]:
+        """Transactions whose rows this merge does not take."""
+        return self.rolled_back | {transaction.members for transaction in self.open}
+
+
+def name_of(id_: str) -> str:
+    """What all rows of a transaction have in common."""
+    return _parts(id_)[0]
+
+
+def _parts(id_: str) -> tuple[str, int | None]:
+    match = _PLACED.fullmatch(id_)
+    return (id_, None) if match is None else (match[1], int(match[2]))
+
+
+def is_serial(id_: str) -> bool:
+    """Whether transactions of this source never overlap in the stream."""
+    return _BINLOG.fullmatch(id_) is not None
+
+
+def _sends_commits(id_: str) -> bool:
+    """Whether the source sends a transaction's rows only when it has been committed."""
+    return any(kind.fullmatch(id_) for kind in (_PLACED, _BINLOG, _LSN))
 
 
 def judge(
-    before: tuple[Open, ...], events: Iterable[Event], after: int | None, now: int
+    before: tuple[Open, ...],
+    events: Iterable[Event],
+    after: int | None,
+    now: int,
+    look: Look = lambda transactions: {},
+    longest: str | None = None,
 ) -> Verdict:
     """What a batch's begins and ends mean for the rows.
 
@@ -77,17 +176,102 @@ def judge(
         events: in any order.
         after: snapshot of `changes` that the batch begins after.
         now: seconds since 1970.
+        look: says what has come of transactions; is asked once.
+        longest: how long a transaction may wait for its rows, or its end; None for ever.
     """
-    known = {transaction.id for transaction in before}
-    last = {event.transaction: event for event in sorted(events)}
-    ended = {id_: event.operation for id_, event in last.items() if event.operation != "begin"}
-    began = [e for id_, e in last.items() if id_ not in ended and id_ not in known]
+    course = _Course(before, after, now)
+    for event in sorted(events):
+        course.take(event)
+    asked = tuple(
+        [t for t in course.running.values() if is_serial(t.id)]
+        + [t for t in course.committed if t.count]
+    )
+    came = look(asked) if asked else {}
+    for transaction in list(course.running.values()):
+        found = came.get(transaction.id, Came())
+        if is_serial(transaction.id) and (found.statement or found.followed):
+            course.end(transaction, "commit")
+    missing = [t for t in course.committed if t.count and came.get(t.id, Came()).rows < t.count]
+    waiting = (*course.running.values(), *missing)
+    late = [t for t in waiting if _is_late(t, longest, now) and _sends_commits(t.id)]
+    open_ = tuple(t for t in waiting if t not in late)
+    done = [*course.committed, *(t for t in late if t.end is None)]
+    began = {t.id for t in before}
     return Verdict(
-        tuple(t for t in before if t.id not in ended)
-        + tuple(Open(e.transaction, after, now, e.order, e.time) for e in began),
-        tuple(t for t in before if ended.get(t.id) == "commit"),
-        tuple(t for t in before if ended.get(t.id) == "rollback"),
-        frozenset(id_ for id_, operation in ended.items() if operation == "rollback"),
+        open_,
+        tuple(t for t in done if t.id in began and t not in open_),
+        tuple(t for t in before if t.id in course.rolled_back),
+        frozenset(course.rolled_back.values()),
+        tuple(_let_go(t, came.get(t.id, Came()).rows, longest or "") for t in late),
+    )
+
+
+class _Course:
+    """The course of transactions, event by event.
+
+    Attributes:
+        running: those that have not ended, by name.
+        committed: those that were committed.
+        rolled_back: rows of those that were rolled back, by id.
+    """
+
+    def __init__(self, before: tuple[Open, ...], after: int | None, now: int) -> None:
+        self.after, self.now = after, now
+        self.before = {transaction.id for transaction in before}
+        self.running = {name_of(t.id): t for t in before if t.end is None}
+        self.committed = [t for t in before if t.end is not None]
+        self.rolled_back: dict[str, Members] = {}
+
+    def take(self, event: Event) -> None:
+        name, place = _parts(event.transaction)
+        running = self.running.get(name)
+        if event.operation == "begin":
+            if is_serial(event.transaction):
+                for other in [t for t in self.running.values() if is_serial(t.id)]:
+                    if other is not running:
+                        self.end(other, "commit")
+            if running is None:
+                self._begin(event, place)
+        elif running is not None:
+            self.end(running, event.operation, event)
+        elif event.operation == "rollback":
+            self.rolled_back[event.transaction] = Members(name)
+
+    def _begin(self, event: Event, place: int | None) -> None:
+        made = Open(event.transaction, self.after, self.now, event.order, event.time)
+        if place is None:
+            # A name that is used again: rows of the first use cannot be told from those of this.
+            earlier = [t for t in self.committed if t.id == made.id and t.id in self.before]
+            self.committed = [t for t in self.committed if t.id != made.id]
+            self.rolled_back.pop(made.id, None)
+            if earlier:
+                made = msgspec.structs.replace(earlier[0], end=None, count=None)
+        self.running[name_of(made.id)] = made
+
+    def end(self, transaction: Open, operation: str, event: Event | None = None) -> None:
+        del self.running[name_of(transaction.id)]
+        if event is not None:
+            transaction = msgspec.structs.replace(
+                transaction, end=event.transaction, count=event.rows
+            )
+        if operation == "commit":
+            self.committed.append(transaction)
+        else:
+            self.rolled_back[transaction.id] = transaction.members
+
+
+def _is_late(transaction: Open, longest: str | None, now: int) -> bool:
+    return longest is not None and now - transaction.since > seconds_of(longest)
+
+
+def _let_go(transaction: Open, rows: int, longest: str) -> str:
+    if transaction.end is None:
+        what = "its end has not come"
+    else:
+        what = f"its end announced {transaction.count} rows and {rows} have come"
+    return (
+        f"transaction {transaction.id}: {what} within transactions.longest_wait ({longest}); what "
+        "came of it is merged, because its source sends committed changes only"
     )
 
 
@@ -97,8 +281,7 @@ def check_wait(open_: tuple[Open, ...], longest: str, now: int) -> None:
     Raises:
         WaitingError: names the oldest one and what to do.
     """
-    limit = seconds_of(longest)
-    late = [transaction for transaction in open_ if now - transaction.since > limit]
+    late = [transaction for transaction in open_ if _is_late(transaction, longest, now)]
     if late:
         oldest = min(late, key=lambda transaction: transaction.since)
         hours = (now - oldest.since) / 3600
@@ -109,3 +292,50 @@ def check_wait(open_: tuple[Open, ...], longest: str, now: int) -> None:
             "to merge what it has brought"
         )
         raise WaitingError(message)
+
+
+class _Counted(msgspec.Struct):
+    data_collection: str = ""
+    event_count: int | str | None = None
+
+
+class _End(msgspec.Struct):
+    event_count: int | str | None = None
+    data_collections: list[_Counted] | None = None
+
+
+class _Message(msgspec.Struct):
+    debezium_message: _End | None = None
+
+
+def announced(extra: str | None, tables: Iterable[str]) -> int | None:
+    """How many rows of some tables the end of a transaction says that it had.
+
+    Rows of tables that the migration has not read are not waited for: it may never read them.
+
+    Args:
+        extra: of the `commit`; Debezium's message is in it (Debezium documentation, "Transaction
+            metadata": `event_count`, and the same for each of `data_collections`).
+        tables: qualified names of the tables that the migration reads.
+    """
+    if extra is None:
+        return None
+    try:
+        told = msgspec.json.decode(extra, type=_Message).debezium_message
+    except msgspec.ValidationError:
+        return None
+    if told is None:
+        return None
+    if told.data_collections is None:
+        return _number(told.event_count)
+    known = [f".{table}" for table in tables]
+    return sum(
+        _number(counted.event_count) or 0
+        for counted in told.data_collections
+        if any(table.endswith(f".{counted.data_collection}") for table in known)
+    )
+
+
+def _number(told: int | str | None) -> int | None:
+    """A count, which some versions of Debezium's documentation show as a text."""
+    return int(told) if isinstance(told, int) or (told and told.isdecimal()) else None
