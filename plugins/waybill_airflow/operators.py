@@ -203,7 +203,9 @@ class StageOperator(SparkSubmitOperator):
             raise AirflowFailException(str(error)) from None
         self.conf = {**ours, **(self.conf or {})}
         if theirs:
-            self.properties_file = str(submission.write_properties(folder, theirs))
+            from waybill.lake.properties_file import write_properties  # loads PySpark
+
+            self.properties_file = str(write_properties(folder, theirs))
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         beside = Path(sys.executable).parent
         if shutil.which("spark-submit") is None and (beside / "spark-submit").exists():

@@ -20,11 +20,30 @@ MODES = {
 }
 """How the snapshot reads the source."""
 
-BATCH_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+BATCH_ID = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 """What a batch id may look like: it names branches, folders and files."""
 
-TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?$"
-"""A point in time, in UTC where it names no zone."""
+BATCH_PATTERN = rf"^{BATCH_ID}\Z"
+r"""The whole of a text that is a batch id. In Python `$` would let a line feed follow."""
+
+_DAY = (
+    "(?:"
+    "[0-9]{4}-(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|[0-9]{4}-(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    "|[0-9]{4}-02-(?:0[1-9]|1[0-9]|2[0-8])"
+    "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29"
+    ")"
+)
+"""A day of the calendar; the 29th of February in leap years only."""
+
+TIME_PATTERN = (
+    rf"^(?!0000){_DAY}T(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{{1,6}})?)?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?\Z"
+)
+"""A point in time that there is, in UTC where it names no zone.
+
+The form can check a value by nothing but a pattern, so the pattern knows the calendar.
+"""
 
 
 def trigger_form() -> dict[str, Param]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
@@ -53,36 +51,3 @@ def connections(names: Iterable[str]) -> dict[str, str]:
         with suppress(AirflowNotFoundException):
             found[name] = BaseHook.get_connection(name).as_json()
     return found
-
-
-def write_properties(folder: Path, properties: dict[str, str]) -> Path:
-    """Settings as a file that Spark reads and nobody but its owner can.
-
-    Spark does not read `spark-defaults.conf` beside it, so what stands there comes first.
-    """
-    target = folder / "spark.properties"
-    defaults = _defaults_file()
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        if defaults is not None and defaults.is_file():
-            file.write(f"{defaults.read_text(encoding='utf-8')}\n")
-        for key, value in sorted(properties.items()):
-            file.write(f"{_escaped(key)}={_escaped(value)}\n")
-    return target
-
-
-def _defaults_file() -> Path | None:
-    """Where spark-submit looks for the settings of every submission."""
-    conf, home = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME")
-    if not home:
-        spec = importlib.util.find_spec("pyspark")
-        home = str(Path(spec.origin).parent) if spec is not None and spec.origin else None
-    folder = Path(conf) if conf else Path(home, "conf") if home else None
-    return None if folder is None else folder / "spark-defaults.conf"
-
-
-def _escaped(text: str) -> str:
-    """Text as Java's Properties reads it back unchanged."""
-    plain = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-    special = {**plain, **{sign: f"\\{sign}" for sign in " :=#!"}}
-    return "".join(special.get(sign, sign) for sign in text)

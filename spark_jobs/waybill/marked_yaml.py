@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json as json_module
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,11 @@ import yaml
 
 Location = tuple[str | int, ...]
 """A place in a document: field names and positions in lists."""
+
+
+MOST_REPEATED = 100_000
+"""How many places of a document may come from aliases (`*name`, `<<:`), all together: aliases of
+aliases make a few lines stand for more than any memory holds."""
 
 
 class MarkedError(Exception):
@@ -47,11 +53,49 @@ class Marked:
         return self.lines.get(location, 1)
 
 
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
+_ITSELF = "an alias (*) refers to what it stands in"
+
+
 class _Loader(yaml.SafeLoader):
     """YAML 1.2 core schema: only what looks like JSON is not text."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._built: set[yaml.Node] = set()
+        self._repeated = 0
 
-_TAG = "tag:yaml.org,2002:"
+    def visit(self, node: yaml.Node) -> None:
+        """Count a node that is about to be built where it was built before."""
+        if node in self._built:
+            self._repeat(1, node)
+        self._built.add(node)
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """As in the parent; what a merge (`<<`) will copy is counted first."""
+        for key, value in node.value:
+            if key.tag != _MERGE:
+                continue
+            merged = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            for mapping in merged:
+                if mapping is node:
+                    raise MarkedError(_ITSELF, key.start_mark.line + 1)
+                if isinstance(mapping, yaml.MappingNode):
+                    self.flatten_mapping(mapping)
+                    self._repeat(len(mapping.value), key)
+        super().flatten_mapping(node)
+
+    def _repeat(self, places: int, node: yaml.Node) -> None:
+        self._repeated += places
+        if self._repeated > MOST_REPEATED:
+            sentence = (
+                f"aliases (*) repeat more than {MOST_REPEATED} places: write out what is meant, or "
+                "make it smaller"
+            )
+            raise MarkedError(sentence, node.start_mark.line + 1)
+
+
 _Loader.yaml_implicit_resolvers = {}
 for _name, _pattern, _first in (
     ("bool", r"(?:true|True|TRUE|false|False|FALSE)\Z", "tTfF"),
@@ -83,6 +127,8 @@ def read_marked(text: str, json: bool = False) -> Marked:
     if json:
         try:
             data = json_module.loads(text)
+        except RecursionError as error:
+            raise MarkedError("holds lists or mappings too deep inside each other", 1) from error
         except ValueError as error:
             line = getattr(error, "lineno", 1)
             raise MarkedError(f"is not JSON: {error}", line) from error
@@ -96,6 +142,8 @@ def read_marked(text: str, json: bool = False) -> Marked:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise MarkedError(_yaml_sentence(error), mark.line + 1 if mark else 1) from error
+    except RecursionError as error:
+        raise MarkedError("holds lists or mappings too deep inside each other", 1) from error
     except yaml.YAMLError as error:
         raise MarkedError(f"is not YAML: {' '.join(str(error).split())}", 1) from error
 
@@ -127,19 +175,20 @@ def _build(
     around: tuple[yaml.Node, ...],
 ) -> Any:
     if node in around:
-        raise MarkedError("an alias (*) refers to what it stands in", node.start_mark.line + 1)
+        raise MarkedError(_ITSELF, node.start_mark.line + 1)
+    loader.visit(node)
     around = (*around, node)
     lines.setdefault(at, node.start_mark.line + 1)
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, item, (*at, i), lines, around) for i, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return loader.construct_object(node)
-    own = [_key(key) for key, _ in node.value if key.tag != f"{_TAG}merge"]
+    own = Counter(_key(key) for key, _ in node.value if key.tag != _MERGE)
     loader.flatten_mapping(node)
     data: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key, line = _key(key_node), key_node.start_mark.line + 1
-        if own.count(key) > 1 and key in data:
+        if own[key] > 1 and key in data:
             raise MarkedError(f"{key} stands twice in one place; keep one of them", line)
         lines[(*at, key)] = line
         data[key] = _build(loader, value_node, (*at, key), lines, around)

@@ -21,7 +21,7 @@ from waybill.spec_values import (
     SparkSettings,
     Start,
 )
-from waybill.tables import TableRule, TableRules
+from waybill.tables import MAX_COLUMNS, TableRule, TableRules
 from waybill.types import parse_type
 
 LAYOUTS = ("lines", "parquet", "kcat", "whole")
@@ -126,6 +126,8 @@ class Source(_Model):
     envelope: str
     schemas: SchemasFile | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
+    max_columns: int = Field(MAX_COLUMNS, ge=1, le=1_000_000)
+    """How many columns a message may describe; one with more is refused."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -408,11 +410,11 @@ class Migration(_Model):
     @property
     def rules(self) -> TableRules:
         """The declared tables, ready to look up."""
-        return table_rules(self.tables)
+        return table_rules(self.tables, self.source.max_columns)
 
 
-def table_rules(tables: dict[str, Table]) -> TableRules:
-    """Table declarations as the decoders look them up."""
+def table_rules(tables: dict[str, Table], max_columns: int = MAX_COLUMNS) -> TableRules:
+    """Table declarations as the decoders look them up, and how many columns a message may have."""
     return TableRules(
         {
             name: TableRule(
@@ -420,5 +422,6 @@ def table_rules(tables: dict[str, Table]) -> TableRules:
                 {column: parse_type(text) for column, text in table.columns.items()},
             )
             for name, table in tables.items()
-        }
+        },
+        max_columns,
     )

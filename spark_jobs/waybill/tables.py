@@ -7,9 +7,16 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.bounded import Bounded
+from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from waybill.types import LogicalType
+
+MAX_COLUMNS = 10_000
+"""How many columns a message may describe unless `max_columns` says otherwise.
+
+What is made once per table costs some 10 to 40 KB a column, a thousand times the bytes that name
+it in a message."""
 
 TableName = tuple[str | None, str | None, str]
 """Database, schema and table."""
@@ -38,8 +45,17 @@ class TableRules:
     A name without wildcard goes before every pattern, whatever their order.
     """
 
-    def __init__(self, rules: Mapping[str, TableRule] | None = None) -> None:
+    def __init__(
+        self, rules: Mapping[str, TableRule] | None = None, max_columns: int = MAX_COLUMNS
+    ) -> None:
+        """See above.
+
+        Args:
+            rules: what is declared, by names or patterns of tables.
+            max_columns: how many columns a message may describe.
+        """
         rules = dict(rules or {})
+        self.max_columns = max_columns
         self.exact = {name: rule for name, rule in rules.items() if "*" not in name}
         self.patterns = [(name, rule) for name, rule in rules.items() if "*" in name]
         self._found: Bounded[_Identity, TableRule] = Bounded()
@@ -51,6 +67,23 @@ class TableRules:
         if rule is None:
             rule = self._found[identity] = self._look_up(identity)
         return rule
+
+    def admit(
+        self, columns: int, database: str | None, schema: str | None, table: str | None
+    ) -> None:
+        """Take a message that describes so many columns of a table.
+
+        Raises:
+            Refusal: they are more than `max_columns`.
+        """
+        if columns > self.max_columns:
+            name = ".".join(part for part in (database, schema, table) if part)[:200]
+            sentence = (
+                f"the message describes {columns} columns of {name or 'a table without name'}, and "
+                f"max_columns is {self.max_columns}: set source.max_columns (convert: "
+                "--max-columns) higher if the table has so many"
+            )
+            raise Refusal("shape", sentence)
 
     def _look_up(self, identity: _Identity) -> TableRule:
         database, _schema, table = identity

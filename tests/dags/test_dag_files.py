@@ -187,6 +187,16 @@ class TestBrokenFiles:
         assert f"{bad}:" in text
         assert "surprise" in text
 
+    def test_aliases_without_end_hide_nothing(self, migrations):
+        migrations("good")
+        lines = ["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 60))]
+        bad = migrations("bad", text="\n".join(lines))
+        bag = load()
+        assert list(bag.dags) == ["good"]
+        (text,) = bag.import_errors.values()
+        assert f"{bad}:" in text
+        assert "aliases (*) repeat" in text
+
     def test_all_of_them_are_named(self, migrations):
         files = [
             migrations("first", text="name: [\n"),

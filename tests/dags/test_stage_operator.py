@@ -14,6 +14,7 @@ from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from waybill.errors import ConfigurationError, DriverError
+from waybill.lake import properties_file
 from waybill.report import StageReport
 from waybill.spec_file import load_migration
 from waybill_airflow import operators, submission
@@ -163,7 +164,7 @@ def test_secrets_reach_spark_and_nothing_else(migrations, fake_stages, monkeypat
     monkeypatch.setenv("KEY", "hunter2 \\ = #é")
     more = 'spark: {spark.waybill.password: "${KEY}", spark.driver.memory: 512m}\n'
     kept = {}
-    write = submission.write_properties
+    write = properties_file.write_properties
 
     def look(folder, properties):
         path = write(folder, properties)
@@ -171,7 +172,7 @@ def test_secrets_reach_spark_and_nothing_else(migrations, fake_stages, monkeypat
         kept["text"] = path.read_text(encoding="utf-8")
         return path
 
-    monkeypatch.setattr(operators.submission, "write_properties", look)
+    monkeypatch.setattr(properties_file, "write_properties", look)
     operator = stage(migrations("shop", more=more))
     report = operator.execute({})
     assert kept["mode"] == 0o600
@@ -211,7 +212,7 @@ def test_settings_of_the_cluster_hold_beside_those_of_the_migration(tmp_path, mo
     conf.mkdir()
     (conf / "spark-defaults.conf").write_text("spark.executor.memory 4g\nspark.a.b 1")
     monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
-    written = submission.write_properties(tmp_path, {"spark.a.b": "2"})
+    written = properties_file.write_properties(tmp_path, {"spark.a.b": "2"})
     assert written.read_text() == "spark.executor.memory 4g\nspark.a.b 1\nspark.a.b=2\n"
 
 

@@ -20,7 +20,7 @@ import uvicorn
 from tests.spark.test_jobs import canal
 from waybill import jobs
 from waybill.driver.client import ask
-from waybill.driver.server import application
+from waybill.driver.server import application, listening
 from waybill.driver.work import Work
 from waybill.errors import DriverError
 from waybill.report import StageReport
@@ -33,8 +33,7 @@ TOKEN = "a token of the tests"
 @contextmanager
 def served(work: Work, end: Callable[[], None]) -> Iterator[str]:
     """Address of a driver."""
-    routes = application(work, TOKEN, end)
-    server = uvicorn.Server(uvicorn.Config(routes, host="127.0.0.1", port=0, log_level="warning"))
+    server = uvicorn.Server(listening(application(work, TOKEN, end), "127.0.0.1", 0))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -46,10 +45,10 @@ def served(work: Work, end: Callable[[], None]) -> Iterator[str]:
 
 
 @pytest.fixture
-def url(spark, caplog) -> Iterator[str]:
+def url(spark, caplog, tmp_path: Path) -> Iterator[str]:
     """Address of a driver on the tests' session."""
     caplog.set_level("INFO", "waybill")
-    with served(Work(spark), pytest.fail) as address:
+    with served(Work(spark, tmp_path), pytest.fail) as address:
         yield address
 
 
@@ -98,6 +97,7 @@ def test_what_is_wrong_with_a_stage_comes_back_as_from_a_submission(url, order) 
     Path(order["migration"]).write_text("name: demo\n")
     result = ask(url, TOKEN, order, lambda _line, level: levels.append(level))
     assert result["error"]["kind"] == "SpecificationError"
+    assert result["error"]["message"].startswith("demo.json cannot be used as a migration")
     assert not result["error"]["transient"]
     assert levels == ["ERROR"]
 
@@ -116,9 +116,9 @@ def test_line_ends_of_unicode_are_no_end_of_an_answer(url, order, stage) -> None
     assert said[0] == f"snapshot: {strange}"
 
 
-def test_a_driver_without_spark_ends(order) -> None:
+def test_a_driver_without_spark_ends(order, tmp_path) -> None:
     ended: list[bool] = []
-    gone = Work(SimpleNamespace(sparkContext=None))
+    gone = Work(SimpleNamespace(sparkContext=None), tmp_path)
     again = pytest.raises(DriverError, match=r"503: .*start the driver again")
     with served(gone, lambda: ended.append(True)) as address, again as caught:
         ask(address, TOKEN, order, lambda *_: None)
@@ -126,9 +126,9 @@ def test_a_driver_without_spark_ends(order) -> None:
     assert ended == [True]
 
 
-def test_a_driver_whose_spark_ends_in_a_stage_ends_after_it(order, monkeypatch) -> None:
+def test_a_driver_whose_spark_ends_in_a_stage_ends_after_it(order, monkeypatch, tmp_path) -> None:
     ended: list[bool] = []
-    work = Work(SimpleNamespace(sparkContext=None))
+    work = Work(SimpleNamespace(sparkContext=None), tmp_path)
     alive = iter([True, False])
     monkeypatch.setattr(Work, "alive", property(lambda _self: next(alive)))
     monkeypatch.setattr(Work, "lines", lambda _self, _order: iter_of({"result": {"error": {}}}))
@@ -163,7 +163,7 @@ def test_an_order_that_makes_no_sense_is_refused_without_its_secrets(url, order)
 def test_a_stage_is_told_up_to_when_it_reads(url, order, monkeypatch, text) -> None:
     seen = []
 
-    def look(stage: str, migration: str, batch: str, options: Any) -> dict[str, Any]:
+    def look(stage: str, _spec: Any, batch: str, options: Any) -> dict[str, Any]:
         seen.append(options.until_time)
         return {"report": StageReport(stage, batch).to_dict()}
 
@@ -221,10 +221,10 @@ def test_a_driver_that_is_not_there_may_come_back(order) -> None:
     assert caught.value.transient
 
 
-def test_health_says_when_spark_has_ended(url) -> None:
+def test_health_says_when_spark_has_ended(url, tmp_path) -> None:
     assert httpx.get(f"{url}/health").json() == {"status": "idle"}
     ended: list[bool] = []
-    gone = Work(SimpleNamespace(sparkContext=None))
+    gone = Work(SimpleNamespace(sparkContext=None), tmp_path)
     with served(gone, lambda: ended.append(True)) as address:
         assert httpx.get(f"{address}/health").status_code == 503
     assert ended == [True], "whatever keeps the driver starts it again"

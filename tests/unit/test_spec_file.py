@@ -310,6 +310,7 @@ def test_a_missing_part_names_the_nearest_line(write):
         ("a: !!python/object:os.system {}\n", "1: "),
         ("a: \x00\n", "1: is not YAML: "),
         (f"a: 1\nb: {'9' * 5000}\n", "2: holds a number of too many digits"),
+        ("a: " + "[" * 5000, "1: holds lists or mappings too deep inside each other"),
     ],
 )
 def test_text_that_is_no_specification(write, text, sentence):

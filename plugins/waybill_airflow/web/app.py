@@ -14,11 +14,11 @@ from fastapi import Depends, FastAPI, Path, Request, Response
 from fastapi.responses import HTMLResponse
 
 from waybill.errors import WaybillError
-from waybill_airflow.params import BATCH_PATTERN
+from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web import pages, reports
 
 DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
-BATCH = Path(pattern=BATCH_PATTERN)
+BATCH = Path(pattern=f"^{BATCH_ID}$")  # Rust's pattern language, where `$` is the very end
 
 HEADERS = {
     # Reports hold names and texts out of other people's messages: nothing in them may run or load.

@@ -15,6 +15,7 @@ from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.lines import STANDARD, check_apart
 from waybill.inprocess.run import convert_file, layout_of
+from waybill.tables import MAX_COLUMNS
 
 if TYPE_CHECKING:
     from waybill.inprocess.account import Account
@@ -38,6 +39,7 @@ class Conversion:
     report: Path | None
     processes: int
     strict: bool
+    max_columns: int = MAX_COLUMNS
 
 
 def convert_command(given: Conversion) -> None:
@@ -77,7 +79,7 @@ def job_of(given: Conversion) -> ConvertJob:
     if given.schemas is not None:
         check_takes_schemas(registry.get(given.source))
         sides["from"]["schemas"] = schemas_in(given.schemas)
-    rules = rules_in(given.tables)
+    rules = rules_in(given.tables, given.max_columns)
     for name in (given.input, given.output):
         layout_of(name)
     return ConvertJob(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from waybill.cli.arguments import AsJson  # noqa: TC001 (typer reads annotations)
+from waybill.tables import MAX_COLUMNS
 
 
 def convert(
@@ -44,6 +45,10 @@ def convert(
     processes: Annotated[
         int, typer.Option(min=1, max=256, help="Work on a file of lines in several processes.")
     ] = 1,
+    max_columns: Annotated[
+        int,
+        typer.Option(min=1, max=1_000_000, help="Refuse a message that describes more columns."),
+    ] = MAX_COLUMNS,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with 4 if anything was refused or lost.")
     ] = False,
@@ -72,6 +77,7 @@ def convert(
             report=report,
             processes=processes,
             strict=strict,
+            max_columns=max_columns,
         )
     )
 

@@ -13,7 +13,7 @@ from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import checked_settings
 from waybill.nearest import did_you_mean
-from waybill.tables import TableRules
+from waybill.tables import MAX_COLUMNS, TableRules
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -108,13 +108,20 @@ def check_takes_schemas(envelope: Envelope) -> None:
         raise ConfigurationError(message)
 
 
-def rules_in(tables: Path | None) -> TableRules:
-    """The tables that a file declares; none without a file."""
+def rules_in(tables: Path | None, max_columns: int = MAX_COLUMNS) -> TableRules:
+    """The tables that a file declares; none without a file.
+
+    Args:
+        tables: the file.
+        max_columns: how many columns a message may describe.
+    """
     if tables is None:
-        return TableRules()
+        return TableRules(max_columns=max_columns)
     from waybill.spec_file import load_tables
 
-    return load_tables(tables)
+    rules = load_tables(tables)
+    rules.max_columns = max_columns
+    return rules
 
 
 def reading(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,21 @@ def driver(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
     ] = None,
+    properties: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="More settings of Spark, KEY=VALUE a line; secret ones belong here.",
+        ),
+    ] = None,
+    migrations: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder whose migrations it runs, and no others.",
+            show_default="WAYBILL_MIGRATIONS, else migrations",
+        ),
+    ] = None,
 ) -> None:
     """Keep one Spark running and take stages from Airflow, one after another.
 
@@ -28,6 +44,6 @@ def driver(
 
     [dim]Example:[/]  WAYBILL_DRIVER_TOKEN=… waybill driver --port 8190
     """
-    from waybill.cli.driver import driver_command
+    from waybill.cli.driver import Given, driver_command
 
-    driver_command(host, port, master, conf or [])
+    driver_command(host, port, master, Given(conf or [], properties, migrations))

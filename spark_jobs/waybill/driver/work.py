@@ -7,9 +7,10 @@ import os
 import queue
 import threading
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -17,8 +18,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from waybill.connections import variable_of
 from waybill.context import Options
 from waybill.durations import moment_of
-from waybill.jobs import MODES, UPKEEP, result_of
+from waybill.errors import ConfigurationError
+from waybill.jobs import MODES, UPKEEP, described, result_of
 from waybill.report import STAGES
+from waybill.spec_file import SpecificationError, load_migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +29,18 @@ if TYPE_CHECKING:
 HEARTBEAT = 5.0
 """Seconds of silence after which a line says that the stage still runs."""
 
+MOST_ORDERS = 17
+"""How many orders are taken at a time: one that is done, the others wait. Each takes a thread of
+the server, which has 40."""
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""How the names of migrations' files end."""
+
 _log = logging.getLogger("waybill")
+
+
+class BusyError(Exception):
+    """No more orders are taken for now."""
 
 
 def _one_of(known: Sequence[str]) -> AfterValidator:
@@ -37,6 +51,16 @@ def _one_of(known: Sequence[str]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _connections(given: dict[str, str]) -> dict[str, str]:
+    """Connections that an environment can hold; what is wrong is told without their values."""
+    for name, text in given.items():
+        if not name or "=" in name or "\0" in name:
+            raise ValueError("a connection's name is not empty and holds neither = nor NUL")
+        if "\0" in text:
+            raise ValueError("a connection holds no NUL")
+    return given
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:
@@ -55,17 +79,27 @@ class Order(BaseModel):
     mode: Annotated[str, _one_of(MODES)] = MODES[0]
     drop_held: bool = False
     until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
-    connections: dict[str, str] = Field(default_factory=dict, repr=False)
+    connections: Annotated[dict[str, str], AfterValidator(_connections)] = Field(
+        default_factory=dict, repr=False
+    )
     """Connections that the migration names, as JSON; forgotten when the stage has ended."""
 
 
 class Work:
     """Runs one order at a time: Spark has the whole machine to itself, and so has each stage."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, migrations: Path) -> None:
+        """See above.
+
+        Args:
+            spark: the session that the stages use.
+            migrations: the folder below which the files of migrations lie.
+        """
         self.spark = spark
+        self._migrations = migrations
         self._one = ThreadPoolExecutor(1, thread_name_prefix="stage")
         self._running: Running | None = None
+        self._taken = threading.BoundedSemaphore(MOST_ORDERS)
 
     @property
     def busy(self) -> str | None:
@@ -81,13 +115,26 @@ class Work:
         except Exception:  # noqa: BLE001 - whatever goes wrong here, Java is not there any more
             return False
 
-    def lines(self, order: Order) -> Generator[dict[str, Any]]:
-        """Do what is asked; gives `{"log": …}` and `{"alive": …}`, and `{"result": …}` at last.
+    def take(self, order: Order) -> Running:
+        """Put an order behind those that wait.
+
+        Raises:
+            ConfigurationError: its file is no migration of this driver.
+            BusyError: too many wait.
+        """
+        running = Running(order, migration_file(order.migration, self._migrations))
+        if not self._taken.acquire(blocking=False):
+            message = f"{MOST_ORDERS - 1} orders wait for the driver already: ask again later"
+            raise BusyError(message)
+        running.future = self._one.submit(self._run, running)
+        running.future.add_done_callback(lambda _done: self._taken.release())
+        return running
+
+    def lines(self, running: Running) -> Generator[dict[str, Any]]:
+        """What an order says: `{"log": …}` and `{"alive": …}`, and `{"result": …}` at last.
 
         A reader that goes away cancels the stage.
         """
-        running = Running(order)
-        future = self._one.submit(self._run, running)
         try:
             while True:
                 try:
@@ -99,9 +146,9 @@ class Work:
                 if "result" in line:
                     return
         finally:
-            if not future.done():
+            if not running.future.done():
                 running.cancelled.set()
-                if not future.cancel():
+                if not running.future.cancel():
                     self.spark.sparkContext.cancelJobGroup(running.group)
 
     def _run(self, running: Running) -> None:
@@ -111,20 +158,58 @@ class Work:
         order = running.order
         result: dict[str, Any] = {}
         try:
-            with running.heard(), _environment(order.connections):
-                self.spark.sparkContext.setJobGroup(running.group, running.label, True)
-                options = Options(order.mode, order.drop_held, order.until_time)
-                result = result_of(order.stage, order.migration, order.batch, options)
+            with _environment(order.connections):
+                spec = load_migration(running.file)
+                with running.heard():
+                    self.spark.sparkContext.setJobGroup(running.group, running.label, True)
+                    options = Options(order.mode, order.drop_held, order.until_time)
+                    result = result_of(order.stage, spec, order.batch, options)
+        except SpecificationError as error:
+            _log.error("%s: %s", order.stage, error)
+            result = {"error": {**described(error), "message": _unusable(running.file, error)}}
+            running.said.put({"log": result["error"]["message"], "level": "ERROR"})
         finally:
             self._running = None
             running.said.put({"result": result})
 
 
+def migration_file(named: str, folder: Path) -> Path:
+    """The file of a migration below a folder, with every link followed.
+
+    Raises:
+        ConfigurationError: it is not below the folder, or its name is not that of a migration;
+            whether there is such a file is not told.
+    """
+    try:
+        file = Path(named).resolve()
+        inside = file.is_relative_to(folder.resolve())
+    except (OSError, RuntimeError, ValueError):
+        inside = False
+    if not inside or file.suffix not in SUFFIXES:
+        message = (
+            f"{named!r} is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the driver's "
+            "folder of migrations: put it there, or start the driver with --migrations"
+        )
+        raise ConfigurationError(message)
+    return file
+
+
+def _unusable(file: Path, error: SpecificationError) -> str:
+    """What a client is told: its problems repeat parts of the file, which is not the client's."""
+    return (
+        f"{file.name} cannot be used as a migration ({len(error.problems)} problems): the driver's "
+        "log names them, and so does `waybill check`"
+    )
+
+
 class Running:
     """An order that is being done, and what is to be told about it."""
 
-    def __init__(self, order: Order) -> None:
+    future: Future[None]
+
+    def __init__(self, order: Order, file: Path) -> None:
         self.order = order
+        self.file = file
         name = os.path.splitext(os.path.basename(order.migration))[0]  # noqa: PTH119, PTH122 - text
         self.label = f"{name} {order.stage} {order.batch}"
         self.group = f"waybill-{id(self)}"
@@ -159,8 +244,8 @@ def _environment(connections: dict[str, str]) -> Iterator[None]:
     """The connections of one order, where the stage looks for them."""
     names = {variable_of(name): text for name, text in connections.items()}
     before = {name: os.environ.get(name) for name in names}
-    os.environ.update(names)
     try:
+        os.environ.update(names)
         yield
     finally:
         for name, text in before.items():

@@ -21,6 +21,7 @@ from waybill.errors import ConfigurationError
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.jvm_stderr import filtered
 from waybill.lake.object_storage import check_reachable
+from waybill.lake.properties_file import submit_arguments
 from waybill.lake.settings import CATALOG, PYTHON, SESSION_SETTINGS, session_settings
 
 if TYPE_CHECKING:
@@ -56,15 +57,30 @@ def start_session(
         return SparkSession.builder.getOrCreate()
     _prepare_environment()
     builder = SparkSession.builder.appName(name)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings = session_settings(spec, settings or {})
-        _choose_address(settings["spark.master"])
-        for key, value in settings.items():
-            builder = builder.config(key, value)
     with filtered(), _same_interrupt():
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            settings = session_settings(spec, settings or {})
+            _choose_address(settings["spark.master"])
+            _start_java(settings)
+            for key, value in settings.items():
+                builder = builder.config(key, value)
         spark = builder.getOrCreate()
     _use_python_of_executors(spark)
     return spark
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java with the settings in a file; PySpark itself would put them onto its command line.
+
+    Java that runs already is kept: it gets the settings when the session is made.
+    """
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    with submit_arguments(settings):
+        SparkContext._ensure_initialized(gateway=launch_gateway())  # type: ignore[no-untyped-call]
 
 
 def _choose_address(master: str) -> None:

@@ -7,6 +7,7 @@ agree is fetched and compared in full, which also finds the words for it.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -148,7 +149,9 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
                 {column: next(iter(found)) for column, found in columns.items() if len(found) == 1},
             )
             for name, columns in types.items()
-        }
+        },
+        # What is read again was taken once, whatever the limit was.
+        max_columns=sys.maxsize,
     )
 
 

@@ -83,6 +83,7 @@ class CanalTable:
     """
 
     def __init__(self, shape: Shape, rules: TableRules, zone: ZoneInfo) -> None:
+        rules.admit(len(shape.names), shape.database or None, None, shape.table)
         rule = rules.find(shape.database or None, None, shape.table)
         columns = tuple(
             Column(name, rule.columns.get(name) or logical_type(text), text)

@@ -71,6 +71,7 @@ class RowPlan:
         self.node = parse(registered.text)
         if self.node.kind != "record":
             raise Refusal("schema", f"the schema {registered.source!r} is none of a record")
+        rules.admit(len(self.node.fields), registered.database, None, registered.table)
         self.columns = [column_of(field.node) for field in self.node.fields]
         told = self.node.attributes.get(TABLE)
         self.own = TABLE in self.node.attributes
@@ -92,6 +93,7 @@ class RowPlan:
     def _own_table(self, told: Any, rules: TableRules) -> list[int]:
         """The table that Waybill wrote into its schema, and the column of each field."""
         table = msgspec.convert(told, _Table)
+        rules.admit(len(table.columns), table.database, table.schema, table.table)
         rule = rules.find(table.database, table.schema, table.table)
         if any(len(kind) > MAX_TYPE for _, kind, _, _ in table.columns):
             raise ValueError(f"a column's type has more than {MAX_TYPE} characters")

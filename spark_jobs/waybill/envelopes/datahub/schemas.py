@@ -62,6 +62,7 @@ class ReadTable:
     def __init__(self, wire: SchemaWire, rules: TableRules, zone: Zone) -> None:
         source = wire.source or SourceWire()
         place = (source.dbName or None, source.schemaName or None, source.tableName or None)
+        rules.admit(len(wire.dataColumn or ()), *place)
         rule = rules.find(*place)
         self.source = {
             name: value

@@ -243,6 +243,7 @@ class TableReaders(Memory):
         Raises:
             Refusal: the row has a column that the schema has not.
         """
+        self.rules.admit(len(fields), *name)
         rule = self.rules.find(*name)
         columns = {
             field.name: Column(
@@ -265,6 +266,7 @@ class TableReaders(Memory):
         Raises:
             Refusal: a value is none of a column.
         """
+        self.rules.admit(len(row), *name)
         rule = self.rules.find(*name)
         columns = self.known(name)
         for column, raw in row.items():

@@ -102,6 +102,7 @@ class Plans:
                 # A delete that shows a part of the row says nothing about the other columns, and
                 # one that shows none brings no columns: its key names some, or is no key.
                 names = tuple(known.columns)
+            self.rules.admit(len(names), *identity)
             columns = self._seen(identity, names, [*images, *keys], readings)
             required = frozenset(images[0] or names)
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
@@ -192,6 +193,7 @@ class Plans:
         fields = {field.field or "": field for field in first}
         for field in rows.before:
             fields.setdefault(field.field or "", field)
+        self.rules.admit(len(fields), *identity)
         columns = {}
         for name, field in fields.items():
             try:

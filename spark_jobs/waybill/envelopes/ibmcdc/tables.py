@@ -59,6 +59,7 @@ class ReadTable:
         rules: TableRules,
     ) -> None:
         place = place_of_record(value, "value")
+        rules.admit(len(value.fields), *place)
         rule = rules.find(*place)
         self.node = value
         audit, before, columns = _parts(value, settings, {*(key or ()), *(rule.key or ())})
@@ -106,6 +107,7 @@ class ReadKey:
 
     def __init__(self, key: Node, rules: TableRules) -> None:
         place = place_of_record(key, "key")
+        rules.admit(len(key.fields), *place)
         rule = rules.find(*place)
         readings = [_reading(key, i, rule) for i in range(len(key.fields))]
         self.node = key

@@ -207,6 +207,7 @@ class Readers(Memory):
         style = style or self.style
         known = self.known(name)
         names = tuple(dict.fromkeys([*(n for row in rows for n in row), *more]))
+        self.rules.admit(len(names), *name)
         same = known.keys() >= set(names) if self.sparse else known.keys() == set(names)
         if same:
             names = tuple(known)

@@ -225,6 +225,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         rule = self.rules.find(database, None, name)
         known = self._columns.get((meta.db, name), {})
         names = tuple(dict.fromkeys((*after, *before)))
+        self.rules.admit(len(names), database, None, name)
         if known.keys() == set(names):
             names = tuple(known)
         told = self._told(light)

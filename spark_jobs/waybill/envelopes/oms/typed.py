@@ -81,6 +81,7 @@ class TypedTables:
         """
         rule = self.rules.find(*name)
         names = dict.fromkeys([*types, *(column for row in rows for column in row)])
+        self.rules.admit(len(names), *name)
         inferred = set()
         columns = []
         for column in names:
