@@ -78,7 +78,7 @@ def trigger_form() -> dict[str, Param]:
             type="boolean",
             title="Drop what is held",
             description_md="Drop what a failed gate holds; this batch merges its changes again, "
-            "together with the new ones.",
+            "together with the new ones, and tries once more what was refused among them.",
         ),
         "batch": Param(
             None,

@@ -25,7 +25,8 @@ class Options:
         mode: `incremental` goes on where the cursor stands; with `full` the snapshot reads the
             source again from its beginning; `replay` reads nothing new and takes what was refused
             once more.
-        drop_held: whether a merge drops the branches that a failed gate left, instead of waiting.
+        drop_held: whether a merge drops the branches that a failed gate left, instead of waiting;
+            what was refused since the gate last let something through is decoded again for it.
         until_time: take no message from the first one on that is as new as this; where the
             migration names an end of its own, the earlier of the two counts.
     """

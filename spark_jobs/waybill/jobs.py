@@ -100,6 +100,8 @@ def run_stage(
             import_module(STAGE_FUNCTIONS[stage]), f"run_{stage}"
         )
         started = time.monotonic()
+        if stage == "merge":
+            _judge_earlier(migration, context)
         report = run(migration, context)
         _log.info(
             "%s: %s in %.1f s",
@@ -108,6 +110,29 @@ def run_stage(
             time.monotonic() - started,
         )
         return report
+
+
+def _judge_earlier(migration: Migration, context: StageContext) -> None:
+    """Have the gate judge what an earlier run has merged and left without a verdict.
+
+    No other run may come back to that batch, and no merge can begin before it is judged.
+
+    Raises:
+        GateError: the gate says no to it.
+    """
+    from waybill.merge.ledger import Ledger
+    from waybill.validate.stage import run_validate
+    from waybill.validate.unjudged import unjudged
+
+    lake = context.lake
+    if Ledger(lake).done(context.batch) is not None:
+        return
+    for batch in unjudged(lake, context.options.drop_held):
+        context.progress("batch %s was merged and not judged, so the gate comes first", batch)
+        earlier = StageContext(
+            context.spark, lake, migration, batch, progress=_progress("validate")
+        )
+        run_validate(migration, earlier)
 
 
 def run_migration(
@@ -158,6 +183,7 @@ def read_table(
     table: str | None = None,
     *,
     as_of: str | None = None,
+    held: bool = False,
     spark: SparkSession | None = None,
 ) -> Iterator[dict[str, str | None]]:
     """The rows of a merged table as text images, sorted by key.
@@ -170,14 +196,18 @@ def read_table(
         table: the source table's name (`shop.orders`); may be left out where there is only one.
         as_of: the table as it was after this batch, or at this time (ISO 8601, UTC where it says
             nothing else); as it is now where left out.
+        held: the table as the batch that waits for the gate would make it.
         spark: a session to use, which is left running.
 
     Raises:
         ConfigurationError: there is no such table, or there are several and none is named; or
-            there is no such batch, or none was visible at that time.
+            there is no such batch, or none was visible at that time; or none waits for the gate.
     """
     from waybill.merge.ledger import Ledger
 
+    if held and as_of is not None:
+        message = "as_of (--as-of) names a table of before and held (--held) one to come: name one"
+        raise ConfigurationError(message)
     migration = loaded(spec)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
@@ -185,11 +215,15 @@ def read_table(
         name = _chosen(table, list(tables))
         ledger = Ledger(lake)
         batch = None if as_of is None else _batch_of(ledger, as_of)
-        empty = dict.fromkeys(ledger.position(batch).state.table(name).names)
+        position = ledger.held()[1] if held else ledger.position(batch)
+        empty = dict.fromkeys(position.state.table(name).names)
         snapshot = None if batch is None else ledger.snapshot_at(tables[name], batch)
         if batch is not None and snapshot is None:
             return
+        branch = ledger.held_branches().get(tables[name]) if held else None
         rows = lake.read(tables[name], snapshot)
+        if branch is not None:
+            rows = lake.reopen(tables[name], branch).read()
         live = rows.where("NOT _waybill_deleted")
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
         for row in ordered.toLocalIterator(prefetchPartitions=True):

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 
 from waybill.errors import ConfigurationError
 from waybill.object_store.places import is_object_url, place_of
@@ -315,6 +324,7 @@ class Migration(_Model):
     spark: SparkSettings = Field(default_factory=dict)
     """Spark settings for every stage."""
     stages: dict[StageName, StageSettings] = Field(default_factory=dict)
+    _file: Path | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _distinct_targets(self) -> Migration:
@@ -352,6 +362,21 @@ class Migration(_Model):
         if sentence is not None:
             raise ValueError(sentence)
         return self
+
+    def read_from(self, file: Path) -> Migration:
+        """The same migration, which knows the file that it was read from."""
+        self._file = file.resolve()
+        return self
+
+    def command(self, *words: str) -> str:
+        """A command line of Waybill about this migration that runs as it stands.
+
+        Args:
+            words: of the command; `FILE` stands for the migration's file, and stays where the
+                migration was made without one.
+        """
+        file = "FILE" if self._file is None else str(self._file)
+        return shlex.join(["waybill", *(file if word == "FILE" else word for word in words)])
 
     @property
     def snapshots_kept(self) -> str:

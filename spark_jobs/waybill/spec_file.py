@@ -75,7 +75,7 @@ def load_migration(path: str | os.PathLike[str]) -> Migration:
     problems += _suite_problems(data, marked)
     if problems or migration is None:
         raise SpecificationError(_sentences(file, marked, problems))
-    return migration
+    return migration.read_from(file)
 
 
 def load_tables(path: str | os.PathLike[str]) -> TableRules:

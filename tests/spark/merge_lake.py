@@ -12,6 +12,10 @@ from waybill.layout import CHANGES
 from waybill.merge.stage import run_merge
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.types import parse_type
+from waybill.validate.expectations import run_suites
+from waybill.validate.profiles import staged_tables, table_profile
+from waybill.validate.result import sentence_of
+from waybill.validate.suites import load_suite
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -102,6 +106,16 @@ def let_pass(lake: Lake, batch: str) -> None:
     for table, name in record.commit.cursor["branches"].items():
         lake.reopen(table, name).fast_forward()
     lake.reopen(lake.log("merges"), record.name).fast_forward()
+
+
+def refused_by_gate(lake: Lake, batch: str) -> list[str]:
+    """What the product's suite for tables has against the tables that a merge has staged."""
+    (record,) = lake.waiting(lake.log("merges"), "merge", batch)
+    assert record.commit is not None
+    staged = staged_tables(lake, record.commit.cursor["branches"], batch)
+    profiles = {"tables": [table_profile(name, rows, batch) for name, rows, _ in staged]}
+    checks = run_suites([load_suite("tables")], profiles, {})
+    return [sentence_of(c) for c in checks if c.severity == "critical" and not c.success]
 
 
 def rows_of(lake: Lake, qualified: str, dead: bool = False) -> dict[str, tuple[Any, ...]]:

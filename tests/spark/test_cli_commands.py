@@ -11,7 +11,8 @@ import pytest
 from tests.spark.test_jobs import canal
 from waybill import jobs
 from waybill.cli import quarantine, status, tables, upkeep
-from waybill.errors import ConfigurationError
+from waybill.cli.tables import Wanted
+from waybill.errors import ConfigurationError, GateError
 from waybill.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -57,19 +58,19 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     }
     assert gate["gate"]["outcome"] == "passed"
 
-    tables.table_command(file, None, None, "b1", as_json=True)
+    tables.table_command(file, None, None, "b1", held=False, as_json=True)
     assert told(capsys) == [{"id": "7", "title": "second"}]
 
-    tables.changes_command(file, None, "7", 100, as_json=True)
+    tables.changes_command(file, Wanted(None, "7", 100), as_json=True)
     assert [(row["operation"], row["outcome"]) for row in told(capsys)] == [
         ("insert", "superseded: shop/0/1/0 is newer"),
         ("update", "won, it is the newest: this is the row"),
     ]
-    tables.changes_command(file, "shop.orders", None, 2, as_json=False)
+    tables.changes_command(file, Wanted("shop.orders", None, 2), as_json=False)
     shown = capsys.readouterr()
     assert "only the first 2 changes" in shown.err
     with pytest.raises(ConfigurationError, match=r"no changes of table shop\.order; did you mean"):
-        tables.changes_command(file, "shop.order", None, 2, as_json=False)
+        tables.changes_command(file, Wanted("shop.order", None, 2), as_json=False)
 
     quarantine.list_command(file, None, None, 10, as_json=True)
     (refused,) = told(capsys)
@@ -84,3 +85,38 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     assert {row["table"].rpartition(".")[2] for row in told(capsys)} >= {"archive", "shop_orders"}
     with pytest.raises(ConfigurationError, match=r"--snapshots 1x: write a length of time"):
         upkeep.upkeep_command(file, "1x", as_json=True)
+
+
+def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
+    with pytest.raises(ConfigurationError, match="no batch waits for the gate"):
+        tables.table_command(file, None, None, None, held=True, as_json=True)
+    messages = [
+        canal("UPDATE", {"id": "7", "title": "third"}, old=[{"title": "second"}]),
+        canal("INSERT", {"id": "9", "title": "ninth"}),
+        b"broken",
+    ]
+    (tmp_path / "in" / "b.jsonl").write_bytes(b"\n".join(messages))
+    spec = jobs.loaded(file)
+    spec.order.ambiguous = "partition"
+    spec.quality.max_refused_share = 0
+    with pytest.raises(GateError, match=rf"mend the cause, then `waybill run {file} --drop-held`"):
+        jobs.run_migration(spec, batch="b2", spark=spark)
+    tables.table_command(file, None, None, None, held=False, as_json=True)
+    assert told(capsys) == [{"id": "7", "title": "second"}]
+    tables.table_command(file, None, None, None, held=True, as_json=True)
+    assert told(capsys) == [{"id": "7", "title": "third"}, {"id": "9", "title": "ninth"}]
+    tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)
+    assert [row["after"]["title"] for row in told(capsys)] == ["third", "ninth"]
+    for held, outcomes in (
+        (False, ["superseded", "won", "not merged yet"]),
+        (True, ["superseded", "superseded", "won"]),
+    ):
+        tables.changes_command(file, Wanted(None, "7", 100, held), as_json=True)
+        found = [row["outcome"].partition(":")[0].partition(",")[0] for row in told(capsys)]
+        assert found == outcomes
+    with pytest.raises(ConfigurationError, match="name one"):
+        tables.table_command(file, None, None, "b1", held=True, as_json=True)
+    spec.quality.max_refused_share = 1
+    jobs.run_migration(spec, batch="b2", spark=spark)
+    with pytest.raises(ConfigurationError, match="no batch waits for the gate"):
+        tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
-from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from tests.spark.merge_lake import (
+    change_row,
+    let_pass,
+    merge,
+    put,
+    refused_by_gate,
+    rows_of,
+    schema,
+)
 from tests.spark.seeds import SEEDS
 from waybill.merge import settling, writing
 from waybill.merge.rules import WHOLE, Table
@@ -143,6 +151,7 @@ def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -
             counts.append(tables[name].apply(batches[number]))
         put(lake, batch, rows, schemas)
         report = merge(lake, spec, batch)
+        assert refused_by_gate(lake, batch) == [], f"{batch} of seed {seed}"
         let_pass(lake, batch)
         for name, table in tables.items():
             wanted = {

@@ -114,7 +114,7 @@ def test_the_changes_of_a_row_are_told_as_they_were_merged(
         yield lake
 
     monkeypatch.setattr(tables, "open_lake", opened)
-    tables.changes_command(path, None, "1", 100, as_json=True)
+    tables.changes_command(path, tables.Wanted(None, "1", 100), as_json=True)
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(change["partition"], change["outcome"]) for change in told] == [
         (1, "superseded: t/0/9/0 is newer"),

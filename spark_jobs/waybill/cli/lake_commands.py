@@ -34,16 +34,20 @@ def table(
             metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
         ),
     ] = None,
+    held: Annotated[
+        bool, typer.Option("--held", help="As the batch that waits for the gate would make it.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Print the rows of a merged table as exact text, sorted by key.
 
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20
+    [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --held
     """
     from waybill.cli.tables import table_command
 
-    table_command(migration, name, output, as_of, json)
+    table_command(migration, name, output, as_of, held, json)
 
 
 def changes(
@@ -54,15 +58,24 @@ def changes(
         typer.Option(help="""Only this row: its key, as 7 or '{"region": "eu", "no": "7"}'."""),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many changes.")] = 1000,
+    held: Annotated[
+        bool,
+        typer.Option(
+            "--held",
+            help="Of the batch that waits for the gate: what it brought, and of a row with --key "
+            "what would become of each change.",
+        ),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Print the history of a row, a table or everything, in the order that the merge uses.
 
     [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --key 7
+    [dim]Example:[/]  waybill changes migrations/shop.yaml --table shop.orders --held
     """
-    from waybill.cli.tables import changes_command
+    from waybill.cli.tables import Wanted, changes_command
 
-    changes_command(migration, table, key, limit, json)
+    changes_command(migration, Wanted(table, key, limit, held), json)
 
 
 @quarantine.command("list")
@@ -114,6 +127,10 @@ def quarantine_replay(
         str | None,
         typer.Option(help="Id of the batch; the id of a finished batch changes nothing."),
     ] = None,
+    drop_held: Annotated[
+        bool,
+        typer.Option("--drop-held", help="Drop what a failed gate holds; it is merged again too."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Take everything that was refused once more, as a batch of its own, through all stages.
@@ -123,10 +140,11 @@ def quarantine_replay(
     what is refused again stays in quarantine.
 
     [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml
+    [dim]Example:[/]  waybill quarantine replay migrations/shop.yaml --drop-held
     """
     from waybill.cli.run import Ways, run_command
 
-    run_command(migration, None, batch, Ways("replay"), json)
+    run_command(migration, None, batch, Ways("replay", drop_held), json)
 
 
 def status(migration: Specification, json: AsJson = False) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.cli.lake_session import needed, open_lake
 from waybill.cli.output import print_json, print_table
@@ -25,13 +25,18 @@ SHOWN = 200
 
 
 def table_command(
-    migration: Path, name: str | None, output: Path | None, as_of: str | None, as_json: bool
+    migration: Path,
+    name: str | None,
+    output: Path | None,
+    as_of: str | None,
+    held: bool,
+    as_json: bool,
 ) -> None:
     """Print or write the rows of a merged table."""
     spec = load_migration(migration)
     from waybill.jobs import read_table
 
-    rows = read_table(spec, name, as_of=as_of)
+    rows = read_table(spec, name, as_of=as_of, held=held)
     if output is not None:
         with OutputFile(str(output)) as sink:
             for row in rows:
@@ -55,10 +60,25 @@ def _cell(row: dict[str, str | None], column: str) -> str:
     return "null" if value is None else value
 
 
-def changes_command(
-    migration: Path, table: str | None, key: str | None, limit: int, as_json: bool
-) -> None:
+class Wanted(NamedTuple):
+    """Which changes are asked for.
+
+    Attributes:
+        table: only of this table.
+        key: only of this row, and what became of each.
+        limit: at most so many.
+        held: those of the batch that waits for the gate; of a row, what it would make of each.
+    """
+
+    table: str | None
+    key: str | None
+    limit: int
+    held: bool = False
+
+
+def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
     """Print changes in the order of the merge."""
+    table, key, limit, held = wanted
     spec = load_migration(migration)
     with open_lake(spec) as lake:
         from pyspark.sql import functions as F
@@ -68,14 +88,16 @@ def changes_command(
         order = F.expr(order_sql(spec.order.ambiguous == "source_time"))
         log = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
         rows = log.withColumn("order_key", order)
+        if held:
+            rows = _of_held(lake, rows, key)
         if table is not None:
             rows = _of_table(rows, table)
         if key is not None:
             rows = _with_truncates(rows, _of_key(rows, key))
-        wanted = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
-        found = [row.asDict() for row in wanted.select(*_SHOWN).collect()]
+        ordered = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
+        found = [row.asDict() for row in ordered.select(*_SHOWN).collect()]
         if key is not None:
-            found = _explained(lake, found)
+            found = _explained(lake, found, held)
     if as_json:
         print_json(_plain(row) for row in found)
         return
@@ -110,7 +132,26 @@ def _with_truncates(rows: DataFrame, own: DataFrame) -> DataFrame:
     return own.unionByName(rows.where((F.col("operation") == "truncate") & name.isin(tables)))
 
 
-def _explained(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_held(lake: Lake, rows: DataFrame, key: str | None) -> DataFrame:
+    """What the batch that waits brought; of a row everything, because older changes count too.
+
+    Raises:
+        ConfigurationError: no batch waits.
+    """
+    from pyspark.sql import functions as F
+
+    from waybill.merge.ledger import Ledger
+
+    ledger = Ledger(lake)
+    _, position = ledger.held()
+    if key is not None:
+        return rows
+    visible = ledger.position().changes
+    came = lake.between(lake.log("changes"), visible, position.changes)
+    return rows.where(F.col("batch").isin([commit.batch for commit in came]))
+
+
+def _explained(lake: Lake, rows: list[dict[str, Any]], held: bool) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
     TRUNCATEs that took no row away are left out.
@@ -122,7 +163,7 @@ def _explained(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         by_table.setdefault(_qualified(row) or row["topic"], []).append(row)
     for name, own in by_table.items():
-        changes, facts = changes_of(own), merged_facts(lake, name, own)
+        changes, facts = changes_of(own), merged_facts(lake, name, own, held)
         # The key that was asked for is the one that all of them touch.
         told = [change for change in changes.values() if change.operation != "truncate"]
         keys = [{change.key, change.old_key} for change in told]

@@ -16,6 +16,7 @@ from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
+from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
@@ -78,7 +79,9 @@ class Decoding:
                 decode = messages.through(self._decode(tally))
                 self.branch.append_made(messages.handed, decode, CHANGES)
             self._count_tasks(tally, report)
-        replayed = self.context.options.mode == "replay" and self._replay(span, report)
+        again = self._again()
+        replayed = again is None or bool(again)
+        replayed = replayed and self._replay(span, again, report)
         if report.rows_in or replayed:
             self._count_rows(report)
         self.schemas.keep()
@@ -105,13 +108,31 @@ class Decoding:
 
         return decode
 
-    def _replay(self, span: Span, report: StageReport) -> bool:
+    def _again(self) -> list[str] | None:
+        """Batches whose refused messages are decoded once more, None for all of them.
+
+        A run that drops what the gate holds starts anew with all of it, so it gives another try to
+        what was refused since the gate last let something through. If it did not, those messages
+        would be counted against it although their cause is mended.
+        """
+        options, lake = self.context.options, self.context.lake
+        if options.mode == "replay":
+            return None
+        if not options.drop_held:
+            return []
+        passed = lake.last(lake.log("runs"), "validate")
+        after = None if passed is None else passed.cursor["changes"]
+        table = self.branch.table
+        return [c.batch for c in lake.between(table, after, self.branch.base)]
+
+    def _replay(self, span: Span, batches: list[str] | None, report: StageReport) -> bool:
         """Decode refused messages once more; rows of theirs that were taken before stay.
 
         What was refused before is no longer in quarantine, what is refused again is so anew.
 
         Args:
             span: of the archive, what the batch decodes anyway.
+            batches: which batches refused the messages, None for any.
             report: gets the counts.
 
         Returns:
@@ -122,7 +143,8 @@ class Decoding:
         lake = self.context.lake
         before = lake.read(self.branch.table, self.branch.base)
         place = list(MESSAGE_PLACE)
-        refused = before.where("outcome = 'refused'").select(*place).distinct()
+        own = F.lit(True) if batches is None else F.col("batch").isin(batches)
+        refused = before.where("outcome = 'refused'").where(own).select(*place).distinct()
         if refused.isEmpty():
             return False
         if report.rows_in:
@@ -151,9 +173,10 @@ class Decoding:
         count = fresh.count()
         joined = tally.totals["joined"]
         # What this batch itself has refused by now stays so.
+        named = "" if batches is None else f" AND batch IN ({', '.join(map(literal, batches))})"
         self.branch.sql(
             "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' "
-            "AND batch <> {batch}",
+            f"AND batch <> {{batch}}{named}",
             {"batch": self.context.batch},
         )
         schemas = decoded.where("outcome = 'schema'")

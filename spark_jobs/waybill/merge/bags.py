@@ -195,7 +195,8 @@ class BagMerge:
             own.KEY: F.col("key"),
             own.ORDER: F.col("order"),
             own.DELETED: ~F.col("live"),
-            own.IMAGE: F.col("image"),
+            # As every tombstone, what is owed shows no row.
+            own.IMAGE: F.when(F.col("live"), F.col("image")),
             own.SOURCES: F.lit(None).cast("string"),
             own.BATCH: F.lit(self.batch),
             own.GONE: F.lit(None).cast("string"),

@@ -41,12 +41,26 @@ def place_of(row: dict[str, Any]) -> Place:
     return row["topic"], row["partition"], row["offset"], row["index"]
 
 
-def merged_facts(lake: Lake, qualified: str, rows: list[dict[str, Any]]) -> Merged:
-    """What the merge knows of a table and of some rows of its log."""
+def merged_facts(
+    lake: Lake, qualified: str, rows: list[dict[str, Any]], held: bool = False
+) -> Merged:
+    """What the merge knows of a table and of some rows of its log.
+
+    Args:
+        lake: the lake.
+        qualified: the table.
+        rows: of its log.
+        held: what the merge that waits for the gate knows.
+
+    Raises:
+        ConfigurationError: none waits.
+    """
     ledger = Ledger(lake)
-    position = ledger.position()
+    snapshot, position = ledger.held() if held else (None, ledger.position())
     state = position.state.table(qualified)
-    kept = lake.read(ledger.table).where((F.col("kind") == REFUSED) & (F.col("table") == qualified))
+    kept = lake.read(ledger.table, snapshot).where(
+        (F.col("kind") == REFUSED) & (F.col("table") == qualified)
+    )
     refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
+    from waybill.spec import Migration
 
 STAGE = "merge"
 STATE, REFUSED = "state", "refused"
@@ -60,8 +61,12 @@ class Ledger:
         report.repeated = True
         return report
 
-    def make_way(self, drop: bool) -> None:
+    def make_way(self, spec: Migration, drop: bool) -> None:
         """See to it that no other merge waits, and drop what killed merges left behind.
+
+        Args:
+            spec: the migration, which the commands that help are about.
+            drop: whether merges that wait are dropped.
 
         Raises:
             GateError: a merge of another batch waits for its gate and `drop` is not set, or some
@@ -71,11 +76,12 @@ class Ledger:
         # One that main has left behind can pass no gate, so it need not be kept for it.
         held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
         if held and not drop:
+            again = spec.command("run", "FILE", "--batch", held[0].batch)
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
-                "report, then let validate judge it again (clear the task, or waybill run FILE "
-                f"--batch {held[0].batch}), or run with drop held (--drop-held), which merges its "
-                "changes again together with the new ones"
+                "report and mend the cause, then let validate judge it again (clear the task, or "
+                f"`{again}`), or drop it and merge its changes again together with the new ones "
+                f"(*Drop what is held*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
             )
             raise GateError(message)
         for commit in self.waiting():
@@ -83,8 +89,8 @@ class Ledger:
             if shown:
                 message = (
                     f"batch {commit.batch} is visible in part ({shown} shows it already), so it "
-                    "cannot be dropped: run validate for it again (clear the task, or waybill run "
-                    f"FILE --batch {commit.batch}), then this batch"
+                    "cannot be dropped: run validate for it again (clear the task, or "
+                    f"`{spec.command('run', 'FILE', '--batch', commit.batch)}`), then this batch"
                 )
                 raise GateError(message)
         drop_held(self.lake)
@@ -105,13 +111,44 @@ class Ledger:
             last = self.lake.find(self.table, STAGE, batch)
         if last is None:
             return Position(None, MergeState())
+        return self._after(last, None)
+
+    def held(self) -> tuple[int, Position]:
+        """Snapshot of the record that waits for the gate, and where its merge would stand.
+
+        Raises:
+            ConfigurationError: no merge waits.
+        """
+        main = {commit.batch for commit in self.lake.commits(self.table)}
+        held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
+        if not held:
+            message = "no batch waits for the gate, so nothing is held: leave --held out"
+            raise ConfigurationError(message)
+        return held[-1].snapshot, self._after(held[-1], held[-1].snapshot)
+
+    def held_branches(self) -> dict[str, str]:
+        """Branches of the merge that waits for the gate, by table; of what is not visible yet.
+
+        Raises:
+            ConfigurationError: no merge waits.
+        """
+        snapshot, _ = self.held()
+        (commit,) = (c for c in self.waiting() if c.snapshot == snapshot)
+        return {
+            table: name
+            for table, name in commit.cursor["branches"].items()
+            if name in {info.name for info in self.lake.waiting(table, STAGE, commit.batch)}
+        }
+
+    def _after(self, merge: Commit, snapshot: int | None) -> Position:
+        """Where a merge ended, by the record of merges as of a snapshot."""
         rows = (
-            self.lake.read(self.table)
-            .where((F.col("kind") == STATE) & (F.col("batch") == last.batch))
+            self.lake.read(self.table, snapshot)
+            .where((F.col("kind") == STATE) & (F.col("batch") == merge.batch))
             .select("body")
             .collect()
         )
-        return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
+        return Position(merge.cursor["changes"], MergeState.from_json(rows[0].body))
 
     def needed(self) -> set[int]:
         """Snapshots of `changes` that merges go on from, which upkeep has to keep.

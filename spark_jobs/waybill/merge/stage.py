@@ -62,7 +62,7 @@ def run_merge(spec: Migration, context: StageContext) -> StageReport:
     done = ledger.done(context.batch)
     if done is not None:
         return done
-    ledger.make_way(context.options.drop_held)
+    ledger.make_way(spec, context.options.drop_held)
     report = _Merge(spec, context, ledger).run()
     report.seconds = round(time.monotonic() - started, 3)
     return report

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from waybill.validate.looking import Example
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from waybill.lake import Branch, Lake
     from waybill.validate.rereading import Reread
@@ -48,14 +50,29 @@ def backwards(changes: DataFrame) -> dict[str, int]:
 
     Changes whose envelope gives no order, and full rows, are left out.
     """
+    found = _running_back(changes).groupBy("topic").count().collect()
+    return {row.topic: row["count"] for row in found}
+
+
+def _running_back(changes: DataFrame) -> DataFrame:
+    """Topic, table and key of every change whose sequence is below the one before it."""
     sequence = F.split_part("order_key", F.lit("/"), F.lit(2))
-    columns = ("topic", "partition", "offset", "index", "table", "key")
+    columns = ("topic", "partition", "offset", "index", "database", "schema", "table", "key")
     ordered = changes.where(f"key IS NOT NULL AND {ORDERED}")
     rows = ordered.select(*columns, sequence.alias("sequence"))
     window = Window.partitionBy("topic", "partition", "table", "key").orderBy("offset", "index")
     before = F.lag("sequence").over(window)
-    found = rows.select("topic", (F.col("sequence") < before).alias("back")).where("back")
-    return {row.topic: row["count"] for row in found.groupBy("topic").count().collect()}
+    name = F.concat_ws(".", "database", "schema", "table").alias("table")
+    back = rows.select("topic", name, "key", (F.col("sequence") < before).alias("back"))
+    return back.where("back")
+
+
+def example_of_topic(changes: DataFrame, column: str, topic: str) -> Example:
+    """A table and a key that a figure of a topic's row counts."""
+    if column != "sequence_backwards":
+        return Example()
+    row = _running_back(changes).where(F.col("topic") == topic).first()
+    return Example() if row is None else Example(row.table, row.key)
 
 
 def changes_profile(
@@ -71,7 +88,8 @@ def changes_profile(
     messages: Counter[str] = Counter()
     for topic, outcome, count, firsts, _ordered in counted:
         rows.setdefault(topic, Counter())[outcome] += count
-        messages[topic] += firsts
+        # What was taken once more has left rows of its own.
+        messages[topic] += 0 if outcome == "replayed" else firsts
     profile = []
     for topic, own in sorted(rows.items()):
         read = max(messages[topic], refused.get(topic, 0))
@@ -115,14 +133,10 @@ def table_profile(qualified: str, rows: DataFrame, batch: str) -> dict[str, Any]
     with_key = whole["all"] - whole.nulls
     duplicates = 0 if whole["keys"] == with_key else with_key - _distinct(rows)
     written = rows.where(F.col("_waybill_batch") == batch)
-    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
-    cut = F.col("_waybill_key").contains("null") & F.exists(values, lambda value: value.isNull())
-    shown = F.col("_waybill_deleted") & F.col("_waybill_image").isNotNull()
-    hidden = ~F.col("_waybill_deleted") & F.col("_waybill_image").isNull()
     own = written.agg(
         F.count("*").alias("written"),
-        F.count_if(cut).alias("nulls"),
-        F.count_if(shown | hidden).alias("shown"),
+        F.count_if(_with_null()).alias("nulls"),
+        F.count_if(_told_wrong()).alias("shown"),
     ).first()
     if own is None:
         raise AssertionError("an aggregate without groups has one row")
@@ -135,6 +149,36 @@ def table_profile(qualified: str, rows: DataFrame, batch: str) -> dict[str, Any]
         "null_keys": whole.nulls + own.nulls,
         "tombstones_as_rows": whole.unknown + own.shown,
     }
+
+
+def _with_null() -> Column:
+    """Whether a column of the key is null."""
+    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
+    return F.col("_waybill_key").contains("null") & F.exists(values, lambda value: value.isNull())
+
+
+def _told_wrong() -> Column:
+    """Whether a tombstone has a row, or a row has none."""
+    return F.col("_waybill_deleted") == F.col("_waybill_image").isNotNull()
+
+
+def example_of_table(rows: DataFrame, column: str, batch: str) -> str | None:
+    """A key that a figure of a table's row counts."""
+    key = F.col("_waybill_key")
+    known = rows.where(key.isNotNull())
+    written = known.where(F.col("_waybill_batch") == batch)
+    if column == "duplicate_keys":
+        found = known.groupBy("_waybill_key").count().where("count > 1")
+    elif column == "null_keys":
+        found = written.where(_with_null())
+    elif column == "tombstones_as_rows":
+        found = known.where(F.col("_waybill_deleted").isNull()).unionByName(
+            written.where(_told_wrong())
+        )
+    else:
+        return None
+    row = found.select("_waybill_key").first()
+    return None if row is None else str(row[0])
 
 
 def _distinct(rows: DataFrame) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.envelopes.batch import CHANGE
@@ -17,10 +19,21 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.layout import CHANGE_PLACE, RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
-from waybill.validate.batch import STAGE, Judged, account, commits_in, judged
+from waybill.validate.batch import (
+    HELD,
+    STAGE,
+    Judged,
+    account,
+    changes_in,
+    commits_in,
+    judged,
+)
+from waybill.validate.looking import Example, with_commands
 from waybill.validate.profiles import (
     backwards,
     changes_profile,
+    example_of_table,
+    example_of_topic,
     outcomes,
     refused_messages,
     staged_tables,
@@ -37,9 +50,6 @@ if TYPE_CHECKING:
     from waybill.context import StageContext
     from waybill.lake import Branch, Lake
     from waybill.spec import Migration
-
-HELD = "validate-failed"
-"""Stamp of the record of a batch that may not go on."""
 
 
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
@@ -74,7 +84,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     )
     if result.outcome == FAILED:
         _record(lake, runs, result, report, HELD, started)
-        raise GateError(_refusal(batch, result, places[1]))
+        raise GateError(_refusal(spec, batch, result, places[1]))
     _show(staged, batch_judged.record, context)
     _record(lake, runs, result, report, STAGE, started)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
@@ -91,16 +101,16 @@ def judge(
 ) -> GateResult:
     """Profile what is staged and run the suites over the profiles."""
     lake = context.lake
-    changes = _rows(lake, batch, "changes")
+    changes = changes_in(lake, batch.changes)
     counted = outcomes(changes)
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, changes)
-    rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "skipped")}
+    rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
         ordered += with_order
         rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
-    outbox = _rows(lake, batch, "outbox")
+    outbox = lake.increment(*batch.outbox, parallel=True)
     rows["outbox ok"] = outbox.where("outcome = 'ok'").count()
     accounts = account(lake, batch, rows)
     merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
@@ -133,12 +143,30 @@ def judge(
         stages=_stages(lake, batch),
     )
     result.judge(spec.quality.on_failure)
+    result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
     return result
 
 
-def _rows(lake: Lake, batch: Judged, name: str) -> DataFrame:
-    span = batch.changes if name == "changes" else batch.outbox
-    return lake.increment(span.table, span.after, span.upto, parallel=True)
+def _example(
+    context: StageContext,
+    changes: DataFrame,
+    staged: list[tuple[str, DataFrame, Branch | None]],
+    profile: str,
+    column: str,
+    name: str,
+) -> Example:
+    """A row behind a figure of a profile."""
+    if profile == "changes":
+        return example_of_topic(changes, column, name)
+    tables = {table: rows for table, rows, _ in staged}
+    if name not in tables:
+        return Example()
+    key = example_of_table(tables[name], column, context.batch)
+    log = context.lake.read(context.lake.log("changes"))
+    # A row of a table without key has a key of the merge's own, which no change has.
+    if key is not None and log.where(F.col("key") == key).isEmpty():
+        key = None
+    return Example(name, key)
 
 
 def _reread(spec: Migration, context: StageContext, batch: Judged, changes: DataFrame) -> Reread:
@@ -154,7 +182,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
         # Messages that a target refused before are made from changes of earlier batches.
         read.append(batch.changes._replace(after=None))
         log = lake.read(batch.changes.table, batch.changes.upto)
-        outbox = _rows(lake, batch, "outbox").where("outcome = 'ok'")
+        outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
         older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
         older = older.where("outcome = 'ok'").join(accepted.rows, list(CHANGE_PLACE), "left_anti")
         # Where full runs have brought a change again, the message was made of the last.
@@ -270,11 +298,12 @@ def _record(
         report.stage = STAGE
 
 
-def _refusal(batch: str, result: GateResult, page: str) -> str:
+def _refusal(spec: Migration, batch: str, result: GateResult, page: str) -> str:
     failed = result.failures("critical")
     first = sentence_of(failed[0])
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
     return (
         f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
-        f"published, the report is {page}"
+        f"published, the report is {page}; mend the cause, then "
+        f"`{spec.command('run', 'FILE', '--drop-held')}`"
     )

@@ -1,0 +1,49 @@
+"""Merged batches that the gate has said nothing about, because a run ended before it could."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.validate.batch import HELD, STAGE
+
+if TYPE_CHECKING:
+    from waybill.lake import Commit, Lake
+
+MERGE = "merge"
+
+
+def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
+    """Ids of the batches that the gate has to judge before the next merge, oldest first.
+
+    These are merges that wait for a verdict; those of which something is visible, so that the gate
+    was ended after its yes; and those that are visible without a record of it.
+
+    Args:
+        lake: the lake.
+        dropping: whether the next merge drops what waits and is not visible in any part.
+    """
+    merges, runs = lake.log("merges"), lake.log("runs")
+    passed = {c.batch for c in lake.commits(runs) if c.stage == STAGE}
+    last = lake.last(runs, STAGE)
+    judged_upto = None if last is None else last.cursor["merges"]
+    visible = [
+        c
+        for c in lake.between(merges, judged_upto, None)
+        if c.stage == MERGE
+        if c.batch not in passed
+    ]
+    shown = {c.batch for c in lake.commits(merges)}
+    held = {c.cursor["merges"] for c in lake.commits(runs) if c.stage == HELD}
+    waiting = [
+        commit
+        for commit, _ in lake.held(merges, MERGE)
+        if commit.batch not in shown
+        if _visible_in_part(lake, commit) or not (dropping or commit.snapshot in held)
+    ]
+    found = sorted([*visible, *waiting], key=lambda commit: commit.time_ms)
+    return [commit.batch for commit in found]
+
+
+def _visible_in_part(lake: Lake, merge: Commit) -> bool:
+    tables = merge.cursor["branches"]
+    return any(lake.find(table, MERGE, merge.batch) is not None for table in tables)
