@@ -18,6 +18,7 @@ from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
 from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement
@@ -142,6 +143,8 @@ class OmsDataworksEncoder:
         carried = _NOTHING
         if change.extra is not None and change.extra.startswith(_OURS):
             carried = _decode_extra(change.extra).dataworks
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         op = _op(change, carried)
         if op is None:
             losses.append("other" if change.operation == "other" else "transactions")

@@ -17,6 +17,7 @@ from pydantic import Field
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
 from waybill.envelopes.made_sequence import OWN
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.oms.changed import keep_changed
@@ -107,6 +108,8 @@ class OmsShareplexEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         op = _OPS.get(change.operation)
         if op is None:
             losses.append(_LOST.get(change.operation, change.operation))
