@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.notation.declared import integer_check
+from waybill.envelopes.notation.declared import decimal_check, integer_check
 from waybill.envelopes.notation.json_columns import read_float32, read_float64, write_integer
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
@@ -114,7 +115,7 @@ def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
     if kind.kind == "number" and kind.scale == 0:
         return _WHOLE_NUMBER
     if kind.kind == "decimal":
-        return _NOTATIONS["number"]
+        return _decimal(kind.precision or 0, kind.scale or 0)
     if kind.kind == "bit":
         bits = kind.precision or 1
         if earlier:
@@ -167,6 +168,17 @@ def whole_number(literal: str) -> str | None:
     if text is not None and "." in text:
         raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
     return text
+
+
+@cache
+def _decimal(precision: int, scale: int) -> Notation:
+    """The notation of a decimal, which holds no more digits than it is declared with."""
+    check = decimal_check(precision, scale)
+
+    def read(literal: str) -> str | None:
+        return check(number_text(literal)) if _is_number(literal) else None
+
+    return Notation("number", read, write_number)
 
 
 def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
