@@ -199,11 +199,11 @@ def _take(kind: LogicalType, earlier: bool) -> Take | None:
         if kind.kind == "decimal":
             return TAKE_NUMBER._replace(convert=decimals(kind, by_call(_never_null(read))))
         return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
-    if wire == "boolean":
+    if wire == "boolean" and kind.precision is None:
         return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if wire == "null":
         return Take(NOTHING)
-    if wire != "text":
+    if wire not in ("text", "boolean"):
         return None
     if read is None:
         return TAKE_TEXT

@@ -121,6 +121,8 @@ def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
         if earlier:
             return Notation("bits", lambda value: bits_text(value, bits), _write_bits)
         return Notation("text", _bits_reader(bits))
+    if kind.kind == "boolean" and kind.precision is not None and not earlier:
+        return _ONE_BIT
     if earlier and kind.kind in _EARLIER:
         return _EARLIER[kind.kind]
     return _NOTATIONS.get(kind.kind, _TEXT)
@@ -234,6 +236,11 @@ def write_boolean(text: str) -> Raw:
     return _ONE if text == "true" else _ZERO
 
 
+def _write_bit(text: str) -> str:
+    """A BIT(1) as its byte; see `write_boolean`."""
+    return "AQ==" if write_boolean(text) is _ONE else "AA=="
+
+
 def _truth(value: bool) -> str:
     return "true" if value else "false"
 
@@ -307,6 +314,7 @@ def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _TOO_FINE = re.compile(r"[-0-9:T]+\.[0-9]{10,}Z?")
+_ONE_BIT = Notation("boolean", _boolean, _write_bit)
 _INTEGERS = {kind: Notation(kind, None, write_integer) for kind in INTEGER_RANGE}
 _TEXT = Notation("text")
 _WHOLE_NUMBER = Notation("number", whole_number, write_number)

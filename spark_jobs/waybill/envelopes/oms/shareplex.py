@@ -176,6 +176,7 @@ class _Table:
         self.times = decoder.times
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
+        self.only_key = _only_key(reader)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
@@ -222,8 +223,14 @@ class _Table:
     def change(
         self, message: Message, meta: Any, operation: str, image: Any, before: Any
     ) -> Change:
-        """The change of a row, whose columns in `data` are `image`."""
+        """The change of a row, whose columns in `data` are `image`.
+
+        Raises:
+            Refusal: an update tells neither the row before nor what it changed.
+        """
         after = image
+        if operation == "update" and before is None and self.only_key(image):
+            raise Refusal("shape", "op upd without key, whose data has nothing but the key")
         if before is not None:
             self.forget(image, before)
             self.overlay(image, before)
@@ -247,6 +254,17 @@ class _Table:
             None,
             b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
         )
+
+
+def _only_key(reader: RowReader) -> Callable[[Any], bool]:
+    """A function that tells whether an image has no column beside those of the key.
+
+    Without a declared key it cannot be told.
+    """
+    key = reader.schema.key_places if reader.schema.key else ()
+    others = [f"image.f{i} is UNSET" for i in range(len(reader.schema.columns)) if i not in key]
+    told = " and ".join(others) or "True"
+    return function("only_key(image)", [f"return {told}" if key else "return False"], {})
 
 
 def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:

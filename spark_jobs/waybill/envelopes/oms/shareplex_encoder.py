@@ -25,6 +25,7 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -133,8 +134,8 @@ class ShareplexTable:
         if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
             name = schema.qualified_name
             raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
-        self.schema = schema
-        self.rows = RowWriter(schema, style_of(settings.version))
+        self.schema, earlier = schema, settings.version == "earlier"
+        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = SequenceIds(settings)
         self.times = encoder.times
