@@ -31,6 +31,7 @@ from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
 from waybill.envelopes.oms.settings import ZonedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
 from waybill.records import Change
@@ -84,7 +85,8 @@ class OmsShareplexReadSettings(ZonedReadSettings):
 
     tenants: bool = Field(
         default=False,
-        description="Names of tables begin with that of a tenant: tenant.database.table.",
+        description="Names of tables begin with that of a tenant: tenant.database.table. It is "
+        "part of the database's name unless `tenant` names it.",
     )
 
 
@@ -113,6 +115,7 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         self.settings = settings
         self.rules = rules
         self.tenants = settings.tenants
+        self.tenant = settings.tenant if settings.tenants else None
         self.lobs = settings.lobs == "unchanged"
         self.zone = zone_named(settings.timezone)
         self.times = Micros(utc_from_wall(self.zone), "meta.time")
@@ -159,11 +162,12 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         return change
 
     def _name(self, text: str) -> TableName:
-        """Database and table, without the tenant."""
+        """Database and table, without a tenant that is left out."""
         parts = text.split(".", 2 if self.tenants else 1)
         if not all(parts) or (len(parts) < 2 and self.tenants):
             raise Refusal("shape", f"meta.table is {text[:60]!r} and not database.table")
-        return parts[-2] if len(parts) > 1 else None, None, parts[-1]
+        database = ".".join(parts[:-1]) or None
+        return database_of(database, "OCEANBASE", self.tenant), None, parts[-1]
 
 
 class _Table:

@@ -43,6 +43,10 @@ _json = msgspec.json.Encoder().encode
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
     """What writing SharePlex messages needs to be told."""
 
+    tenants: bool = Field(
+        default=False,
+        description="Names of databases may be tenant.database, and readers are told so.",
+    )
     timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes; the messages name none. Where "
@@ -131,9 +135,14 @@ class ShareplexTable:
 
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         settings = encoder.settings
-        if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
+        if (schema.database or "").count(".") > settings.tenants or (
+            not schema.database and "." in (schema.table or "")
+        ):
             name = schema.qualified_name
-            raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
+            sentence = f"{name!r} cannot be told from another name of two parts"
+            raise Refusal(
+                "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
+            )
         self.schema, earlier = schema, settings.version == "earlier"
         self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
