@@ -112,16 +112,17 @@ VALUES = {
     "int8": (["-128", "127", "-1", "0", "10"], ["128", "-129", "300", "1" * 60]),
     "int64": ([str(2**63 - 1), str(-(2**63)), "7"], [str(2**63), str(-(2**63) - 1)]),
     "uint64": ([str(2**64 - 1), str(2**63), "0", "5"], [str(2**64), "-1"]),
+    "decimal(5,2)": (["999.99", "-1.5", "0.00", "7"], ["1000", "0.001"]),
 }
 
 
 CASES = [(envelope, kind, True) for envelope in MESSAGES for kind in VALUES]
 CASES += [(envelope, kind, False) for envelope in STATED for kind in ("int8", "int64")]
-CASES += [("canal", "uint64", False)]
+CASES += [("canal", "uint64", False), ("canal", "decimal(5,2)", False)]
 
 
 @pytest.mark.parametrize(("envelope", "kind", "declared"), CASES)
-def test_an_integer_lies_in_the_range_of_its_type(envelope, kind, declared):
+def test_a_number_is_one_of_its_type(envelope, kind, declared):
     columns = {"id": parse_type("int64"), "b": parse_type(kind)} if declared else {}
     rules = TableRules({"d.t": TableRule(("id",), columns)})
     good, bad = VALUES[kind]
@@ -139,7 +140,8 @@ def test_an_integer_lies_in_the_range_of_its_type(envelope, kind, declared):
     refused = [place for place, *_ in outcome["refused"]]
     assert refused == list(range(200, len(values)))
     assert {kind for *_, kind, _ in outcome["refused"]} == {"value"}
-    assert any(f"out of the range of {kind}; declare" in why for *_, why in outcome["refused"])
+    sentence = "does not fit {}; declare" if kind.startswith("d") else "out of the range of {}; "
+    assert any(sentence.format(kind) in why for *_, why in outcome["refused"])
     assert agree(envelope, "datahub-blob", lines, rules) >= 100
 
 

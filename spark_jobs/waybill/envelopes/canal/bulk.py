@@ -25,7 +25,6 @@ from waybill.bulk.notations import (
     by_call,
     numbers,
     or_else,
-    plain_decimal,
     short_float,
     wall_clock,
 )
@@ -44,7 +43,7 @@ from waybill.bulk.values import (
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
-from waybill.envelopes.notation.bulk_json_columns import DIGITS, in_reach
+from waybill.envelopes.notation.bulk_json_columns import DIGITS, decimals, in_reach
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.records import Column, intern_schema
@@ -85,6 +84,8 @@ class CanalReader(BulkReader):
         row = self._cells(sample, ("data", 0), schema)
         old = self._cells(sample, ("old", 0), schema)
         if row is None or old is None or change.after is change.before is None:
+            return None
+        if any(was and not now for was, now in zip(old, row, strict=True)):
             return None
         before, after = self._images(sample, change, row, old)
         extra: dict[str, int | bytes] = {}
@@ -158,10 +159,8 @@ def _seen_to_fit(column: Column, otherwise: Convert) -> Convert:
     kind = column.type
     if kind.is_integer and not is_year(column.source_type):
         return in_reach(*INTEGER_RANGE[kind.kind])
-    whole = (kind.precision or 0) - (kind.scale or 0)
-    # Behind the point of a decimal(2,5) some digits have to be zeros, which is not seen so fast.
-    if kind.kind == "decimal" and whole >= 0:
-        return or_else(plain_decimal(whole, kind.scale or 0), otherwise)
+    if kind.kind == "decimal":
+        return decimals(kind, otherwise)
     if kind.kind == "number":
         return or_else(DIGITS, otherwise)
     return or_else(short_float, otherwise) if kind.kind == "float64" else otherwise

@@ -123,13 +123,26 @@ def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) ->
         if notation.reach is None:
             return Take(kinds | NOTHING, DIGITS)
         return Take((WHOLE if number else kinds) | NOTHING, in_reach(*notation.reach))
-    if read is None or column.kind not in _FLOATS:
+    if read is None:
         return None
     string = kind <= ESCAPED
+    if column.kind == "decimal":
+        kinds = TEXT if quoted and string else TEXT | NUMERIC if quoted else NUMERIC
+        return Take(kinds | NOTHING, decimals(column, by_call(read)))
+    if column.kind not in _FLOATS:
+        return None
     convert = by_call(_of_string(read) if string else read)
     if column.kind == "float64" and (quoted or not string):
         convert = or_else(short_float, convert)
     return Take((TEXT if string else NUMERIC) | NOTHING, convert)
+
+
+def decimals(column: LogicalType, otherwise: Convert) -> Convert:
+    """A converter of numbers, most of which are seen to fit a decimal."""
+    scale = column.scale or 0
+    whole_digits = (column.precision or 0) - scale
+    # Behind the point of a decimal(2,5) some digits have to be zeros, which is not seen so fast.
+    return otherwise if whole_digits < 0 else or_else(plain_decimal(whole_digits, scale), otherwise)
 
 
 def in_reach(low: int, high: int) -> Convert:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, UnsetType
 
-from waybill.envelopes.notation.declared import integer_check
+from waybill.envelopes.notation.declared import decimal_check, integer_check
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
     base64_bytes,
@@ -145,7 +145,7 @@ def notation_of(kind: LogicalType, style: Style) -> Notation:
 def _usual(kind: LogicalType, style: Style) -> Notation:
     name = kind.kind
     if kind.is_number:
-        read = _INTEGERS[name] if kind.is_integer else _NUMBERS.get(name, _number)
+        read = _reader_of(kind)
         return Notation("raw", _unquoted(read) if style.quoted else read, _WRITERS.get(name, exact))
     if name == "bit":
         return _bits(kind.precision or 1, style)
@@ -203,6 +203,22 @@ def _number(literal: str) -> str:
     if literal[0] not in "-0123456789":
         raise Refusal("value", f"a number was expected and the value is {literal[:60]}")
     return number_text(literal) if "e" in literal or "E" in literal else literal
+
+
+def _reader_of(kind: LogicalType) -> Convert:
+    """The reader of a type of numbers."""
+    if kind.is_integer:
+        return _INTEGERS[kind.kind]
+    if kind.kind == "decimal":
+        return _decimal(kind.precision or 0, kind.scale or 0)
+    return _NUMBERS.get(kind.kind, _number)
+
+
+@cache
+def _decimal(precision: int, scale: int) -> Convert:
+    """A reader of the numbers that a decimal holds."""
+    check = decimal_check(precision, scale)
+    return lambda literal: check(_number(literal))
 
 
 def _integer(kind: str) -> Convert:

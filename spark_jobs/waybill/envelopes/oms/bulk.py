@@ -34,7 +34,7 @@ from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, made_ids, nulls, sequences, times
-from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, in_reach
+from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
 from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
@@ -196,12 +196,14 @@ def _take(kind: LogicalType, earlier: bool) -> Take | None:
     if wire == "number":
         if kind.kind in ("float32", "float64"):
             return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
+        if kind.kind == "decimal":
+            return TAKE_NUMBER._replace(convert=decimals(kind, by_call(_never_null(read))))
         return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
-    if wire == "boolean":
+    if wire == "boolean" and kind.precision is None:
         return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if wire == "null":
         return Take(NOTHING)
-    if wire != "text":
+    if wire not in ("text", "boolean"):
         return None
     if read is None:
         return TAKE_TEXT

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.notation.declared import integer_check
+from waybill.envelopes.notation.declared import decimal_check, integer_check
 from waybill.envelopes.notation.json_columns import read_float32, read_float64, write_integer
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
@@ -114,12 +115,14 @@ def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
     if kind.kind == "number" and kind.scale == 0:
         return _WHOLE_NUMBER
     if kind.kind == "decimal":
-        return _NOTATIONS["number"]
+        return _decimal(kind.precision or 0, kind.scale or 0)
     if kind.kind == "bit":
         bits = kind.precision or 1
         if earlier:
             return Notation("bits", lambda value: bits_text(value, bits), _write_bits)
         return Notation("text", _bits_reader(bits))
+    if kind.kind == "boolean" and kind.precision is not None and not earlier:
+        return _ONE_BIT
     if earlier and kind.kind in _EARLIER:
         return _EARLIER[kind.kind]
     return _NOTATIONS.get(kind.kind, _TEXT)
@@ -167,6 +170,17 @@ def whole_number(literal: str) -> str | None:
     if text is not None and "." in text:
         raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
     return text
+
+
+@cache
+def _decimal(precision: int, scale: int) -> Notation:
+    """The notation of a decimal, which holds no more digits than it is declared with."""
+    check = decimal_check(precision, scale)
+
+    def read(literal: str) -> str | None:
+        return check(number_text(literal)) if _is_number(literal) else None
+
+    return Notation("number", read, write_number)
 
 
 def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
@@ -220,6 +234,11 @@ def write_boolean(text: str) -> Raw:
     if text not in ("true", "false"):
         raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
     return _ONE if text == "true" else _ZERO
+
+
+def _write_bit(text: str) -> str:
+    """A BIT(1) as its byte; see `write_boolean`."""
+    return "AQ==" if write_boolean(text) is _ONE else "AA=="
 
 
 def _truth(value: bool) -> str:
@@ -295,6 +314,7 @@ def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _TOO_FINE = re.compile(r"[-0-9:T]+\.[0-9]{10,}Z?")
+_ONE_BIT = Notation("boolean", _boolean, _write_bit)
 _INTEGERS = {kind: Notation(kind, None, write_integer) for kind in INTEGER_RANGE}
 _TEXT = Notation("text")
 _WHOLE_NUMBER = Notation("number", whole_number, write_number)

@@ -26,6 +26,7 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.sequence import SequenceIds
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
@@ -43,6 +44,10 @@ _json = msgspec.json.Encoder().encode
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
     """What writing SharePlex messages needs to be told."""
 
+    tenants: bool = Field(
+        default=False,
+        description="Names of databases may be tenant.database, and readers are told so.",
+    )
     timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes; the messages name none. Where "
@@ -133,11 +138,16 @@ class ShareplexTable:
 
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         settings = encoder.settings
-        if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
+        if (schema.database or "").count(".") > settings.tenants or (
+            not schema.database and "." in (schema.table or "")
+        ):
             name = schema.qualified_name
-            raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
-        self.schema = schema
-        self.rows = RowWriter(schema, style_of(settings.version))
+            sentence = f"{name!r} cannot be told from another name of two parts"
+            raise Refusal(
+                "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
+            )
+        self.schema, earlier = schema, settings.version == "earlier"
+        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = SequenceIds(settings)
         self.times = encoder.times
