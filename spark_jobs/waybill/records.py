@@ -298,6 +298,14 @@ class Change(msgspec.Struct, gc=False):
     reason: str | None = None
 
     @property
+    def moved_apart(self) -> bool:
+        """Whether the source removes the row under the old key by a message of its own.
+
+        The old key of an update that is one event stands in its row before.
+        """
+        return self.moved_from is not None and self.before is None and self.operation == "update"
+
+    @property
     def order_key(self) -> str:
         """The place of this change in the one total order."""
         message = self.message

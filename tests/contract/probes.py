@@ -110,7 +110,7 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
     "before_image": lambda: [
         change("update", ROW, OTHER),
         change("delete", ROW),
-        change("update", None, MOVED, moved_from=PLAIN.Key("eu", "9007199254740993")),
+        change("update", {"id": "9007199254740993", "region": "eu"}, OTHER),
         change("update", NOTHING, NOTHING, schema=WITH_LOB),
     ],
     "unchanged_columns": lambda: [
@@ -130,7 +130,10 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         change("heartbeat", schema=NO_TABLE, sequence=None),
         change("heartbeat", schema=NO_TABLE, source_time=TIME + 456),
     ],
-    "key_change": lambda: [change("update", ROW, MOVED)],
+    "key_change": lambda: [
+        change("update", ROW, MOVED),
+        change("update", {"id": "9007199254740993", "region": "eu"}, MOVED),
+    ],
     "key_columns": _key_columns,
     "types": _types,
     "exact_numbers": _exact_numbers,

@@ -34,7 +34,7 @@ VALUES = {
     "int64": st.integers(-(2**63), 2**63 - 1).map(str),
     "uint64": st.integers(0, 2**64 - 1).map(str),
     "number": DIGITS,
-    "decimal(38,10)": DIGITS,
+    "decimal(38,10)": st.decimals(-(10**28) + 1, 10**28 - 1, places=10).map(lambda d: f"{d:f}"),
     "float64": st.floats(allow_nan=False, allow_infinity=False).map(repr),
     "string": TEXTS,
     "json": TEXTS,

@@ -20,6 +20,7 @@ from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows, Value
 from waybill.bulk.skeleton import Place, Skeleton
+from waybill.bulk.typed_values import misplaced_times
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -146,6 +147,9 @@ class Form(Skeleton):
         )
         if reading.check is not None:
             bad |= reading.check(rows)
+        misplaced = misplaced_times(rows)
+        if misplaced is not None:
+            bad |= misplaced
         if not bad.any():
             return rows, places[:0]
         return rows.take(~bad), places[bad]

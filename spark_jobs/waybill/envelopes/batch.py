@@ -19,6 +19,7 @@ from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX, columns_of
 from waybill.order import read_order_key
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema, refused
+from waybill.typed_values import times_check
 
 if TYPE_CHECKING:
     from waybill.bulk.change_batches import BulkChangeBatches
@@ -189,6 +190,9 @@ class ChangeBatches:
         if outcome == "ok" and change.operation in ROW_OPERATIONS:
             try:
                 key, old_key = change.key_image(), change.old_key_image()
+                fit = times_check(schema)
+                if fit is not None:
+                    fit(change)
             except Refusal as refusal:
                 outcome, kind, reason = "refused", refusal.kind, refusal.sentence
             if change.half is not None and outcome == "ok":

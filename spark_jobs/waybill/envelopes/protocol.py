@@ -106,6 +106,14 @@ CAPABILITIES = {
 """Everything an envelope may or may not carry. The names are those of the loss report."""
 
 
+MOVED_APART = {
+    "key_change": "a change of the key came as a delete and an insert, and is written as these two",
+    "unchanged_columns": "of a row under a new key, columns that were not sent with it are known "
+    "under the old key only, and the written insert lacks them",
+}
+"""What is given up of a change of the key that came as two messages, in every other envelope."""
+
+
 class Mark(msgspec.Struct, frozen=True):
     """What in the bytes of a message shows whose it is.
 
@@ -162,6 +170,7 @@ class Envelope(msgspec.Struct, frozen=True):
         key_by: what written message keys are, one sentence.
         layouts: how its sequence ids become one number in targets that have room for no more;
             none where it has no ids.
+        moves_apart: whether a change of the key comes as two messages that stand for themselves.
         pairs: whether an update may come as two messages that have to be joined.
         bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
             read on its own.
@@ -184,6 +193,7 @@ class Envelope(msgspec.Struct, frozen=True):
     encode_settings: type[Settings] = Settings
     key_by: str = ""
     layouts: tuple[SequenceLayout, ...] = ()
+    moves_apart: bool = False
     pairs: bool = False
     bulk_reader: Callable[[Any], Any] | None = None
     bulk_writer: Callable[[Any], Any] | None = None
@@ -216,4 +226,6 @@ class Envelope(msgspec.Struct, frozen=True):
                 lost[name] = limits[name]
             elif name not in target.carries:
                 lost[name] = f"{target.name} cannot carry: {CAPABILITIES[name]}"
+            elif name in MOVED_APART and self.moves_apart and not target.moves_apart:
+                lost[name] = MOVED_APART[name]
         return lost

@@ -16,6 +16,7 @@ from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
+from waybill.typed_values import Check, times_check
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded, Envelope, Settings
@@ -64,7 +65,7 @@ class Converter:
         self.open_halves: list[tuple[int, Change]] | None = [] if keep_halves else None
         self._refuse = refuse
         self._losses: list[str] = []
-        self._keys = _KeysPresent()
+        self._fits = _RowsFit()
 
     def convert(
         self, messages: Iterable[Message], out: list[Encoded], origins: list[Message]
@@ -89,7 +90,7 @@ class Converter:
                     change = changes[0]
                     if change.outcome == "ok" and change.half is None:
                         if change.schema is not schema:
-                            present = self._keys[change.schema]
+                            present = self._fits[change.schema]
                             schema = change.schema
                         if present is not None and change.operation in ROW_OPERATIONS:
                             present(change)
@@ -147,7 +148,7 @@ class Converter:
         """Append what a whole change becomes to `out`; see `convert`."""
         try:
             if change.operation in ROW_OPERATIONS:
-                self._keys[change.schema](change)
+                self._fits[change.schema](change)
             written = self.encoder.encode(change, self._losses)
         except Refusal as refusal:
             self._losses.clear()
@@ -221,12 +222,26 @@ class Converter:
         )
 
 
-class _KeysPresent(dict[TableSchema, "Callable[[Change], None]"]):
-    """For each schema a check that a row tells which one it is; see `Change.key_image`."""
+class _RowsFit(dict[TableSchema, "Callable[[Change], None]"]):
+    """For each schema a check that a row tells which one it is, and times of the right types.
+
+    See `Change.key_image` and `typed_values.times_check`.
+    """
 
     def __missing__(self, schema: TableSchema) -> Callable[[Change], None]:
-        check = self[schema] = _key_check(schema)
+        check, times = _key_check(schema), times_check(schema)
+        if times is not None:
+            check = _both(check, times)
+        self[schema] = check
         return check
+
+
+def _both(one: Check, other: Check) -> Check:
+    def check(change: Change) -> None:
+        one(change)
+        other(change)
+
+    return check
 
 
 def _key_check(schema: TableSchema) -> Callable[[Change], None]:

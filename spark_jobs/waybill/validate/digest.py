@@ -61,7 +61,8 @@ def effects_of(change: Change) -> list[Effect]:
     if change.after is None:
         return [_take(schema, table, change.key_image(), change.before)]
     found = []
-    old = change.old_key_image()
+    # Where the old key was removed by a message of its own, that has this effect.
+    old = None if change.moved_apart else change.old_key_image()
     if old is not None:
         found.append(_take(schema, table, old, None))
     row = pairs(schema, change.after)

@@ -126,6 +126,7 @@ def _either(node: Node, present: list[str], absent: list[str]) -> list[str]:
     null = [branch.kind for branch in node.branches].index("null")
     return [
         "b = d[p]; p += 1",
+        "if b > 127: b, p = varint(d, p, b)",
         f"if b == {2 * null}:",
         *_deeper(absent),
         f"elif b == {2 - 2 * null}:",

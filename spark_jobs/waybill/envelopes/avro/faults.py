@@ -30,7 +30,8 @@ def explain(node: Node, data: bytes, start: int, error: Exception | None = None)
         return Refusal("binary", f"{rest} bytes are left behind the Avro data (byte {walk.at})")
     if isinstance(error, Refusal):
         return error
-    return Refusal("value", f"the Avro data cannot be read: {error}")
+    told = str(error) or "its bytes are no value of the schema"
+    return Refusal("value", f"the Avro data cannot be read: {told}")
 
 
 class _Walk:

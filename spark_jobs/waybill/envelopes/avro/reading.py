@@ -176,9 +176,8 @@ class Maker:
         return [*lines, more] if more else lines
 
     def _union(self, node: Node, v: str, leaf: Leaf | None) -> list[str]:
-        lines = ["b = d[p]; p += 1"]
-        if len(node.branches) > 64:
-            lines.append("if b > 127: b, p = varint(d, p, b)")
+        # An index may have more bytes than it needs: the format asks for no shortest form.
+        lines = ["b = d[p]; p += 1", "if b > 127: b, p = varint(d, p, b)"]
         for index, branch in enumerate(node.branches):
             lines.append(f"{'el' if index else ''}if b == {2 * index}:")
             lines += [f"    {line}" for line in self.value(branch, v, leaf)]

@@ -18,12 +18,14 @@ from waybill.bulk.notations import (
     PUT_TEXT,
     TAKE_TEXT,
     TEXT,
+    Convert,
     Put,
     T,
     Take,
     by_call,
     numbers,
     or_else,
+    short_float,
     wall_clock,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
@@ -38,12 +40,14 @@ from waybill.bulk.values import (
     source_or_queue_times,
     transactions,
 )
-from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, text_reader, text_writer
+from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.notation.bulk_json_columns import DIGITS, decimals, in_reach
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.records import Column, intern_schema
+from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +84,8 @@ class CanalReader(BulkReader):
         row = self._cells(sample, ("data", 0), schema)
         old = self._cells(sample, ("old", 0), schema)
         if row is None or old is None or change.after is change.before is None:
+            return None
+        if any(was and not now for was, now in zip(old, row, strict=True)):
             return None
         before, after = self._images(sample, change, row, old)
         extra: dict[str, int | bytes] = {}
@@ -145,7 +151,19 @@ def _take(column: Column, zone: ZoneInfo) -> Take:
         return TAKE_TEXT
     if read is iso_from_blank:
         return Take(TEXT | NOTHING, or_else(wall_clock(BLANK, T), by_call(read)))
-    return Take(TEXT | NOTHING, by_call(read))
+    return Take(TEXT | NOTHING, _seen_to_fit(column, by_call(read)))
+
+
+def _seen_to_fit(column: Column, otherwise: Convert) -> Convert:
+    """A converter of numbers, most of which are seen to be values of the column's type."""
+    kind = column.type
+    if kind.is_integer and not is_year(column.source_type):
+        return in_reach(*INTEGER_RANGE[kind.kind])
+    if kind.kind == "decimal":
+        return decimals(kind, otherwise)
+    if kind.kind == "number":
+        return or_else(DIGITS, otherwise)
+    return or_else(short_float, otherwise) if kind.kind == "float64" else otherwise
 
 
 def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
@@ -191,7 +209,7 @@ def _put(column: Column, mysql: str, zone: ZoneInfo) -> Put:
         return PUT_TEXT
     if write is WRITE_WALL_CLOCK:
         return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
-    return Put(True, by_call(write))
+    return Put(True, _seen_to_fit(column, by_call(write)))
 
 
 class CanalWriter(BulkWriter):

@@ -9,8 +9,10 @@ is taken for the first. Floats are Java's texts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from waybill.envelopes.notation.declared import check_for
 from waybill.envelopes.notation.mysql_types import fixed_length, logical_type, members
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
@@ -24,8 +26,6 @@ from waybill.envelopes.notation.values import (
     base64_text,
     bits_digits,
     bits_text,
-    float32_text,
-    float64_text,
     is_integer_text,
 )
 from waybill.errors import Refusal
@@ -63,7 +63,7 @@ def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         return utc_from_wall(zone)
     if kind.is_integer and is_year(mysql):
         return _year
-    return _READERS.get(kind.kind)
+    return check_for(kind) if kind.is_number or kind.kind in _CHECKED else None
 
 
 def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
@@ -78,7 +78,23 @@ def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
         return _four_digits
     if kind.kind == "bytes" and (length := fixed_length(mysql or "")) is not None:
         return fixed_bytes_writer(length)
-    return _WRITERS.get(kind.kind)
+    return _held(kind) if kind.is_number else _WRITERS.get(kind.kind)
+
+
+@cache
+def _held(kind: LogicalType) -> Convert:
+    """A writer of numbers that refuses what would be refused when it is read."""
+    check = check_for(kind)
+
+    def write(text: str) -> str:
+        try:
+            if check is not None:
+                check(text)
+        except Refusal as refusal:
+            raise Refusal("encoding", refusal.sentence) from None
+        return text
+
+    return write
 
 
 def is_year(mysql: str | None) -> bool:
@@ -263,10 +279,6 @@ def _bytes_to_write(text: str) -> bytes:
 # The rest
 
 
-def _boolean(value: str) -> str:
-    return {"0": "false", "1": "true"}.get(value, value)
-
-
 def _year(value: str) -> str:
     return "0" if value == "0000" else value
 
@@ -284,12 +296,8 @@ def _digit(text: str) -> str:
 WRITE_WALL_CLOCK = faithful(blank_from_iso, iso_from_blank)
 """How a `timestamp` is written."""
 
-_READERS: dict[str, Convert] = {
-    "boolean": _boolean,
-    "float32": float32_text,
-    "float64": float64_text,
-    "timestamp": iso_from_blank,
-}
+_CHECKED = frozenset({"boolean", "timestamp"})
+"""Types whose values are read as declared ones are, beside numbers."""
 _WRITERS: dict[str, Convert] = {
     "boolean": _digit,
     "bytes": bytes_writer,

@@ -20,6 +20,7 @@ from waybill.bounded import Bounded
 from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import of_partition, truncate_of
@@ -108,6 +109,8 @@ class CanalEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in Canal.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps=True)
         kind = _ROW_TYPES.get(change.operation)
         if kind is None:
             return self._event(change, losses)

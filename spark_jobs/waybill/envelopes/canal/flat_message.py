@@ -4,9 +4,10 @@ Sources of the rules: alibaba/canal FlatMessage.java, MQMessageUtils.java, LogEv
 and streams recorded from Canal 1.1.7.
 
 A row of an UPDATE whose changed columns are not known (a filter left them out, or the binlog has no
-image before) has no entry in `old`, or in later versions an empty one, which tells nothing about
-the row before. Canal collects the changed columns over the rows of a message, so such rows come
-first: where `old` is shorter than `data`, its entries belong to the last rows.
+image before) has no entry in `old`, or in later versions an empty one. Beside an empty one the row
+before is taken to be the same as the row after it, as Flink's reader takes it; where that lacks
+columns nothing is known of it. Canal collects the changed columns over the rows of a message, so
+such rows come first: where `old` is shorter than `data`, its entries belong to the last rows.
 
 A message of a known table takes the fast way: one typed decode, images in place, and a count of
 quotes that proves no name stood twice. Everything else (a new table, a changed one, bad rows,

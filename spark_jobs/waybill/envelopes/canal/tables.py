@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.envelopes.canal.columns import text_reader
-from waybill.envelopes.generated import converter, counter, gaps, overlay
+from waybill.envelopes.generated import converter, counter, gaps, overlay, untold
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.mysql_types import jdbc_type, logical_type, raised_jdbc_type
 from waybill.envelopes.notation.values import JSON_ERRORS, quotes_of
@@ -113,6 +113,7 @@ class CanalTable:
         # Columns that only rows name: rows with fewer of them are of another shape.
         self.loose = shape.named < len(columns)
         self.gaps = gaps(len(columns))
+        self.untold = untold(len(columns))
         self.mysql = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
@@ -176,9 +177,9 @@ class CanalTable:
             if convert is not None:
                 convert(after)
             before = None
-            if old is not None and old[index] != self.empty:
-                before = old[index]
-                self.overlay(before, after)
+            # What `_filled_up` put in front are no entries.
+            if old is not None and old[index] is not self.empty:
+                before = self._before(old[index], after)
             elif operation == "delete":
                 before, after = after, None
             changes.append(
@@ -201,6 +202,20 @@ class CanalTable:
                 )
             )
         return changes
+
+    def _before(self, changed: Any, after: Any) -> Any:
+        """The row before an update, of its columns that changed; None where nothing is known of it.
+
+        Raises:
+            ValueError: one of them is not in the row after it.
+        """
+        if self.gaps(after):
+            if self.untold(changed, after):
+                raise ValueError("old tells a column that data does not")
+            if changed == self.empty:
+                return None
+        self.overlay(changed, after)
+        return changed
 
     def _filled_up(self, operation: str, rows: list[Any], old: list[Any]) -> list[Any]:
         """`old` with empty entries for the rows in front that have none.
@@ -265,9 +280,8 @@ class CanalTable:
         before = None
         if operation == "update" and old != _NULL:
             changed = self._image(old, converted=False)
-            if changed != self.empty:
-                before = changed
-                self.overlay(before, image)
+            refuse_untold(self.untold(changed, image), self.schema.names)
+            before = self._before(changed, image)
         after: Any = image
         if operation == "delete":
             before, after = image, None
@@ -317,6 +331,20 @@ class CanalTable:
             self.known.clear()
         unusual = self.types.unusual(last.before if last.after is None else last.after)
         self.known[bytes(flat.sqlType), unusual] = b"" if carried is None else bytes(carried)
+
+
+def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
+    """Refuse an update of columns of which it does not tell what they are now.
+
+    Taken for unchanged, they would keep the value that they had before.
+
+    Args:
+        places: the columns that are in `old` and not in `data`.
+        names: the names of all columns.
+    """
+    if places:
+        sentence = f"column {names[places[0]]!r} is in old and not in data"
+        raise Refusal("shape", f"{sentence}, so that its value after the update is not known")
 
 
 class SqlTypes:

@@ -114,8 +114,9 @@ class EventDecoder:
         if event.source <= 0:
             return _control(event, message, index)
         plan = self._plan(event, told)
-        if event.value is None:
-            image = key_row(plan, event.key)
+        if not event.value and (event.value is None or event.opcode == DELETE):
+            # The value of an event is optional; so is that of version 1, which has a length of 0.
+            image = self._row_of_key(plan, event.key)
         elif event.json_value:
             image = image_of_json(plan, event.value.decode("utf-8", "surrogatepass"))
         else:
@@ -147,6 +148,31 @@ class EventDecoder:
             transaction=transaction,
             extra=None if plan.own else family(event),
         )
+
+    def _row_of_key(self, plan: RowPlan, key: int | bytes | Part) -> Any:
+        """The row of an event without value.
+
+        Raises:
+            Refusal: kind `key`; the key does not tell the key columns.
+        """
+        registered = self.book.by_id.get(key.digest) if isinstance(key, Part) else None
+        if registered is None or not isinstance(key, Part):
+            return key_row(plan, key)
+        told = self.known_plan(registered)
+        row, schema = told.image(key.data), plan.schema
+        values = {}
+        for name in schema.key or ():
+            if name not in told.schema.index or name not in schema.index:
+                sentence = f"has no value, and its key does not tell the key column {name!r}"
+                raise Refusal("key", sentence)
+            text = getattr(row, f"f{told.schema.index[name]}")
+            check = check_for(schema.columns[schema.index[name]].type)
+            if check is not None and isinstance(text, str):
+                text = check(text)
+            values[f"f{schema.index[name]}"] = text
+        if not values:
+            raise Refusal("key", "has no value, and its table has no key columns")
+        return schema.Image(**values)
 
     def _end(self, event: Event, message: Message, told: Told, index: int) -> Change:
         """The end of a window."""
@@ -180,6 +206,8 @@ class EventDecoder:
             if self.settings.schema_ids == "version":
                 return self._plan_of_version(event)
             registered = self.book.by_id.get(event.digest)
+            if registered is None and not event.value and event.source in self.book.by_source:
+                return self._plan_of_source(event, told)
             if registered is None:
                 return self._plan_beside(event.digest, told)
             plan = self._plans[event.digest] = self.known_plan(registered)

@@ -26,6 +26,7 @@ from waybill.envelopes.databus.row_writers import (
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, SIGNED, WrittenSequence
 from waybill.errors import Refusal
@@ -132,6 +133,8 @@ class EventEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two where a change gave the row another key."""
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         carried = carried_of(change.extra)
         if change.operation in ROW_OPERATIONS:
             return self._rows(change, carried, losses)
@@ -167,10 +170,6 @@ class EventEncoder:
             return self._row(change, table, after, False, carried, losses)
         # There is no word for a change of the key: the old row leaves, the new one comes.
         losses.append("key_change")
-        if before is None:
-            values = msgspec.structs.astuple(old_key)
-            fields = change.schema.key_fields
-            before = change.schema.Image(**dict(zip(fields, values, strict=True)))
         counted: list[str] = []
         return [
             *self._row(change, table, before, True, None, counted, closes=False),

@@ -17,6 +17,7 @@ from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.truncates import of_partition, truncate_of
 from waybill.envelopes.protocol import Encoded, Envelope
@@ -125,6 +126,8 @@ class BlobEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two for an update, unless `updates` is `one`."""
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         given, place = change.extra, change.schema
         carried = None
         if given is not None and given.startswith(_EXTRA_HEAD):

@@ -68,6 +68,7 @@ ENVELOPE = Envelope(
     decode_settings=DebeziumAvroReadSettings,
     encode_settings=DebeziumAvroWriteSettings,
     key_by="an Avro record of the key columns; none for a table without key",
+    moves_apart=True,
     mark=mark,
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,

@@ -103,9 +103,21 @@ class Readings:
 
     # With a schema
 
-    def of_field(self, field: Field, declared: LogicalType | None) -> Reading:
-        """The reading of a column of a Connect schema; a declared type goes before its own."""
+    def of_field(
+        self, field: Field, declared: LogicalType | None, numbers: bool = False
+    ) -> Reading:
+        """The reading of a column of a Connect schema; a declared type goes before its own.
+
+        Args:
+            field: the column in the schema.
+            declared: its declared type.
+            numbers: whether a Decimal may be a JSON number (`decimal.format=NUMERIC`).
+        """
         reading = self._semantic(field) or self._primitive(field)
+        if numbers and field.name == DECIMAL:
+            convert = values.decimal_or_number(field.parameters, check_for(reading.type))
+            either = self.marks.reader(convert)
+            reading = reading._replace(wire=Raw, convert=either, marks=(), raw=True)
         if declared is not None:
             return self._as_declared(reading, field, declared)
         told = _refined(field, reading.type)
@@ -327,7 +339,7 @@ class Readings:
         if name in ("decimal", "number"):
             if settings.decimals != "precise":
                 return values.number_or_special
-            return None if declared.scale is None else values.decimal_reader(declared.scale)
+            return None if declared.scale is None else values.unscaled_reader(declared.scale)
         if name == "uint64" and settings.unsigned == "precise":
             return values.decimal_reader(0)
         if name == "bytes":

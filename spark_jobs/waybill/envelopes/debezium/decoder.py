@@ -320,8 +320,8 @@ class DebeziumDecoder:
         if not plan.schema.key:
             sentence = (
                 "of a deleted row of PostgreSQL only the key can be trusted, and the key is not "
-                "known: keep the message keys, declare the key under `tables`, or set "
-                "`replica_identity: full`"
+                "known: keep the message keys, declare the key under `tables` (`key: []` for a "
+                "table without one), or set `replica_identity: full`"
             )
             raise Refusal("key", sentence)
         return plan.only_key(before)

@@ -126,6 +126,8 @@ class DebeziumEncoder:
         else:
             change = in_order(change, losses)
             op = ROWS[change.operation]
+            if change.moved_apart:
+                return [self._under_new_key(change, table, table.blocks(change, "c"))]
             fields = table.blocks(change, op)
         if op == "d":
             return self._deleted(table, change.before, fields, None)
@@ -234,8 +236,6 @@ class DebeziumEncoder:
         if old_key is None:
             raise Refusal("encoding", "the old key of a changed key is not complete")
         before = change.before
-        if before is None:
-            before = table.row_of_key(old_key)
         old, new = self._header_key(table, old_key), self._header_key(table, new_key)
         headers: list[tuple[str, bytes | None]] = [("__debezium.newkey", new)]
         messages = self._deleted(table, before, _with_op(fields, b"d"), headers)
@@ -253,15 +253,20 @@ class DebeziumEncoder:
     def _half_of_move(self, change: Change, table: _Table, extra: bytes) -> list[Encoded]:
         """One of the two events that Debezium made of a change of the key."""
         if extra.startswith(MOVED):
-            old = self._header_key(table, change.moved_from)
-            headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
-            fields = extra[len(MOVED) : -2]
-            return [self._row(table, "c", None, change.after, fields, headers)]
+            return [self._under_new_key(change, table, extra[len(MOVED) : -2])]
         left = msgspec.json.decode(extra, type=_Left)
         new_key = msgspec.json.decode(left.debezium_newkey, type=change.schema.Key)
-        headers = [("__debezium.newkey", self._header_key(table, new_key))]
+        headers: list[tuple[str, bytes | None]] = [
+            ("__debezium.newkey", self._header_key(table, new_key))
+        ]
         fields = bytes(left.debezium)[1:-1]
         return self._deleted(table, change.before, fields, headers)
+
+    def _under_new_key(self, change: Change, table: _Table, fields: bytes) -> Encoded:
+        """The row that a change of the key left, whose source removes the old key by an event."""
+        old = self._header_key(table, change.moved_from)
+        headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
+        return self._row(table, "c", None, change.after, fields, headers)
 
     # Without a row
 

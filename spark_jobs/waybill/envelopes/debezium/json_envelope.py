@@ -82,5 +82,6 @@ ENVELOPE = Envelope(
     decode_settings=DebeziumReadSettings,
     encode_settings=DebeziumWriteSettings,
     key_by="a JSON object of the key columns; none for a table without key",
+    moves_apart=True,
 )
 """The declaration of `debezium-json`."""

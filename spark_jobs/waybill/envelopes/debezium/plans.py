@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.bounded import Bounded
 from waybill.envelopes.debezium.column_readers import Reading, Readings
-from waybill.envelopes.debezium.connect import Field, sql_type
+from waybill.envelopes.debezium.connect import DECIMAL, Field, sql_type
 from waybill.envelopes.debezium.opening import key_shape, opened_key
 from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fault_of, fields_of
 from waybill.envelopes.debezium.text_values import SPECIAL, object_kind
@@ -60,6 +60,7 @@ class Plans:
         self._plans: dict[tuple[Any, ...], RowPlan] = {}
         self._schemas: dict[bytes, _Rows] = {}
         self._readings: dict[str, Readings] = {}
+        self._numbers: Bounded[bytes, frozenset[str]] = Bounded()
         self._kinds: dict[Identity, dict[str, _Kind]] = {}
         self._told: tuple[Identity, dict[str, _Kind]] | None = None
         self._keys: Bounded[tuple[bytes, str], dict[str, Reading]] = Bounded()
@@ -108,7 +109,8 @@ class Plans:
             known_by: Any = tuple((name, kind) for name, kind in columns.items())
         else:
             known_by, columns, required = schema, {}, frozenset()
-        cached = (known_by, required, identity, source.connector, shape)
+        numbers = frozenset[str]() if schema is None else self._decimals_as_numbers(schema, rows)
+        cached = (known_by, required, identity, source.connector, shape, numbers)
         plan = self._plans.get(cached)
         if plan is None:
             rule = self.rules.find(*identity)
@@ -117,7 +119,7 @@ class Plans:
             if schema is None:
                 plan = self._from_kinds(identity, columns, required, readings, rule, shape, source)
             else:
-                plan = self._from_schema(schema, identity, readings, rule, shape, source)
+                plan = self._from_schema(schema, identity, readings, rule, shape, source, numbers)
             self._plans[cached] = plan
         self._told = identity, columns
         return plan
@@ -159,7 +161,7 @@ class Plans:
             readings = self._readings_of(connector)
             try:
                 fields = [Field.read(raw) for raw in Field.read(schema).fields]
-                found = {field.field or "": readings.of_field(field, None) for field in fields}
+                found = {f.field or "": readings.of_field(f, None, numbers=True) for f in fields}
             except (ValueError, KeyError, RecursionError) as error:
                 sentence = f"the inline schema of the key cannot be read: {error}"
                 raise Refusal("schema", sentence) from None
@@ -175,6 +177,35 @@ class Plans:
 
     # With a schema
 
+    def _types_of(self, schema: bytes) -> _Rows:
+        rows = self._schemas.get(schema)
+        if rows is None:
+            if len(self._schemas) >= _MANY:
+                self._schemas.clear()
+            rows = self._schemas[schema] = _row_types(schema)
+        return rows
+
+    def _decimals_as_numbers(self, schema: bytes, rows: tuple[Raw, Raw]) -> frozenset[str]:
+        """Columns of Connect's Decimal that messages of this schema have shown as JSON numbers.
+
+        Kafka Connect's JSON converter writes them so with `decimal.format=NUMERIC`; the schema is
+        the same as with Base64.
+        """
+        types = self._types_of(schema)
+        decimals = {f.field for f in (*types.after, *types.before) if f.name == DECIMAL}
+        known = self._numbers.get(schema, frozenset())
+        if decimals <= known:
+            return known
+        seen = {
+            name
+            for row in rows
+            for name, raw in _fields(row).items()
+            if name in decimals and bytes(raw)[:1] in _NUMBER_STARTS
+        }
+        if not seen <= known:
+            known = self._numbers[schema] = known | seen
+        return known
+
     def _from_schema(
         self,
         schema: bytes,
@@ -183,12 +214,9 @@ class Plans:
         rule: TableRule,
         shape: KeyShape,
         source: Source,
+        numbers: frozenset[str],
     ) -> RowPlan:
-        rows = self._schemas.get(schema)
-        if rows is None:
-            if len(self._schemas) >= _MANY:
-                self._schemas.clear()
-            rows = self._schemas[schema] = _row_types(schema)
+        rows = self._types_of(schema)
         first = rows.after or rows.before
         fields = {field.field or "": field for field in first}
         for field in rows.before:
@@ -197,7 +225,8 @@ class Plans:
         columns = {}
         for name, field in fields.items():
             try:
-                columns[name] = readings.of_field(field, rule.columns.get(name))
+                declared = rule.columns.get(name)
+                columns[name] = readings.of_field(field, declared, name in numbers)
             except (ValueError, KeyError) as error:
                 raise Refusal("schema", f"column {name!r}: {error}") from None
         sql = {name: sql_type(field) for name, field in fields.items()}
@@ -216,7 +245,7 @@ class Plans:
             shape,
             dialect,
             source.connector,
-            self._key_only(source),
+            self._key_only(source, rule),
         )
 
     # Without a schema
@@ -246,7 +275,7 @@ class Plans:
             shape,
             "json",
             source.connector,
-            self._key_only(source),
+            self._key_only(source, rule),
             # One that takes nearly anything would take the next messages for what they are not.
             lasting=required == kinds.keys() and all(k.kind != "mixed" for k in kinds.values()),
         )
@@ -268,11 +297,20 @@ class Plans:
             columns[name] = _settled(before.get(name, _Kind()), seen, declared.get(name))
         return columns
 
-    def _key_only(self, source: Source) -> bool:
-        return source.connector == "postgresql" and self.settings.replica_identity == "default"
+    def _key_only(self, source: Source, rule: TableRule) -> bool:
+        """Whether nothing but the key of a row before can be trusted.
+
+        PostgreSQL publishes updates and deletes of a table without key with REPLICA IDENTITY FULL
+        alone, so their rows before are whole. A message without key does not say that there is
+        none: files of lines have lost the message keys.
+        """
+        if source.connector != "postgresql" or self.settings.replica_identity == "full":
+            return False
+        return rule.key is None or bool(rule.key)
 
 
 _MANY = 5000
+_NUMBER_STARTS = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
 
 def _fields(row: bytes | Raw) -> dict[str, Raw]:

@@ -11,7 +11,7 @@ import binascii
 import re
 import struct
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import md5
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,9 +31,10 @@ from waybill.envelopes.notation.values import (
     number_text,
     to_float32,
 )
+from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
 """Values of a floating point column that JSON has no number for."""
@@ -118,6 +119,48 @@ def decimal_reader(scale: int) -> Callable[[str], str]:
         return f"{digits[:-scale]}.{digits[-scale:]}"
 
     return read
+
+
+@cache
+def unscaled_reader(scale: int) -> Callable[[str], str]:
+    """The same for a column without a schema, whose setting says what its texts are."""
+    read = decimal_reader(scale)
+
+    def told(text: str) -> str:
+        try:
+            return read(text)
+        except (Refusal, ValueError):
+            if is_json_number(text) is None:
+                raise
+            sentence = f"{text[:60]!r} is a number and not the Base64 of its unscaled digits: set "
+            raise Refusal("value", sentence + _STRING_MODE) from None
+
+    return told
+
+
+_STRING_MODE = (
+    "`decimals: string` in the settings of the source (the connector's decimal.handling.mode)"
+)
+
+
+def decimal_or_number(
+    parameters: Mapping[str, str], check: Callable[[str], str] | None
+) -> Callable[[Raw], str | None]:
+    """Reads a Decimal of Connect, or the JSON number that a converter makes of it.
+
+    Args:
+        parameters: those of its schema.
+        check: holds a number against the type of the column.
+    """
+    read = decimal_reader(int(parameters.get("scale", "0")))
+
+    def either(raw: Raw) -> str | None:
+        if bytes(raw)[:1] == b'"':
+            return read(_text(raw))
+        number = real_raw(raw)
+        return number if number is None or check is None else check(number)
+
+    return either
 
 
 def variable_text(value: VariableScale) -> str:

@@ -17,6 +17,7 @@ from waybill.envelopes.dms.notation import (
     style_of,
     time_text,
 )
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.values import natural_of
 from waybill.envelopes.protocol import Encoded
@@ -76,6 +77,8 @@ class DmsEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in DMS.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         schema = change.schema
         if change.operation not in OPERATIONS:
             return self._event(change, losses)

@@ -18,7 +18,7 @@ from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.text_values import number_or_special, scaled_text
 from waybill.envelopes.ibmcdc.hints import hint_of, refined
 from waybill.envelopes.notation.declared import check_for, may_hold
-from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.envelopes.notation.temporal import iso_from_blank, utc_from_wall, zone_named
 from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, UNKNOWN, LogicalType
@@ -70,6 +70,22 @@ def column_reading(
             return ColumnReading(column, wanted, hint, Leaf(_both(inner, convert, check)))
         type_ = wanted
     return ColumnReading(column, type_, hint, leaf)
+
+
+def in_zone(reading: ColumnReading, node: Node, zone: str) -> ColumnReading:
+    """The reading of a column of instants whose texts are wall clocks of a zone.
+
+    Args:
+        reading: the reading without it.
+        node: the field's type, null left out; counts since 1970 are instants already.
+        zone: name of the zone.
+    """
+    if node.kind != "string":
+        return reading
+    read, to_utc = reading.leaf.convert, utc_from_wall(zone_named(zone))
+    if read is None:
+        return reading._replace(leaf=Leaf(to_utc))
+    return reading._replace(leaf=Leaf(lambda value: to_utc(read(value))))
 
 
 def column_name(name: str, node: Node, strip: str = "") -> str:

@@ -151,7 +151,7 @@ class IbmCdcDecoder:
         if found is None:
             if len(self._keys) >= _MANY:
                 self._keys.clear()
-            found = self._keys[known.identity] = ReadKey(known.node, self.rules)
+            found = self._keys[known.identity] = ReadKey(known.node, self.settings, self.rules)
         return known.identity, found, start
 
     def _deleted(self, message: Message) -> Change:

@@ -13,6 +13,7 @@ from waybill.envelopes.avro.sinks import Sink, Stamp
 from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, write_text
 from waybill.envelopes.ibmcdc.column_writers import column_writing
 from waybill.envelopes.ibmcdc.names import Place, field_names, record_name
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
@@ -108,6 +109,8 @@ class IbmCdcEncoder:
         if change.operation not in ENTRY_TYPES:
             losses.append(_EVENTS.get(change.operation, change.operation))
             return []
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps=True)
         table = self._tables.get(change.schema)
         if table is None:
             table = self._tables[change.schema] = WriteTable(change.schema)
@@ -249,16 +252,10 @@ class IbmCdcEncoder:
         return [self._message(table, table.key or _present(row), row, record)]
 
     def _before(self, table: WriteTable, change: Change) -> Values:
-        """The row before an update or delete, or as much of it as its old key tells."""
-        size = len(table.fields)
-        if change.operation in ("update", "delete"):
-            if change.before is not None:
-                return _values(change.before)
-            old = change.old_key_image()
-            if old is not None:
-                told = dict(zip(table.key, _values(old), strict=True))
-                return tuple(told.get(i, UNSET) for i in range(size))
-        return (UNSET,) * size
+        """The row before an update or delete, where it is told."""
+        if change.operation in ("update", "delete") and change.before is not None:
+            return _values(change.before)
+        return (UNSET,) * len(table.fields)
 
     def _count(
         self, change: Change, columns: tuple[int, ...], before: Values, losses: list[str]

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from waybill.envelopes.avro.settings import AvroReadSettings, AvroWriteSettings
+from waybill.envelopes.notation.temporal import ZoneName  # noqa: TC001 - read at runtime
 
 
 class IbmCdcReadSettings(AvroReadSettings):
@@ -20,6 +21,11 @@ class IbmCdcReadSettings(AvroReadSettings):
         description="The audit columns by their names in the topic, A_ENTTYP among them; an empty "
         "list for a topic without. Left out, they are those named like the journal control fields, "
         "unless a key, of the message or declared, names the column or it has a twin before.",
+    )
+    column_timezone: ZoneName | None = Field(
+        default=None,
+        description="Time zone (IANA name) of times in columns that are declared as timestamptz "
+        "and whose texts name none; left out, such a time is refused.",
     )
     before_prefix: str = Field(
         default="B_",

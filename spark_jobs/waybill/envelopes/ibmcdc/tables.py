@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
 from waybill.envelopes.avro.schema import without_null
-from waybill.envelopes.ibmcdc.column_readers import ColumnReading, column_name, column_reading
+from waybill.envelopes.ibmcdc.column_readers import (
+    ColumnReading,
+    column_name,
+    column_reading,
+    in_zone,
+)
 from waybill.envelopes.ibmcdc.hints import DIALECT
 from waybill.envelopes.ibmcdc.names import Place, place_of
 from waybill.errors import Refusal
@@ -63,8 +68,9 @@ class ReadTable:
         rule = rules.find(*place)
         self.node = value
         audit, before, columns = _parts(value, settings, {*(key or ()), *(rule.key or ())})
-        readings = {i: _reading(value, i, rule) for i in columns}
-        olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
+        zone = settings.column_timezone
+        readings = {i: _reading(value, i, rule, zone) for i in columns}
+        olds = {i: _reading(value, i, rule, zone, settings.before_prefix) for i in before}
         self.schema = _schema(place, list(readings.values()), key, rule)
         self.by_message_key = rule.key is None and key is not None
         self.places = tuple(columns)
@@ -105,11 +111,12 @@ class ReadKey:
         read: from a key to the row that a delete removes.
     """
 
-    def __init__(self, key: Node, rules: TableRules) -> None:
+    def __init__(self, key: Node, settings: IbmCdcReadSettings, rules: TableRules) -> None:
         place = place_of_record(key, "key")
         rules.admit(len(key.fields), *place)
         rule = rules.find(*place)
-        readings = [_reading(key, i, rule) for i in range(len(key.fields))]
+        zone = settings.column_timezone
+        readings = [_reading(key, i, rule, zone) for i in range(len(key.fields))]
         self.node = key
         self.names = tuple(reading.name for reading in readings)
         self.schema = _schema(place, readings, self.names, rule)
@@ -168,9 +175,14 @@ def _nullable(node: Node, places: Sequence[int | None]) -> list[int]:
     ]
 
 
-def _reading(node: Node, i: int, rule: TableRule, strip: str = "") -> ColumnReading:
+def _reading(
+    node: Node, i: int, rule: TableRule, zone: str | None, strip: str = ""
+) -> ColumnReading:
     field = node.fields[i]
-    return column_reading(field.name, field.node, dict(rule.columns), strip)
+    found = column_reading(field.name, field.node, dict(rule.columns), strip)
+    if zone is None or found.type.kind != "timestamptz":
+        return found
+    return in_zone(found, without_null(field.node), zone)
 
 
 def _parts(

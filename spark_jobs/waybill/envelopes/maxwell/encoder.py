@@ -17,6 +17,7 @@ from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.notation.values import natural_of
@@ -62,6 +63,8 @@ class MaxwellEncoder:
         """
         if change.operation not in TYPES:
             return self._event(change, losses)
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps=True)
         if not _is_ours(change):
             change = in_order(change, losses)
         schema = change.schema

@@ -21,7 +21,6 @@ from waybill.bulk.notations import (
     PUT_TEXT,
     TAKE_NUMBER,
     TAKE_TEXT,
-    TAKE_WHOLE,
     TEXT,
     WHOLE,
     WORD,
@@ -37,10 +36,12 @@ from waybill.bulk.notations import (
     short_float,
     true_or_false,
     wall_clock,
+    whole,
     with_z,
 )
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+from waybill.envelopes.notation.values import is_integer_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,17 +116,51 @@ def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) ->
     read = notation.read
     if notation.number:
         plain = notation.number == "plain"
-        if kind in (INTEGER, NUMBER) or not quoted:
-            return TAKE_NUMBER if plain else TAKE_WHOLE
+        number = kind in (INTEGER, NUMBER) or not quoted
+        if plain and number:
+            return TAKE_NUMBER
         kinds = TEXT if kind <= ESCAPED else TEXT | NUMERIC
-        return Take(kinds | NOTHING, DIGITS if plain else INTEGERS)
-    if read is None or column.kind not in _FLOATS:
+        if notation.reach is None:
+            return Take(kinds | NOTHING, DIGITS)
+        return Take((WHOLE if number else kinds) | NOTHING, in_reach(*notation.reach))
+    if read is None:
         return None
     string = kind <= ESCAPED
+    if column.kind == "decimal":
+        kinds = TEXT if quoted and string else TEXT | NUMERIC if quoted else NUMERIC
+        return Take(kinds | NOTHING, decimals(column, by_call(read)))
+    if column.kind not in _FLOATS:
+        return None
     convert = by_call(_of_string(read) if string else read)
     if column.kind == "float64" and (quoted or not string):
         convert = or_else(short_float, convert)
     return Take((TEXT if string else NUMERIC) | NOTHING, convert)
+
+
+def decimals(column: LogicalType, otherwise: Convert) -> Convert:
+    """A converter of numbers, most of which are seen to fit a decimal."""
+    scale = column.scale or 0
+    whole_digits = (column.precision or 0) - scale
+    # Behind the point of a decimal(2,5) some digits have to be zeros, which is not seen so fast.
+    return otherwise if whole_digits < 0 else or_else(plain_decimal(whole_digits, scale), otherwise)
+
+
+def in_reach(low: int, high: int) -> Convert:
+    """A converter of integers in plain digits, as they are; others need a closer look."""
+    if low > -_BEYOND and high < _BEYOND:
+        return whole(low, high)
+
+    def one(text: bytes) -> bytes | None:
+        plain = is_integer_text(text.decode()) if len(text) <= _LONGEST else None
+        return text if plain and text != b"-0" and low <= int(text) <= high else None
+
+    # The largest type and the smallest number of 64 bits are beyond what compiled code knows.
+    known = whole(max(low, 1 - _BEYOND), min(high, _BEYOND - 1))
+    return or_else(known, lambda arena, texts: arena.each(texts, one))
+
+
+_BEYOND = 2**63
+_LONGEST = 20
 
 
 def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:

@@ -33,6 +33,8 @@ MAX_INTEGER_DIGITS = 40
 
 SPECIAL_FLOATS = frozenset({"NaN", "Infinity", "-Infinity"})
 
+_BY_SIZE = sorted(INTEGER_RANGE.items(), key=lambda kind: kind[1][1])
+
 _ZULU = re.compile(r"(?:Z| ?UTC|\+00(?::?00)?)\Z")
 
 
@@ -72,10 +74,17 @@ def integer_check(kind: str) -> Check:
             raise Refusal("value", f"{shown(text)} is not an integer in digits, as {kind} needs")
         value = int(text)
         if not low <= value <= high:
-            raise Refusal("value", f"{text} is out of the range of {kind}; declare a wider type")
+            sentence = f"{text} is out of the range of {kind}; declare a wider type"
+            raise Refusal("value", f"{sentence} ({_narrowest(value)} holds it)")
         return str(value)
 
     return check
+
+
+def _narrowest(value: int) -> str:
+    """The smallest integer type that holds a value; `number` beyond all of them."""
+    fitting = (kind for kind, (low, high) in _BY_SIZE if low <= value <= high)
+    return next(fitting, "number")
 
 
 def decimal_check(precision: int, scale: int) -> Check:

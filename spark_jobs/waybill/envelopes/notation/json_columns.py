@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, UnsetType
 
+from waybill.envelopes.notation.declared import decimal_check, integer_check
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
     base64_bytes,
@@ -34,7 +35,7 @@ from waybill.envelopes.notation.values import (
 )
 from waybill.envelopes.notation.wkt import wkt_from_base64, wkt_to_base64
 from waybill.errors import Refusal
-from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
 
 Convert = Callable[[str], str]
 
@@ -96,12 +97,17 @@ class Notation(NamedTuple):
     def number(self) -> str:
         """Which texts of JSON numbers are read as they are, so that reading need not be asked.
 
-        `plain`: those without exponent. `integer`: those of digits, with a minus sign or without.
-        Empty: none, or the column holds no numbers.
+        `plain`: those without exponent. `integer`: those of digits, with a minus sign or without,
+        that lie in the `reach`. Empty: none, or the column holds no numbers.
         """
         if self.read in (_number, _unquoted(_number)):
             return "plain"
-        return "integer" if self.read in (_integer, _unquoted(_integer)) else ""
+        return "integer" if self.reach else ""
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """The smallest and the largest value of an integer column; None for other columns."""
+        return None if self.read is None else _REACHES.get(self.read)
 
 
 WIRE_TYPES: dict[str, Any] = {
@@ -139,7 +145,7 @@ def notation_of(kind: LogicalType, style: Style) -> Notation:
 def _usual(kind: LogicalType, style: Style) -> Notation:
     name = kind.kind
     if kind.is_number:
-        read = _INTEGER if kind.is_integer else _NUMBERS.get(name, _number)
+        read = _reader_of(kind)
         return Notation("raw", _unquoted(read) if style.quoted else read, _WRITERS.get(name, exact))
     if name == "bit":
         return _bits(kind.precision or 1, style)
@@ -199,10 +205,32 @@ def _number(literal: str) -> str:
     return number_text(literal) if "e" in literal or "E" in literal else literal
 
 
-def _integer(literal: str) -> str:
-    if is_integer_text(literal) is None:
-        raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
-    return literal
+def _reader_of(kind: LogicalType) -> Convert:
+    """The reader of a type of numbers."""
+    if kind.is_integer:
+        return _INTEGERS[kind.kind]
+    if kind.kind == "decimal":
+        return _decimal(kind.precision or 0, kind.scale or 0)
+    return _NUMBERS.get(kind.kind, _number)
+
+
+@cache
+def _decimal(precision: int, scale: int) -> Convert:
+    """A reader of the numbers that a decimal holds."""
+    check = decimal_check(precision, scale)
+    return lambda literal: check(_number(literal))
+
+
+def _integer(kind: str) -> Convert:
+    """A reader of the integers that a type holds."""
+    check = integer_check(kind)
+
+    def read(literal: str) -> str:
+        if is_integer_text(literal) is None:
+            raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
+        return check(literal)
+
+    return read
 
 
 def _floating(canonical: Convert, nearest: Callable[[float], float]) -> Convert:
@@ -285,7 +313,12 @@ def _write_float(text: str) -> Any:
     return text if f'"{text}"' in SPECIAL else exact(text)
 
 
-_INTEGER = _integer
+_INTEGERS = {kind: _integer(kind) for kind in INTEGER_RANGE}
+_REACHES = {
+    read: INTEGER_RANGE[kind]
+    for kind, bare in _INTEGERS.items()
+    for read in (bare, _unquoted(bare))
+}
 _NUMBERS = {
     "float32": read_float32,
     "float64": read_float64,

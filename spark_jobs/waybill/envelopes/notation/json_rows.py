@@ -239,9 +239,15 @@ def _converted(v: str, read: str, notation: Notation) -> list[str]:
     if notation.number == "plain":
         seen = f'{v}[0] in "-0123456789" and "e" not in {v} and "E" not in {v}'
         convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
-    elif notation.number == "integer":
-        seen = f'{v}[0] == "-" and {v}[1:].isdecimal()'
-        convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
+    elif notation.reach is not None:
+        # Every number with fewer digits than the largest one has is in the range.
+        low, high = notation.reach
+        digits = len(str(high)) - 1
+        seen = f"{v}.isdecimal() and len({v}) <= {digits}"
+        if low < 0:
+            minus = f'{v}[0] == "-" and {v}[1] != "0" and {v}[1:].isdecimal()'
+            seen += f" or {minus} and len({v}) <= {digits + 1}"
+        convert = f"if not ({seen}): {convert}"
     return [f"if {v} is not UNSET:", f'    {v} = str({v}, "utf-8")', f"    {convert}"]
 
 

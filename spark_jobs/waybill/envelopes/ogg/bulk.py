@@ -35,7 +35,7 @@ from waybill.envelopes.notation.bulk_json_columns import put_of
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
 from waybill.envelopes.ogg.encoder import TYPES
-from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE
+from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE, read_style
 from waybill.envelopes.sequence_layout import OWN
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 
@@ -70,6 +70,7 @@ class OggReader(RememberingReader):
 
     def __init__(self, decoder: OggDecoder) -> None:
         super().__init__(decoder)
+        self._style = read_style(decoder.settings)
         self._micros = _micros(decoder.clock, decoder.settings.timezone)
 
     def meaning(self, sample: Sample, change: Change) -> Reading | None:
@@ -79,9 +80,9 @@ class OggReader(RememberingReader):
             return None
         before = after = None
         if change.before is not None:
-            before = self.row(sample, "before", schema, STYLE)
+            before = self.row(sample, "before", schema, self._style)
         if change.after is not None:
-            after = self.row(sample, "after", schema, STYLE)
+            after = self.row(sample, "after", schema, self._style)
         if (before is None) is not (change.before is None):
             return None
         if (after is None) is not (change.after is None):

@@ -19,11 +19,11 @@ from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.ogg.encoder import OggEncoder
 from waybill.envelopes.ogg.notation import (
-    STYLE,
     Clock,
     OggReadSettings,
     OggWriteSettings,
     name_of,
+    read_style,
     sequence_of,
 )
 from waybill.envelopes.protocol import Envelope
@@ -94,7 +94,7 @@ class OggDecoder(FastRemembering["_Table"]):
     def __init__(self, settings: OggReadSettings, rules: TableRules) -> None:
         self.settings, self.rules = settings, rules
         self.clock = Clock(zone_named(settings.timezone))
-        self.memory = self._readers = Readers(rules, STYLE, sparse=True)
+        self.memory = self._readers = Readers(rules, read_style(settings), sparse=True)
         super().__init__()
 
     def _hint(self, value: bytes) -> bytes:

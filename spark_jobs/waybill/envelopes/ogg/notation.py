@@ -17,6 +17,7 @@ from waybill.envelopes.notation.temporal import (
     is_wall_clock,
     iso_from_blank,
     utc_from_wall,
+    zone_named,
 )
 from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequence_layout import optional
@@ -48,6 +49,11 @@ class OggReadSettings(Settings):
         default="UTC",
         description="Time zone (IANA name) of op_ts, which names none. Messages of GoldenGate keep "
         "their op_ts where they are written as such again.",
+    )
+    column_timezone: ZoneName | None = Field(
+        default=None,
+        description="Time zone (IANA name) of times in columns that are declared as timestamptz "
+        "and whose texts name none; left out, such a time is refused.",
     )
 
 
@@ -207,3 +213,16 @@ STYLE = Style(
     quoted=True,
 )
 """GoldenGate's notations of values: numbers, or everything as strings by configuration."""
+
+
+def read_style(settings: OggReadSettings) -> Style:
+    """The notations of values that are read, with the zone of instants that name none."""
+    if settings.column_timezone is None:
+        return STYLE
+    to_utc = utc_from_wall(zone_named(settings.column_timezone))
+
+    def read(text: str) -> str:
+        found = _read_instant(text)
+        return to_utc(_read_wall(text)) if found is text else found
+
+    return STYLE._replace(timestamptz=(read, faithful(_write_instant, read)))

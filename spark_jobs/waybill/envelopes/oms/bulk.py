@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 
 from waybill.bounded import Bounded
-from waybill.bulk.arena import Texts
-from waybill.bulk.kinds import BAD
 from waybill.bulk.notations import (
     ANY,
     NOTHING,
@@ -37,7 +35,7 @@ from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, nulls, times
 from waybill.envelopes.bulk_sequence import BulkWrittenSequence
-from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits
+from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
 from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
@@ -53,9 +51,10 @@ from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
+from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
-    from waybill.bulk.arena import Arena, Places
+    from waybill.bulk.arena import Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
     from waybill.envelopes.oms.bulk_rows import Cells
@@ -70,8 +69,6 @@ _DECISIVE = frozenset({"db", "dbType"})
 """Fields that are carried on and decide the names of the table too."""
 _MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
 """Fields of `allMetaData` that a message of OMS brings along."""
-_MOST_DIGITS = 40
-"""Longer integers are read one by one: Python does not take them of any length."""
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
 
 
@@ -193,17 +190,19 @@ def _nothing(_: Block, __: Places) -> Extra:
 def _take(kind: LogicalType, earlier: bool) -> Take | None:
     """How the values of a type are read; None for those that are read one by one."""
     wire, read, _ = notation_of(kind, earlier)
-    if wire == "integer":
-        return Take(WHOLE | NOTHING, _short)
+    if wire in INTEGER_RANGE:
+        return Take(WHOLE | NOTHING, in_reach(*INTEGER_RANGE[wire]))
     if wire == "number":
         if kind.kind in ("float32", "float64"):
             return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
+        if kind.kind == "decimal":
+            return TAKE_NUMBER._replace(convert=decimals(kind, by_call(_never_null(read))))
         return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
-    if wire == "boolean":
+    if wire == "boolean" and kind.precision is None:
         return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if wire == "null":
         return Take(NOTHING)
-    if wire != "text":
+    if wire not in ("text", "boolean"):
         return None
     if read is None:
         return TAKE_TEXT
@@ -223,12 +222,6 @@ def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str
         return found
 
     return one
-
-
-def _short(_: Arena, texts: Texts) -> Texts:
-    lengths = texts.lengths.copy()
-    lengths[lengths > _MOST_DIGITS] = BAD
-    return Texts(texts.starts, lengths)
 
 
 class _Table:

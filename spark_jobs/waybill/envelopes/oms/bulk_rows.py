@@ -108,7 +108,7 @@ def _takes(kind: LogicalType, style: Style) -> Takes:
     if kind.kind != "json":
         fast = TO_ISO if kind.kind == "timestamp" else None
         text = Take(TEXT | NOTHING, _first(fast, _by_literal(read, True)))
-    return Takes(text, other, text if kind.kind in _IN_TEXTS else other)
+    return Takes(text, other, text if kind.kind in _IN_TEXTS or kind.precision else other)
 
 
 def _first(fast: Convert | None, then: Convert) -> Convert:

@@ -210,10 +210,11 @@ class _Table:
         self.table = encoder.table(schema)
         self.ids = BulkWrittenSequence(self.table.ids)
         style = style_of(encoder.settings.version)
-        self.puts = puts_of(schema, style)
+        noted = self.table.rows.schema
+        self.puts = puts_of(noted, style)
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(
-            _shown(notation_of(schema.columns[i].type, style), self.puts[i]) for i in self.key
+            _shown(notation_of(noted.columns[i].type, style), self.puts[i]) for i in self.key
         )
         self.lobs = self.table.lobs.columns
         self.loses_types = self.table.rows.loses_types

@@ -10,9 +10,10 @@ format", and its samples. It differs from Canal's own flat message (`waybill.env
 - there is no `id` and no `gtid`; the database has lost its tenant.
 
 Types without rows, their operations and the rule of `old` are Canal's: the document shows none, and
-says that `sql` is empty, which it is for rows. An empty entry of `old` tells nothing about the row
-before, except that the update did not touch a LOB column that is null. Samples name columns in
-`old` that `data` does not have: they are taken as columns of their own.
+says that `sql` is empty, which it is for rows. Beside an empty entry of `old` the row before is the
+whole row of `data`; where that lacks columns nothing is known of it, except that the update did not
+touch a LOB column that is null. Samples name columns in
+`old` that neither `data` nor `mysqlType` has: they are none of the table's, and left out.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from waybill.envelopes.canal.flat_message import (
     no_event,
     refuse_old,
 )
+from waybill.envelopes.canal.tables import refuse_untold
 from waybill.envelopes.generated import overlay
 from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
@@ -124,6 +126,8 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         try:
             now = row_of(row, "data")
             was: Row = {} if old == _NULL else row_of(old, "old")
+            if types:
+                was = {column: raw for column, raw in was.items() if column in types | now}
             if not now:
                 raise Refusal("shape", "a row without columns")
             name = flat.database or None, None, flat.table or ""
@@ -131,6 +135,8 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             table = self._learn(flat, found)
             image = found.reader.image(now)
             before = None if old == _NULL else found.reader.image(was)
+            if before is not None:
+                refuse_untold(found.untold(before, image), found.schema.names)
         except Refusal as refusal:
             return refused(message, Refusal(refusal.kind, refusal.sentence, index))
         return table.change(message, flat, index, image, before)
@@ -231,12 +237,18 @@ class _Table:
         return changes
 
     def change(self, message: Message, flat: Any, index: int, image: Any, before: Any) -> Change:
-        """The change of a row, with the columns that it changed in `before`."""
-        after = image
+        """The change of a row, with the columns that it changed in `before`.
+
+        Raises:
+            ValueError: one of them is not in the row.
+        """
+        after, found = image, self.found
         if before is not None:
-            told = before != self.found.reader.empty
+            if found.untold(before, after):
+                raise ValueError("old tells a column that data does not")
+            told = before != found.reader.empty or not found.reader.gaps(after)
             self.overlay(before, after)
-            self.found.forget(before, after)
+            found.forget(before, after)
             if not told:
                 before = None
         elif flat.type == "DELETE":
@@ -244,7 +256,7 @@ class _Table:
         es, ts = flat.es, flat.ts
         return Change(
             ROWS[flat.type],
-            self.found.schema,
+            found.schema,
             message,
             index,
             before,

@@ -16,6 +16,7 @@ import msgspec
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
 from waybill.envelopes.generated import fill
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
@@ -57,6 +58,8 @@ class OmsCanalEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps=True)
         kind = _ROW_TYPES.get(change.operation)
         if kind is None:
             return self._event(change, losses)
@@ -172,14 +175,14 @@ class _Table:
             Refusal: kind `encoding`, when it would tell that a null LOB column was not touched.
         """
         rows = self.rows
-        if before is None and change.moved_from is None:
+        if before is None:
             row = rows.wire(image)
             if self.lobs.null_in(image):
                 # Null beside an empty entry is a column that the update did not touch.
                 return b"null", row
             lost.add("before_image")
             return b"[{}]", row
-        whole = before is not None and not rows.gaps(before)
+        whole = not rows.gaps(before)
         if not whole:
             lost.add("before_image")
         before = rows.moved(change, before)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
+from waybill.envelopes.notation.declared import decimal_check, integer_check
 from waybill.envelopes.notation.json_columns import read_float32, read_float64, write_integer
 from waybill.envelopes.notation.temporal import (
     blank_from_iso,
@@ -45,14 +47,15 @@ from waybill.envelopes.oms.clocks import (
     whole_seconds,
 )
 from waybill.errors import Refusal
-from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
 
 
 class Notation(NamedTuple):
     """How the values of a column stand in JSON.
 
     Attributes:
-        wire: `integer`, `number`, `text`, `boolean`, `truth`, `bits`, `moment` or `null`.
+        wire: the name of an integer type, `number`, `text`, `boolean`, `truth`, `bits`, `moment`
+            or `null`.
         read: from what stands there to the canonical text; None if it is that text already. For a
             `number` it is given the literal (`null` too), otherwise a value that is not null.
         write: from the canonical text to what is to stand there; None if it is a JSON string.
@@ -63,8 +66,13 @@ class Notation(NamedTuple):
     write: Callable[[str], Any] | None = None
 
 
+def _within(low: int, high: int) -> Any:
+    """An integer of a range, as far as msgspec knows limits: beyond 64 bits it has none."""
+    return Annotated[int, Meta(ge=low, le=high) if high < 2**63 else Meta(ge=low)]
+
+
 WIRE_TYPES: dict[str, Any] = {
-    "integer": int | None,
+    **{kind: _within(*reach) | None for kind, reach in INTEGER_RANGE.items()},
     "number": Raw,
     "text": str | None,
     "boolean": int | bool | str | None,
@@ -78,6 +86,7 @@ WIRE_TYPES: dict[str, Any] = {
 _decode_kind = {
     wire: msgspec.json.Decoder(kind).decode for wire, kind in WIRE_TYPES.items() if kind is not Raw
 }
+_decode_integer = msgspec.json.Decoder(int | None).decode
 _JSON_KINDS = {
     **dict.fromkeys(b"-0123456789", NUMBER),
     ord('"'): STRING,
@@ -102,16 +111,18 @@ def kind_of(raw: Raw) -> LogicalType:
 def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
     """The notation of a type, since V3.3.0 or `earlier`."""
     if kind.is_integer:
-        return _INTEGER
+        return _INTEGERS[kind.kind]
     if kind.kind == "number" and kind.scale == 0:
         return _WHOLE_NUMBER
     if kind.kind == "decimal":
-        return _NOTATIONS["number"]
+        return _decimal(kind.precision or 0, kind.scale or 0)
     if kind.kind == "bit":
         bits = kind.precision or 1
         if earlier:
             return Notation("bits", lambda value: bits_text(value, bits), _write_bits)
         return Notation("text", _bits_reader(bits))
+    if kind.kind == "boolean" and kind.precision is not None and not earlier:
+        return _ONE_BIT
     if earlier and kind.kind in _EARLIER:
         return _EARLIER[kind.kind]
     return _NOTATIONS.get(kind.kind, _TEXT)
@@ -130,6 +141,9 @@ def read_one(notation: Notation, raw: Raw) -> str | None:
             literal = '"'
         return _number(literal) if notation.read is None else notation.read(literal)
     try:
+        if notation.wire in INTEGER_RANGE:
+            whole = _decode_integer(raw)
+            return None if whole is None else integer_check(notation.wire)(str(whole))
         value = _decode_kind[notation.wire](raw)
     except JSON_ERRORS as error:
         raise Refusal("shape", str(error)) from None
@@ -156,6 +170,17 @@ def whole_number(literal: str) -> str | None:
     if text is not None and "." in text:
         raise Refusal("value", f"an integer was expected and the value is {literal[:60]}")
     return text
+
+
+@cache
+def _decimal(precision: int, scale: int) -> Notation:
+    """The notation of a decimal, which holds no more digits than it is declared with."""
+    check = decimal_check(precision, scale)
+
+    def read(literal: str) -> str | None:
+        return check(number_text(literal)) if _is_number(literal) else None
+
+    return Notation("number", read, write_number)
 
 
 def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
@@ -209,6 +234,11 @@ def write_boolean(text: str) -> Raw:
     if text not in ("true", "false"):
         raise Refusal("encoding", f"{text[:60]!r} is not a boolean")
     return _ONE if text == "true" else _ZERO
+
+
+def _write_bit(text: str) -> str:
+    """A BIT(1) as its byte; see `write_boolean`."""
+    return "AQ==" if write_boolean(text) is _ONE else "AA=="
 
 
 def _truth(value: bool) -> str:
@@ -284,7 +314,8 @@ def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _TOO_FINE = re.compile(r"[-0-9:T]+\.[0-9]{10,}Z?")
-_INTEGER = Notation("integer", None, write_integer)
+_ONE_BIT = Notation("boolean", _boolean, _write_bit)
+_INTEGERS = {kind: Notation(kind, None, write_integer) for kind in INTEGER_RANGE}
 _TEXT = Notation("text")
 _WHOLE_NUMBER = Notation("number", whole_number, write_number)
 _NOTATIONS = {

@@ -42,6 +42,7 @@ from waybill.envelopes.oms.dataworks_messages import (
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
+from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
@@ -86,6 +87,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         style = dataworks_style(settings.version, zone_named(settings.timezone))
         self.typed = TypedTables(settings, rules, style)
         self.in_messages = settings.sequence_ids == "in_messages"
+        self.tenant = settings.tenant
         super().__init__()
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
@@ -112,7 +114,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         if op in ROWS:
             return self._row(message, told, schema)
         if op in EVENTS:
-            return _event(message, told, schema, self.in_messages)
+            return _event(message, told, schema, self.in_messages, self.tenant)
         raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
 
     def _row(self, message: Message, told: WireMessage, schema: SchemaWire) -> Change:
@@ -127,7 +129,7 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         types = {column.name: column.type for column in schema.column or ()}
         if any(types[column.name] != column.type for column in schema.column or ()):
             raise Refusal("schema", "a column stands twice in schema.column, with different types")
-        name = database_in(source), source.schema or None, source.table
+        name = database_in(source, self.tenant), source.schema or None, source.table
         rows = (after or {}, before or {})
         found = self.typed.find(name, types, rows, tuple(schema.pk or ()))
         table = self._learn(told, source, found)
@@ -235,7 +237,7 @@ class _Table:
         """The change of a row."""
         if before is not None and after is not None:
             self.found.forget(before, after)
-        time, extra = times_of(payload, self.source, extend)
+        time, extra = times_of(payload, self.source, self.found.schema.database, extend)
         change = Change(
             ROWS[payload.op],
             self.found.schema,
@@ -256,9 +258,16 @@ class _Table:
         return settled(change, "payload.scn", self.in_messages)
 
 
-def _event(message: Message, told: WireMessage, described: SchemaWire, in_messages: bool) -> Change:
+def _event(
+    message: Message,
+    told: WireMessage,
+    described: SchemaWire,
+    in_messages: bool,
+    tenant: str | None,
+) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
     payload, source = told.payload, described.source or Source()
+    database = database_in(source, tenant)
     for name, image in (("before", payload.before), ("after", payload.after)):
         if columns_of(image, name) is not None:
             # Nobody would see it.
@@ -272,14 +281,16 @@ def _event(message: Message, told: WireMessage, described: SchemaWire, in_messag
     if operation == "truncate" and not source.table:
         raise Refusal("shape", "TRUNCATE names no table")
     if operation == "truncate":
-        place = database_in(source), source.schema or None
+        # A statement names the database without its tenant.
+        _, bare = split_tenant(source.dbName, (source.dbType or "").upper())
+        place = bare or None, source.schema or None
         check_emptied(text, source.dbType, place, source.table or "")
     schema: TableSchema = NO_TABLE
     if source.dbName or source.table:
-        schema = intern_schema(database_in(source), source.schema or None, source.table or None)
+        schema = intern_schema(database, source.schema or None, source.table or None)
     carried = op if operation in ("ddl", "other") else None
     columns = in_one_line(told.schema) if described.column or described.pk else UNSET
-    time, extra = times_of(payload, source, told.extend, carried, columns)
+    time, extra = times_of(payload, source, database, told.extend, carried, columns)
     sequence = sequence_of(payload.scn)
     if sequence is not None and not in_messages:
         raise with_id("payload.scn")

@@ -17,13 +17,14 @@ from pydantic import Field
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
-from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence_layout import OWN
@@ -142,6 +143,8 @@ class OmsDataworksEncoder:
         carried = _NOTHING
         if change.extra is not None and change.extra.startswith(_OURS):
             carried = _decode_extra(change.extra).dataworks
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         change = self.ids.packed.as_full_row(change, losses)
         op = _op(change, carried)
         if op is None:
@@ -202,8 +205,6 @@ class _Table:
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
             database = carried.dbName
         db_type = self.db_type = carried.dbType or encoder.settings.db_type
-        if database_of(database, db_type.upper()) != schema.database:
-            raise Refusal("encoding", f"{database!r} would be read as a tenant and a database")
         told: dict[str, Any] = {
             "source": {
                 "dbType": db_type,
@@ -219,7 +220,8 @@ class _Table:
 
     def truncate(self, text: str) -> str:
         """The statement of a TRUNCATE, which names this table as the message does."""
-        place = self.schema.database, self.schema.schema
+        bare = split_tenant(self.schema.database, self.db_type.upper())[1]
+        place = bare, self.schema.schema
         return told_statement(text, self.db_type, place, self.schema.table or "")
 
     def row(self, change: Change, op: str, losses: list[str]) -> tuple[bytes, Any, Any]:

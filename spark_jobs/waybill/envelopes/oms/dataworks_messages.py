@@ -105,9 +105,9 @@ def check_images(op: str, before: Any, after: Any) -> None:
         raise Refusal("shape", f"{op} with a row in before and after")
 
 
-def database_in(source: Source) -> str | None:
-    """The database without the tenant, where the source is OceanBase."""
-    return database_of(source.dbName, (source.dbType or "").upper())
+def database_in(source: Source, tenant: str | None) -> str | None:
+    """The database, without a tenant that is left out; see `tables.database_of`."""
+    return database_of(source.dbName, (source.dbType or "").upper(), tenant)
 
 
 def sequence_of(scn: Any) -> tuple[int, ...] | None:
@@ -133,13 +133,19 @@ def in_one_line(raw: Raw) -> Raw:
 
 
 def times_of(
-    payload: Any, source: Source, extend: Raw, op: str | None = None, schema: Any = UNSET
+    payload: Any,
+    source: Source,
+    database: str | None,
+    extend: Raw,
+    op: str | None = None,
+    schema: Any = UNSET,
 ) -> tuple[int | None, bytes]:
     """Microseconds of the change, and what only a DataWorks target can carry on.
 
     Args:
         payload: that of the message.
         source: where the change comes from.
+        database: its name, without a tenant that is left out.
         extend: that of the message.
         op: the operation of an event, where the change does not say it.
         schema: that of an event which tells columns, UNSET where the change holds all of it.
@@ -156,7 +162,7 @@ def times_of(
         checkpoint,
         source.dbType,
         source.dbVersion,
-        None if name is None or name == database_in(source) else name,
+        None if name is None or name == database else name,
         UNSET if extend == NULL else in_one_line(extend),
         payload.scn if payload.scn in ("", "null") else None,
         schema,

@@ -28,7 +28,14 @@ from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.rows import ROWS, seconds
 from waybill.envelopes.oms.settings import OmsSequencedReadSettings, OmsSequencedWriteSettings
-from waybill.envelopes.oms.tables import DERIVED, SEQUENCE, OmsTable, Shape, database_of
+from waybill.envelopes.oms.tables import (
+    DERIVED,
+    SEQUENCE,
+    OmsTable,
+    Shape,
+    database_of,
+    split_tenant,
+)
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import ONE_NUMBER
@@ -97,6 +104,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.earlier = settings.version == "earlier"
         self.lobs = settings.lobs == "unchanged"
         self.in_messages = settings.sequence_ids == "in_messages"
+        self.tenant = settings.tenant
         self._shapes: dict[Shape, OmsTable] = {}
         # What was compiled for a shape; it is the same in every decoder that was told the same.
         self._made: Bounded[Shape, OmsTable] = Bounded()
@@ -147,10 +155,10 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             return [self._row(message, value, record, meta, images, light, extra)]
         if record.recordType == "HEARTBEAT":
             _refuse_row("HEARTBEAT", prevStruct=before, postStruct=after)
-            return [_event(message, meta, _names(meta), "heartbeat", extra)]
+            return [_event(message, meta, self._place(meta), "heartbeat", extra)]
         if record.recordType == "DDL":
             _refuse_row("DDL", prevStruct=before)
-            return [_ddl(message, meta, after, extra)]
+            return [_ddl(message, meta, self._place(meta), after, extra)]
         raise Refusal("operation", f"OMS has no record type {record.recordType[:40]!r}")
 
     def _light(self, before: Row, after: Row) -> Raw | None:
@@ -168,9 +176,13 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             for name, raw in fields.items()
             if name not in DERIVED and name != "storeDataSequence"
         }
-        if database_of(meta.db, meta.dbType) == meta.db:
+        if database_of(meta.db, meta.dbType, self.tenant) == meta.db:
             kept.pop("db", None)
         return b'{"oms":%b}' % _json(kept)
+
+    def _place(self, meta: _Meta) -> tuple[str | None, str | None]:
+        """Database and table that a message names."""
+        return database_of(meta.db, meta.dbType, self.tenant), meta.table_name or None
 
     def _row(
         self,
@@ -221,7 +233,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         light: Raw | None,
     ) -> OmsTable:
         """The table that a message describes, made now if it is new."""
-        database, name = database_of(meta.db, meta.dbType), meta.table_name or ""
+        database, name = database_of(meta.db, meta.dbType, self.tenant), meta.table_name or ""
         rule = self.rules.find(database, None, name)
         known = self._columns.get((meta.db, name), {})
         names = tuple(dict.fromkeys((*after, *before)))
@@ -243,7 +255,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             meta.record_primary_key,
             names,
             types,
-            _key_of(meta, names, rule),
+            _key_of(meta, database, names, rule),
             tuple(said[column] is None for column in names),
             tuple(told.get(column) for column in names),
             None if light is None else bytes(light),
@@ -258,7 +270,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             table = self._made.get(shape)
             if table is None:
                 table = self._made[shape] = OmsTable(
-                    shape, self.earlier, self.lobs, self.in_messages
+                    shape, self.earlier, self.lobs, self.in_messages, self.tenant
                 )
             self._shapes[shape] = table
         self._columns[meta.db, name] = dict(zip(names, types, strict=True))
@@ -287,7 +299,9 @@ def _inferred(
     return found.pop() if found else known or UNKNOWN
 
 
-def _key_of(meta: _Meta, names: tuple[str, ...], rule: TableRule) -> tuple[str, ...]:
+def _key_of(
+    meta: _Meta, database: str | None, names: tuple[str, ...], rule: TableRule
+) -> tuple[str, ...]:
     """The key columns, as declared or as the message says; none for a table without key.
 
     Raises:
@@ -299,7 +313,7 @@ def _key_of(meta: _Meta, names: tuple[str, ...], rule: TableRule) -> tuple[str, 
     key = tuple((meta.record_primary_key or "").split(SEPARATOR)) if meta.record_primary_key else ()
     missing = [column for column in key if column not in names]
     if missing:
-        table = ".".join(filter(None, (database_of(meta.db, meta.dbType), meta.table_name)))
+        table = ".".join(filter(None, (database, meta.table_name)))
         sentence = f"record_primary_key names {missing[0]!r}, which the row does not have; "
         raise Refusal("key", f"{sentence}declare the key of {table} under tables")
     return key
@@ -334,12 +348,13 @@ def _refuse_row(kind: str, **images: Row) -> None:
             raise Refusal("shape", f"{kind} with a row in {name}, which it cannot have")
 
 
-def _names(meta: _Meta) -> tuple[str | None, str | None]:
-    """Database and table that a message names."""
-    return database_of(meta.db, meta.dbType), meta.table_name or None
-
-
-def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
+def _ddl(
+    message: Message,
+    meta: _Meta,
+    names: tuple[str | None, str | None],
+    image: Row,
+    extra: bytes,
+) -> Change:
     """A DDL record; TRUNCATE is told from its text, there is no type of its own."""
     if image is None or image.keys() != {"ddl"}:
         raise Refusal("shape", "DDL whose postStruct is not the statement under the name ddl")
@@ -349,9 +364,12 @@ def _ddl(message: Message, meta: _Meta, image: Row, extra: bytes) -> Change:
         raise json_refusal(error) from None
     named = emptied(text, meta.dbType)
     if named is None:
-        return _event(message, meta, _names(meta), "ddl", extra, text or None)
-    names = table_emptied(named, *_names(meta))
-    return _event(message, meta, names, "truncate", extra, text)
+        return _event(message, meta, names, "ddl", extra, text or None)
+    # A statement names the database without its tenant.
+    db_type = meta.dbType if names[0] == meta.db else None
+    tenant, database = split_tenant(names[0], db_type, named.database)
+    found, table = table_emptied(named, database, names[1])
+    return _event(message, meta, (f"{tenant}{found or ''}" or None, table), "truncate", extra, text)
 
 
 def _bulk_reader(decoder: Any) -> BulkReader:

@@ -1,8 +1,8 @@
 """Writes messages of OMS Default: both images, numbers unquoted and exact, one row a message.
 
 What the canonical change does not hold follows fixed rules, so that a rerun writes the same bytes:
-`storeDataSequence` is the source's sequence if that is one number, else one made from the position
-(see `made_sequence`; none for a full row or a heartbeat, nor where one of OMS had none); fields of
+`storeDataSequence` is the source's sequence as one number, else one made from the position (see
+`written_sequence`; none for a full row or a heartbeat, nor where one of OMS had none); fields of
 `allMetaData` that came from OMS are carried on, others are null.
 """
 
@@ -15,9 +15,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.lobs import WrittenLobs
-from waybill.envelopes.oms.tables import database_of
+from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR, writers
 from waybill.envelopes.protocol import Encoded
@@ -134,6 +135,8 @@ class OmsDefaultEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps=True)
         change = self.packed.as_full_row(change, losses)
         operation, schema = change.operation, change.schema
         kind = _RECORD_TYPES.get(operation)
@@ -249,10 +252,11 @@ class OmsWriter:
         Raises:
             Refusal: kind `encoding`, when a DDL is one of another table, which readers refuse.
         """
-        names = self.schema.database, self.schema.table
-        named = emptied(text, self._origin(_carried_by(change))[1])
+        db, db_type = self._origin(_carried_by(change))
+        named = emptied(text, db_type)
         if named is None:
             return False
+        names = split_tenant(db, db_type, named.database)[1], self.schema.table
         try:
             return table_emptied(named, *names) == names
         except Refusal as refusal:
@@ -335,10 +339,11 @@ class OmsWriter:
     def _origin(self, carried: _Carried) -> tuple[str | None, str | None]:
         """`db` and `dbType`: as they came from OMS if they name this database."""
         db, db_type = self.schema.database, carried.dbType
-        if carried.db is not None and database_of(carried.db, db_type) == db:
+        tenant = (carried.db or "").removesuffix(f".{db}")
+        if carried.db is not None and database_of(carried.db, db_type, tenant) == db:
             db = carried.db
-        elif db_type is None or database_of(db, db_type) != db:
-            # OceanBase's types would have readers take what stands before a dot for a tenant.
+        elif db_type is None or (carried.db is not None and split_tenant(db, db_type)[0]):
+            # Without the tenant that is left out, what stands before a dot would be taken for one.
             db_type = "MYSQL"
         return db, db_type
 

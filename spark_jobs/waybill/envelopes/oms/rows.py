@@ -20,7 +20,7 @@ from waybill.envelopes.oms.columns import Notation, notation_of
 from waybill.envelopes.sequenced import settled
 from waybill.errors import Refusal
 from waybill.records import Change
-from waybill.types import NUMBER
+from waybill.types import INTEGER_RANGE, NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,8 +167,11 @@ def _two_images(notations: list[Notation]) -> list[str]:
 
 def _taken(v: str, i: int, notation: Notation) -> list[str]:
     """Statements that turn what was decoded into its canonical text."""
-    if notation.wire == "integer":
-        return [f"if {v} is not None: {v} = str({v})"]
+    if notation.wire in INTEGER_RANGE:
+        # The decoder knows the limits of all but the largest type.
+        beyond = f"if {v} > {INTEGER_RANGE['uint64'][1]}: return None"
+        checked = [f"    {beyond}"] if notation.wire == "uint64" else []
+        return [f"if {v} is not None:", *checked, f"    {v} = str({v})"]
     if notation.wire == "number":
         lines = [f'{v} = str({v}, "ascii")']
         if notation.read is _plain:

@@ -35,7 +35,19 @@ class OmsReadSettings(Settings):
     )
 
 
-class OmsSequencedReadSettings(OmsReadSettings, SequencedReadSettings):
+class TenantReadSettings(OmsReadSettings):
+    """Settings of methods whose databases may be those of a tenant."""
+
+    tenant: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The tenant of an OceanBase source whose name is left out of those of "
+        "databases. Databases are named `tenant.database` otherwise, as messages name them, so "
+        "that tables of two tenants stay apart.",
+    )
+
+
+class OmsSequencedReadSettings(TenantReadSettings, SequencedReadSettings):
     """Settings of methods whose messages have a sequence."""
 
 
@@ -54,7 +66,7 @@ class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):
     """Settings of methods whose messages have a sequence."""
 
 
-class ZonedReadSettings(OmsReadSettings):
+class ZonedReadSettings(TenantReadSettings):
     """Settings of methods that write times without a zone."""
 
     timezone: ZoneName = Field(

@@ -30,6 +30,7 @@ from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
 from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import SequenceLayout, optional
 from waybill.envelopes.sequenced import settled
@@ -86,7 +87,8 @@ class OmsShareplexReadSettings(ZonedSequencedReadSettings):
 
     tenants: bool = Field(
         default=False,
-        description="Names of tables begin with that of a tenant: tenant.database.table.",
+        description="Names of tables begin with that of a tenant: tenant.database.table. It is "
+        "part of the database's name unless `tenant` names it.",
     )
 
 
@@ -115,6 +117,7 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         self.settings = settings
         self.rules = rules
         self.tenants = settings.tenants
+        self.tenant = settings.tenant if settings.tenants else None
         self.lobs = settings.lobs == "unchanged"
         self.in_messages = settings.sequence_ids == "in_messages"
         self.zone = zone_named(settings.timezone)
@@ -162,11 +165,12 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         return change
 
     def _name(self, text: str) -> TableName:
-        """Database and table, without the tenant."""
+        """Database and table, without a tenant that is left out."""
         parts = text.split(".", 2 if self.tenants else 1)
         if not all(parts) or (len(parts) < 2 and self.tenants):
             raise Refusal("shape", f"meta.table is {text[:60]!r} and not database.table")
-        return parts[-2] if len(parts) > 1 else None, None, parts[-1]
+        database = ".".join(parts[:-1]) or None
+        return database_of(database, "OCEANBASE", self.tenant), None, parts[-1]
 
 
 class _Table:
@@ -180,6 +184,7 @@ class _Table:
         self.in_messages = decoder.in_messages
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
+        self.only_key = _only_key(reader)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
@@ -226,8 +231,14 @@ class _Table:
     def change(
         self, message: Message, meta: Any, operation: str, image: Any, before: Any
     ) -> Change:
-        """The change of a row, whose columns in `data` are `image`."""
+        """The change of a row, whose columns in `data` are `image`.
+
+        Raises:
+            Refusal: an update tells neither the row before nor what it changed.
+        """
         after = image
+        if operation == "update" and before is None and self.only_key(image):
+            raise Refusal("shape", "op upd without key, whose data has nothing but the key")
         if before is not None:
             self.forget(image, before)
             self.overlay(image, before)
@@ -252,6 +263,17 @@ class _Table:
             b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
         )
         return settled(change, "meta.scn", self.in_messages)
+
+
+def _only_key(reader: RowReader) -> Callable[[Any], bool]:
+    """A function that tells whether an image has no column beside those of the key.
+
+    Without a declared key it cannot be told.
+    """
+    key = reader.schema.key_places if reader.schema.key else ()
+    others = [f"image.f{i} is UNSET" for i in range(len(reader.schema.columns)) if i not in key]
+    told = " and ".join(others) or "True"
+    return function("only_key(image)", [f"return {told}" if key else "return False"], {})
 
 
 def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:

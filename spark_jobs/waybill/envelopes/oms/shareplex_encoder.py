@@ -16,6 +16,7 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.oms.changed import keep_changed
@@ -23,6 +24,7 @@ from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
+from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence_layout import OWN
@@ -42,6 +44,10 @@ _json = msgspec.json.Encoder().encode
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
     """What writing SharePlex messages needs to be told."""
 
+    tenants: bool = Field(
+        default=False,
+        description="Names of databases may be tenant.database, and readers are told so.",
+    )
     timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes; the messages name none. Where "
@@ -107,6 +113,8 @@ class OmsShareplexEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses)
         op = _OPS.get(change.operation)
         if op is None:
             losses.append(_LOST.get(change.operation, change.operation))
@@ -130,11 +138,16 @@ class ShareplexTable:
 
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         settings = encoder.settings
-        if "." in (schema.database or "") or (not schema.database and "." in (schema.table or "")):
+        if (schema.database or "").count(".") > settings.tenants or (
+            not schema.database and "." in (schema.table or "")
+        ):
             name = schema.qualified_name
-            raise Refusal("encoding", f"{name!r} cannot be told from another name of two parts")
-        self.schema = schema
-        self.rows = RowWriter(schema, style_of(settings.version))
+            sentence = f"{name!r} cannot be told from another name of two parts"
+            raise Refusal(
+                "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
+            )
+        self.schema, earlier = schema, settings.version == "earlier"
+        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = WrittenSequence(settings, OMS_DIGITS)
         self.times = encoder.times

@@ -71,11 +71,35 @@ class Shape(NamedTuple):
     light: bytes | None = None
 
 
-def database_of(db: str | None, db_type: str | None) -> str | None:
-    """The database in `db`, which is `tenant.database` where the source is OceanBase."""
-    if db and db_type in OCEANBASE and "." in db:
-        return db.partition(".")[2] or None
+def database_of(db: str | None, db_type: str | None, tenant: str | None) -> str | None:
+    """The database in `db`, which is `tenant.database` where the source is OceanBase.
+
+    The tenant is part of the name, so that tables of two tenants stay two.
+
+    Args:
+        db: as the message says it.
+        db_type: `dbType`.
+        tenant: the tenant whose name is left out.
+    """
+    if db and tenant and db_type in OCEANBASE and db.startswith(f"{tenant}."):
+        db = db[len(tenant) + 1 :]
     return db or None
+
+
+def split_tenant(
+    db: str | None, db_type: str | None, stated: str | None = None
+) -> tuple[str, str | None]:
+    """The tenant in the name of a database, with its point, and what statements name it by.
+
+    Args:
+        db: the name.
+        db_type: `dbType`.
+        stated: the database that a statement names; the whole name may be one, too.
+    """
+    if db and db_type in OCEANBASE and "." in db and stated != db:
+        tenant, _, database = db.partition(".")
+        return f"{tenant}.", database
+    return "", db
 
 
 class OmsTable:
@@ -86,6 +110,7 @@ class OmsTable:
         earlier: values are in the notation before V3.3.0.
         lobs: a LOB column that is null in both images of an update was not touched.
         in_messages: changes have a sequence id.
+        tenant: the tenant whose name is left out of that of the database.
 
     Raises:
         Refusal: a column has a name that cannot be carried, or the key is none of the row's.
@@ -97,11 +122,13 @@ class OmsTable:
         earlier: bool = False,
         lobs: bool = False,
         in_messages: bool = True,
+        tenant: str | None = None,
     ) -> None:
         told = shape.told or (None,) * len(shape.names)
         columns = zip(shape.names, shape.types, told, strict=True)
+        self.tenant = tenant
         self.schema: TableSchema = intern_schema(
-            database_of(shape.db, shape.db_type),
+            database_of(shape.db, shape.db_type, tenant),
             None,
             shape.table,
             tuple(Column(*column) for column in columns),
@@ -182,7 +209,7 @@ class OmsTable:
             for name, attribute in attributes.items()
             if name not in DERIVED
             and name != "storeDataSequence"
-            and (name != "db" or database_of(shape.db, shape.db_type) != shape.db)
+            and (name != "db" or database_of(shape.db, shape.db_type, self.tenant) != shape.db)
         }
         extra = msgspec.defstruct("Carried", [(a, Any) for a in carried], rename=carried, gc=False)
         return row_reader(

@@ -108,6 +108,8 @@ _JDBC = {
 """Where OMS differs from Canal: the first two are in a sample, the others follow the notation."""
 
 _WORD = re.compile(r"[A-Z0-9_]+")
+ONE_BIT = LogicalType("boolean", 1)
+"""A BIT(1), whose values are true and false, in the notation of bits."""
 _INTEGERS, _BITS = LogicalType("number", scale=0), LogicalType("bit", 64)
 """Types whose notations are those of integers and of bits, of any size both."""
 
@@ -136,15 +138,26 @@ def logical_type(name: str | None, earlier: bool = False) -> LogicalType | None:
 def in_notation(schema: TableSchema, earlier: bool = False) -> TableSchema:
     """A table by the types in whose notation its values stand.
 
-    The name of a type may say more of it than the type: a BIGINT is an integer, and a BIT without
-    size a number before V3.3.0.
+    The name of a type may say more of it than the type: a BIGINT is an integer, a BIT without size
+    a number before V3.3.0, and a truth that is a BIT(1) has the notation of bits.
     """
-    if schema.dialect != DIALECT:
+    named = schema.dialect == DIALECT
+    if not (named or any(map(is_one_bit, schema.columns))):
         return schema
-    columns = [structs.replace(c, type=_noted(c, earlier) or c.type) for c in schema.columns]
+    columns = [
+        structs.replace(c, type=ONE_BIT)
+        if is_one_bit(c)
+        else structs.replace(c, type=(_noted(c, earlier) if named else None) or c.type)
+        for c in schema.columns
+    ]
     return intern_schema(
-        schema.database, schema.schema, schema.table, tuple(columns), schema.key, DIALECT
+        schema.database, schema.schema, schema.table, tuple(columns), schema.key, schema.dialect
     )
+
+
+def is_one_bit(column: Column) -> bool:
+    """Whether a column of true and false is a BIT, which is written as its bytes."""
+    return column.type.kind == "boolean" and _word(column.source_type or "") == "BIT"
 
 
 def _noted(column: Column, earlier: bool) -> LogicalType | None:
@@ -161,6 +174,8 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
     A column that came from OMS keeps its name as long as that fits the notation of its values.
     """
     kind, source = column.type.kind, column.source_type
+    if is_one_bit(column):
+        return source if dialect == DIALECT else "BIT"
     if dialect == DIALECT and source is not None:
         told = logical_type(source, earlier)
         if told is not None and (
@@ -210,6 +225,8 @@ def jdbc_number(name: str) -> int:
 def sized_name(column: Column, dialect: str, earlier: bool = False) -> str | None:
     """The name of a column's type with its size, None for a column that was only null."""
     kind, source = column.type, column.source_type
+    if is_one_bit(column) and dialect != DIALECT:
+        return "bit(1)"
     told = logical_type(source) if dialect == "mysql" else None
     if told == kind and kind.kind != "boolean":
         return source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.bounded import Bounded
+from waybill.envelopes.generated import untold
 from waybill.envelopes.notation.json_columns import kind_of
 from waybill.envelopes.notation.json_rows import RowReader
 from waybill.envelopes.oms.lobs import forget, untouchable
@@ -32,6 +33,7 @@ class TypedTable(NamedTuple):
         schema: the table.
         reader: reads its rows.
         forget: leaves LOB columns out of both images of an update that did not touch them.
+        untold: gives the columns of a row before an update that the row after it does not tell.
         loose: whether its rows told columns or types that the messages do not name: then another
             row may be one of another table, although its message says the same about types.
     """
@@ -39,6 +41,7 @@ class TypedTable(NamedTuple):
     schema: TableSchema
     reader: RowReader
     forget: Callable[[Any, Any], None]
+    untold: Callable[[Any, Any], list[int]]
     loose: bool
 
 
@@ -106,7 +109,11 @@ class TypedTables:
             lobs = untouchable(schema) if self.lobs else ()
             reader = RowReader(in_notation(schema, self.earlier), self.style, identity[1])
             found = self._tables[identity] = TypedTable(
-                schema, reader, forget(lobs), bool(inferred) or identity[2]
+                schema,
+                reader,
+                forget(lobs),
+                untold(len(columns)),
+                bool(inferred) or identity[2],
             )
         return found
 

@@ -1,0 +1,127 @@
+"""How a connector and its converter were set shows in the values; what does not is asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import Change, Message
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+ENVELOPE = registry.get("debezium-json")
+SOURCE = {"connector": "postgresql", "name": "d", "ts_ms": 1, "db": "shop", "table": "t", "lsn": 5}
+DECIMAL = {
+    "type": "bytes",
+    "optional": True,
+    "name": "org.apache.kafka.connect.data.Decimal",
+    "version": 1,
+    "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+}
+ID = {"type": "int64", "field": "id", "optional": False}
+
+
+def reader(rule: TableRule | None = None, **settings: Any) -> Any:
+    rules = TableRules({} if rule is None else {"shop.t": rule})
+    assert ENVELOPE.decoder is not None
+    return ENVELOPE.decoder(ENVELOPE.decode_settings(**settings), rules)
+
+
+def read(decoder: Any, value: Any, key: Any = None) -> Change:
+    told = value if isinstance(value, bytes) else json.dumps(value).encode()
+    wire = None if key is None else key if isinstance(key, bytes) else json.dumps(key).encode()
+    (change,) = decoder.decode(Message("d.shop.t", 0, 0, None, wire, told))
+    assert isinstance(change, Change)
+    return change
+
+
+def with_schema(v: str, before: str | None = None) -> bytes:
+    """An event whose column v is a Decimal, its JSON as it is given."""
+    fields = [ID, {**DECIMAL, "field": "v"}]
+    row = {"type": "struct", "optional": True, "fields": fields}
+    schema = {"type": "struct", "fields": [{**row, "field": n} for n in ("before", "after")]}
+    old = "null" if before is None else f'{{"id":1,"v":{before}}}'
+    op = "c" if before is None else "u"
+    return (
+        f'{{"schema":{json.dumps(schema)},"payload":{{"before":{old},"after":{{"id":1,"v":{v}}},'
+        f'"source":{json.dumps(SOURCE)},"op":"{op}","ts_ms":1}}}}'
+    ).encode()
+
+
+def test_decimals_as_numbers_are_read_by_the_kind_of_the_value():
+    """Kafka Connect's decimal.format=NUMERIC; the schema is that of Base64."""
+    decoder = reader(replica_identity="full")
+    digits = "12345678.91"
+    for _ in range(2):
+        for v, text in ((digits, digits), ('"AG4="', "1.10"), ("-0.5", "-0.5"), ("null", None)):
+            change = read(decoder, with_schema(v))
+            assert change.after.f1 == text
+            assert str(change.schema.columns[1].type) == "decimal(10,2)"
+    change = read(decoder, with_schema("5", before="1.1"))
+    assert (change.before.f1, change.after.f1) == ("1.1", "5")
+
+
+def test_a_decimal_as_a_number_is_held_against_its_type():
+    with pytest.raises(Refusal, match="does not fit decimal"):
+        read(reader(), with_schema("1.234"))
+    with pytest.raises(Refusal, match="bool"):
+        read(reader(), with_schema("true"))
+
+
+def test_a_key_of_such_a_number():
+    """Oracle's keys are Decimals."""
+    decoder = reader()
+    key = {
+        "schema": {"type": "struct", "fields": [{**DECIMAL, "field": "v", "optional": False}]},
+        "payload": {"v": 7},
+    }
+    change = read(decoder, with_schema("7"), key)
+    assert change.schema.key == ("v",)
+    assert change.key_image().f0 == "7"
+
+
+def plain(v: Any, op: str = "c", before: Any = None) -> dict[str, Any]:
+    after = None if op == "d" else {"id": 1, "v": v}
+    return {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": 1}
+
+
+DECLARED = TableRule(("id",), {"v": parse_type("decimal(10,2)")})
+
+
+@pytest.mark.parametrize("text", ["1.50", "-12", "123", "1e3"])
+def test_a_decimal_as_a_text_names_the_setting(text):
+    with pytest.raises(Refusal, match="set `decimals: string` in the settings of the source"):
+        read(reader(DECLARED), plain(text))
+    assert read(reader(DECLARED, decimals="string"), plain(text)).after is not None
+
+
+def test_another_text_is_no_number():
+    with pytest.raises(Refusal) as refusal:
+        read(reader(DECLARED), plain("*?"))
+    assert "decimals: string" not in str(refusal.value)
+
+
+ROW = {"id": 7, "v": "x"}
+
+
+def test_rows_before_of_a_table_without_key_are_whole():
+    """PostgreSQL sends its updates and deletes with REPLICA IDENTITY FULL alone."""
+    decoder = reader(TableRule((), {}))
+    gone = read(decoder, plain(None, "d", ROW))
+    assert (gone.before.f0, gone.before.f1) == ("7", "x")
+    changed = read(decoder, plain("y", "u", {"id": 1, "v": "x"}))
+    assert changed.before.f1 == "x"
+
+
+def test_where_no_key_is_known_the_refusal_says_how_to_tell_that_there_is_none():
+    with pytest.raises(Refusal, match=r"`key: \[\]` for a table without one"):
+        read(reader(), plain(None, "d", ROW))
+
+
+def test_of_a_table_with_a_key_nothing_else_is_trusted():
+    gone = read(reader(TableRule(("id",), {})), plain(None, "d", ROW))
+    assert (gone.before.f0, gone.before.f1) == ("7", gone.schema.empty.f1)
