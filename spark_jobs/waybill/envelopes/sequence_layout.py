@@ -18,7 +18,7 @@ POSITION_DIGITS = 19
 """Digits of partition, offset and index: four, ten and five."""
 WIDE = 20
 """Digits of a part of which nothing is known: as many as 64 bits without sign have."""
-PLACES = 10**POSITION_DIGITS
+PLACES: int = 10**POSITION_DIGITS
 
 
 class SequenceLayout(msgspec.Struct, frozen=True):

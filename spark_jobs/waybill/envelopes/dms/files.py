@@ -296,6 +296,7 @@ class DmsFilesEncoder:
         if change.operation not in OPERATIONS:
             losses.append(LOST.get(change.operation, change.operation))
             return []
+        change = self.packed.as_full_row(change, losses)
         order = self._order(change)
         change = in_order(change, losses, order is not None)
         operation, schema = change.operation, change.schema

@@ -40,6 +40,8 @@ class OggEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in GoldenGate.
         """
+        if change.extra is None or not change.extra.startswith(_OURS):
+            change = self.packed.as_full_row(change, losses)
         operation, schema = change.operation, change.schema
         kind = TYPES.get(operation)
         if operation == "truncate":
