@@ -162,6 +162,8 @@ class Envelope(msgspec.Struct, frozen=True):
         key_by: what written message keys are, one sentence.
         layouts: how its sequence ids become one number in targets that have room for no more;
             none where it has no ids.
+        unnumbered: names the envelopes among which messages of a topic without sequence ids
+            (`sequence_ids: none`) are written without them too; empty where ids are made.
         pairs: whether an update may come as two messages that have to be joined.
         bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
             read on its own.
@@ -184,6 +186,7 @@ class Envelope(msgspec.Struct, frozen=True):
     encode_settings: type[Settings] = Settings
     key_by: str = ""
     layouts: tuple[SequenceLayout, ...] = ()
+    unnumbered: str = ""
     pairs: bool = False
     bulk_reader: Callable[[Any], Any] | None = None
     bulk_writer: Callable[[Any], Any] | None = None
