@@ -1,4 +1,4 @@
-"""Sequence ids that a target needs and the source did not give."""
+"""Sequence ids of written messages: the source's as one number, full rows, those that are made."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import re
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
 from waybill.envelopes import registry
 from waybill.envelopes.batch import ChangeBatches, MessageBatches
 from waybill.envelopes.pairs import PairJoiner
+from waybill.envelopes.sequence_layout import SequenceLayout, pack, unpack
+from waybill.envelopes.written_sequence import UNSIGNED, PackedSequence
+from waybill.errors import Refusal
 from waybill.layout import ARCHIVE
-from waybill.records import Change, Column, Message, TableSchema, intern_schema
-from waybill.tables import TableRules
+from waybill.records import NO_TABLE, Change, Column, Message, TableSchema, intern_schema
+from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType
 
 DATAHUB = ["datahub-blob", "datahub-tuple"]
@@ -121,17 +126,6 @@ class TestMadeIds:
         shuffled = sorted(found, key=lambda change: change.order_key[::-1])
         assert [c.after.f0 for c in sorted(shuffled, key=lambda c: c.sequence)] == rows
 
-    def test_a_sequence_of_several_parts_gets_one_and_is_counted(self, target):
-        canal, envelope = registry.get("canal"), registry.get(target)
-        decoder = canal.decoder(canal.decode_settings(), TableRules())
-        (change,) = decoder.decode(Message("t", 0, 7, None, None, flat(1)))
-        encoder = envelope.encoder(envelope.encode_settings())
-        losses: list[str] = []
-        encoded = encoder.encode(structs.replace(change, sequence=(3, 154, 0)), losses)
-        assert "sequence_id" in losses
-        encoder = envelope.encoder(envelope.encode_settings())
-        assert [e.value for e in encoder.encode(change, [])] == [e.value for e in encoded]
-
     def test_they_begin_where_the_setting_says(self, target):
         (number,) = ids(target, [(0, 7, flat(1))], split=1, sequence_start=1_605_339_516)
         start = 1_605_339_516 * 10 ** COUNTERS[target]
@@ -163,18 +157,168 @@ def test_a_full_row_of_oms_has_none():
         assert b"10000000000" not in encoded.value
 
 
-@pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-dataworks"])
-def test_a_negative_number_is_no_sequence_of_oms(target):
-    """Windows of Databus are signed; readers of OMS take none below zero."""
+@pytest.mark.parametrize("target", ["oms-default", "oms-extended", "oms-dataworks", *DATAHUB])
+def test_a_negative_number_is_refused(target):
+    """Windows of Databus are signed; a made id in its place could stand above later ones."""
     schema = intern_schema("shop", None, "t", (Column("id", LogicalType("int64")),), ("id",))
-    envelope = registry.get(target)
-    encoder = envelope.encoder(envelope.encode_settings())
-    decoder = envelope.decoder(envelope.decode_settings(), TableRules())
-    for number, lost in ((-1, ["sequence_id"]), (0, []), (7, [])):
-        message = Message("t", 0, 5, None, None, None)
-        row = Change("insert", schema, message, after=schema.Image("1"), sequence=(number,))
-        losses: list[str] = []
-        (encoded,) = encoder.encode(row, losses)
-        (read,) = decoder.decode(structs.replace(message, value=encoded.value))
-        assert [name for name in losses if name == "sequence_id"] == lost
-        assert (read.sequence[0] == number) is not bool(lost)
+    encoder = registry.get(target).encoder(registry.get(target).encode_settings())
+    message = Message("t", 0, 5, None, None, None)
+    row = Change("insert", schema, message, after=schema.Image("1"), sequence=(-1,))
+    with pytest.raises(Refusal, match="is -1, and no written id is below 0"):
+        encoder.encode(row, [])
+
+
+LAYOUTS = [layout for envelope in registry.all_envelopes() for layout in envelope.layouts]
+
+
+class TestLayouts:
+    """One integer for several parts."""
+
+    @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.parts[0])
+    @given(data=st.data())
+    @settings(max_examples=60, deadline=None)
+    def test_numbers_order_as_the_parts_do_and_are_read_back(self, layout, data):
+        def sequence() -> tuple[int, ...]:
+            parts = [data.draw(st.integers(0, 10**20))]
+            for width in layout.digits:
+                most = 10**width - 2
+                few = st.sampled_from([-1, 0, 1, 8, 9, 10, most]) | st.integers(-1, most)
+                parts.append(data.draw(few) if width else 0)
+            return tuple(parts)
+
+        one, other = sequence(), sequence()
+        assert (pack(one, layout) < pack(other, layout)) is (one < other)
+        assert unpack(pack(one, layout), layout) == one
+
+    def test_a_part_that_is_absent_is_below_all(self):
+        layout = SequenceLayout(("file", "position", "row"), (10, 4))
+        snapshot, change = pack((3, 154), layout), pack((3, 154, 0), layout)
+        assert (snapshot, change) == (300000001550000, 300000001550001)
+        assert pack((3, 153, 9_998), layout) < snapshot
+
+    def test_a_part_beyond_its_digits_is_an_error(self):
+        layout = SequenceLayout(("file", "position", "row"), (10, 4))
+        with pytest.raises(Refusal, match="row of the sequence id is 9999 and has room up to 9998"):
+            pack((3, 154, 9_999), layout)
+        with pytest.raises(Refusal, match="sequence_digits"):
+            pack((3, 154, 0, 1), layout)
+
+    def test_what_64_bits_do_not_hold_is_an_error(self):
+        oms, binlog = registry.get("oms-default"), registry.get("debezium-json")
+        told = oms.encode_settings().for_source(binlog, binlog.decode_settings())
+        packed = PackedSequence(told, UNSIGNED)
+        extra = b'{"debezium":{"source":{"connector":"mysql"}}}'
+        change = Change("insert", NO_TABLE, Message("t", 0, 0, None, None, None), extra=extra)
+        change.sequence = (184_467, 4, 0)
+        assert packed.of(change) == 18_446_700000000050001
+        change.sequence = (184_468, 4, 0)
+        with pytest.raises(Refusal, match="holds numbers up to 18446744073709551615"):
+            packed.of(change)
+
+    def test_a_setting_tells_other_digits(self):
+        blob, dms = registry.get("datahub-blob"), registry.get("dms")
+        told = blob.encode_settings(sequence_digits=[3, 2]).for_source(dms, dms.decode_settings())
+        change = Change("insert", NO_TABLE, Message("t", 0, 0, None, None, None))
+        change.sequence = (7, 41, 8)
+        assert PackedSequence(told).of(change) == 704209
+
+
+@pytest.mark.parametrize("source", ["maxwell", "ogg", "dms", "debezium-json"])
+def test_a_row_without_an_id_among_others_is_refused(source):
+    """Unless all ids are made from the position."""
+    blob, read = registry.get("datahub-blob"), registry.get(source)
+    schema = intern_schema("shop", None, "t", (Column("id", LogicalType("int64")),), ("id",))
+    message = Message("t", 0, 5, None, None, None)
+    row = Change("insert", schema, message, after=schema.Image("1"))
+    told = blob.encode_settings().for_source(read, read.decode_settings())
+    with pytest.raises(Refusal, match="sequence_from: position"):
+        blob.encoder(told).encode(row, [])
+    told = blob.encode_settings(sequence_from="position").for_source(read, read.decode_settings())
+    for sequence in (None, (3, 4)):
+        (encoded,) = blob.encoder(told).encode(structs.replace(row, sequence=sequence), [])
+        assert b'"sequenceId":"1000000000000500000"' in encoded.value
+
+
+DML = [
+    (
+        "datahub-blob",
+        b'{"schema":{"dataColumn":[{"name":"id","type":"LONG"}],"primaryKey":["id"],'
+        b'"source":{"dbName":"shop","tableName":"t"}},"payload":{"op":"INSERT","after":'
+        b'{"dataColumn":{"id":1}},"timestamp":{"eventTime":1},%b},"version":"0.0.1"}',
+        b'"sequenceId":"5"',
+        b'"ddl":null',
+    ),
+    (
+        "datahub-tuple",
+        b'{"_operation_type_":"I","_before_image_":"N","_after_image_":"Y",'
+        b'"_source_table_":"shop.t","id":"1",%b}',
+        b'"_sequence_id_":"5"',
+        b'"_sequence_id_":null',
+    ),
+    (
+        "oms-default",
+        b'{"prevStruct":null,"postStruct":{"id":1},"allMetaData":{"db":"shop",'
+        b'"table_name":"t","record_primary_key":"id","timestamp":"1",%b},"recordType":"INSERT"}',
+        b'"storeDataSequence":5',
+        b'"storeDataSequence":null',
+    ),
+    (
+        "oms-dataworks",
+        b'{"version":"2.0","schema":{"source":{"dbName":"shop","table":"t"},"column":'
+        b'[{"name":"id","type":"INT64"}],"pk":["id"]},"payload":{"before":{"data":{"id":1}},'
+        b'"after":null,"op":"DELETE",%b}}',
+        b'"scn":"5"',
+        b'"scn":"null"',
+    ),
+    (
+        "oms-shareplex",
+        b'{"data":{"id":1},"meta":{"op":"del","table":"shop.t",%b}}',
+        b'"scn":"5"',
+        b'"scn":""',
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "form", "given_id", "no_id"), DML, ids=lambda x: str(x)[:14])
+def test_who_must_have_an_id_is_refused_without(source, form, given_id, no_id):
+    """Each message twice: what was read before does not matter."""
+    envelope = registry.get(source)
+    rules = TableRules({"shop.t": TableRule(("id",), {"id": LogicalType("int64")})})
+    for told, good, bad in (("in_messages", given_id, no_id), ("none", no_id, given_id)):
+        decoder = envelope.decoder(envelope.decode_settings(sequence_ids=told), rules)
+        for _ in range(2):
+            (change,) = decoder.decode(Message("t", 0, 0, None, None, form % good))
+            assert (change.outcome, change.full_row) == ("ok", False)
+            with pytest.raises(Refusal, match="sequence_ids: none") as refused:
+                decoder.decode(Message("t", 0, 0, None, None, form % bad))
+            assert refused.value.kind == "sequence"
+
+
+FULL = [
+    ("oms-default", DML[2][1].replace(b',"timestamp":"1"', b""), DML[2][3]),
+    (
+        "oms-dataworks",
+        DML[3][1].replace(
+            b'"before":{"data":{"id":1}},"after":null,"op":"DELETE"',
+            b'"before":null,"after":{"data":{"id":1}},"op":"INSERT"',
+        ),
+        DML[3][3],
+    ),
+    ("oms-shareplex", DML[4][1].replace(b'"del"', b'"ins"'), DML[4][3]),
+]
+
+
+@pytest.mark.parametrize("target", ["datahub-blob", "oms-default", "oms-dataworks", "ogg"])
+@pytest.mark.parametrize(("source", "form", "no_id"), FULL, ids=lambda x: str(x)[:14])
+def test_a_full_row_of_oms_is_written_as_one(source, form, no_id, target):
+    read, write = registry.get(source), registry.get(target)
+    rules = TableRules({"shop.t": TableRule(("id",), {"id": LogicalType("int64")})})
+    (change,) = read.decoder(read.decode_settings(), rules).decode(
+        Message("t", 0, 0, None, None, form % no_id)
+    )
+    assert (change.operation, change.full_row, change.sequence) == ("read", True, None)
+    told = write.encode_settings().for_source(read, read.decode_settings())
+    (encoded,) = write.encoder(told).encode(change, [])
+    mark = {"datahub-blob": b'"sequenceId":"-1"', "oms-default": b'"recordType":"ROW"'}
+    assert mark.get(target, b"{") in encoded.value
+    assert b"10000000" not in encoded.value

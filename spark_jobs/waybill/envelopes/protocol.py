@@ -171,6 +171,8 @@ class Envelope(msgspec.Struct, frozen=True):
         layouts: how its sequence ids become one number in targets that have room for no more;
             none where it has no ids.
         moves_apart: whether a change of the key comes as two messages that stand for themselves.
+        unnumbered: names the envelopes among which messages of a topic without sequence ids
+            (`sequence_ids: none`) are written without them too; empty where ids are made.
         pairs: whether an update may come as two messages that have to be joined.
         bulk_reader: makes a `bulk.readings.BulkReader` of a decoder; None if every message is
             read on its own.
@@ -194,6 +196,7 @@ class Envelope(msgspec.Struct, frozen=True):
     key_by: str = ""
     layouts: tuple[SequenceLayout, ...] = ()
     moves_apart: bool = False
+    unnumbered: str = ""
     pairs: bool = False
     bulk_reader: Callable[[Any], Any] | None = None
     bulk_writer: Callable[[Any], Any] | None = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder
     from waybill.lake import TaskRows
     from waybill.records import Column
-    from waybill.spec import Target
+    from waybill.spec import Source, Target
 
 EXAMPLES = 20
 """How many differences are told in words."""
@@ -100,20 +100,25 @@ class Reread:
     examples: list[dict[str, Any]] = field(default_factory=list)
 
 
-def readers_of(targets: Iterable[Target], schemas: Iterable[TableSchema]) -> dict[str, Reader]:
+def readers_of(
+    source: Source, targets: Iterable[Target], schemas: Iterable[TableSchema]
+) -> dict[str, Reader]:
     """A reader for every target whose envelope can be read, who knows the tables' types."""
     rules = rules_of(schemas)
     found = {}
     for target in targets:
         envelope = registry.get(target.envelope)
         if envelope.decoder is not None:
-            settings = reading_settings(target)
+            settings = reading_settings(target, source)
             found[target.label] = Reader(target.envelope, settings, rules)
     return found
 
 
-def reading_settings(target: Target) -> dict[str, Any]:
-    """Settings for reading what a target writes: those that both sides call the same."""
+def reading_settings(target: Target, source: Source) -> dict[str, Any]:
+    """Settings for reading what a target writes: those that both sides call the same.
+
+    A topic without sequence ids stays one in the envelopes of its family.
+    """
     envelope = registry.get(target.envelope)
     written = envelope.encode_settings.model_validate(target.settings)
     settings: dict[str, Any] = {}
@@ -126,6 +131,9 @@ def reading_settings(target: Target) -> dict[str, Any]:
         except ValidationError:
             continue
         settings[name] = value
+    family = registry.get(source.envelope).unnumbered
+    if family and family == envelope.unnumbered and "sequence_ids" in source.settings:
+        settings["sequence_ids"] = source.settings["sequence_ids"]
     return settings
 
 

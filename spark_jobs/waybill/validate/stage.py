@@ -194,7 +194,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, changes: Data
         accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
     pairs = told.select("schema_id", "extra").distinct().collect()
     schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in pairs}
-    readers = readers_of(spec.publish, schemas.values())
+    readers = readers_of(spec.source, spec.publish, schemas.values())
     if not readers:
         return Reread()
     with lake.batches_by_rows(*read):

@@ -299,6 +299,7 @@ class DmsFilesEncoder:
             return []
         if change.moved_from is not None:
             change = standing_alone(change, losses)
+        change = self.packed.as_full_row(change, losses)
         order = self._order(change)
         change = in_order(change, losses, order is not None)
         operation, schema = change.operation, change.schema

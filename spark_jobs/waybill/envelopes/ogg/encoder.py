@@ -43,6 +43,8 @@ class OggEncoder:
         """
         if change.moved_from is not None:
             change = standing_alone(change, losses)
+        if change.extra is None or not change.extra.startswith(_OURS):
+            change = self.packed.as_full_row(change, losses)
         operation, schema = change.operation, change.schema
         kind = TYPES.get(operation)
         if operation == "truncate":

@@ -342,6 +342,7 @@ ENVELOPE = Envelope(
         NULL_IS_UNTOUCHED,
         structs.replace(NULL_IS_UNTOUCHED, capability="unchanged_columns"),
     ),
+    unnumbered="dataworks",
     layouts=(OPTIONAL_NUMBER,),
     decoder=OmsDataworksDecoder,
     encoder=OmsDataworksEncoder,

@@ -414,6 +414,7 @@ ENVELOPE = Envelope(
         "source_time": "oms-default has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
+    unnumbered="oms",
     layouts=(ONE_NUMBER,),
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,

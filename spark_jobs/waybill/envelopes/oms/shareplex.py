@@ -337,6 +337,7 @@ ENVELOPE = Envelope(
         "source_time": "oms-shareplex has whole seconds; digits below are cut off",
     },
     limits=(NULL_IS_UNTOUCHED,),
+    unnumbered="shareplex",
     layouts=(SequenceLayout(("scn", "place in idx"), (5,), 10**15),),
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
