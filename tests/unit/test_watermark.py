@@ -42,6 +42,14 @@ def test_an_open_transaction_holds_it():
     assert found.watermark("shop.t") == Reached(order(20), 20)
 
 
+def test_half_of_an_update_that_waits_holds_its_table():
+    found = state(Reached(order(50), 50))
+    found.table("shop.u").topics = ("t",)
+    found.halves = {"shop.t": Reached(order(20), 20)}
+    assert found.watermark("shop.t") == Reached(order(20), 20)
+    assert found.watermark("shop.u") == Reached(order(50), 50)
+
+
 def test_nothing_is_claimed_that_is_not_known():
     assert plain(state(Reached(order(5), 5), Reached()).watermark("shop.t")) == {
         "sequence": None,

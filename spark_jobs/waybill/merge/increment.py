@@ -23,7 +23,7 @@ from waybill.merge.transactions import (
     judge,
     name_of,
 )
-from waybill.merge.watermark import further
+from waybill.merge.watermark import Reached, further
 from waybill.order import order_number, placed_after
 from waybill.records import ROW_OPERATIONS, TableSchema
 
@@ -268,6 +268,21 @@ class Increment:
             else:
                 survey.skipped[row.operation] += row.n
         return survey._replace(total=sum(row.n for row in rows))
+
+    def halves(self) -> dict[str, Reached]:
+        """The oldest half of an update that waits for the other one, by table."""
+        decoded = self.lake.last(self._table, "convert") if self.upto is not None else None
+        if decoded is None or not decoded.report.get("waiting"):
+            return {}
+        found = (
+            self.lake.read(self._table, self.upto)
+            .where("outcome = 'waiting'")
+            .groupBy(F.expr(QUALIFIED).alias("qualified"))
+            .agg(
+                F.min("order_key").alias("order"), F.min(F.unix_micros("source_time")).alias("time")
+            )
+        )
+        return {row.qualified: Reached(row.order, row.time) for row in found.collect()}
 
     def schemas(self) -> dict[str, TableSchema]:
         """The schemas that the increment's changes refer to, by id."""

@@ -112,7 +112,7 @@ class _Merge:
         report.warnings += [*plan.warnings, *fell_back(plan.state.reached, survey.reached)]
         if plan.unordered:
             plan.state.by_source_time = self.by_source_time
-        plan.state.open = open_
+        plan.state.open, plan.state.halves = open_, self.increment.halves()
         plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
         self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}

@@ -86,6 +86,8 @@ class MergeState(msgspec.Struct):
     tables: dict[str, TableState] = {}
     open: tuple[Open, ...] = ()
     """Transactions whose rows wait for their end."""
+    halves: dict[str, Reached] = {}
+    """The oldest half of an update that waits for the other one, by table."""
     reached: dict[str, dict[int, Reached]] = {}
     """How far each partition is, by topic."""
     by_source_time: bool | None = None
@@ -118,7 +120,10 @@ class MergeState(msgspec.Struct):
 
     def watermark(self, qualified: str) -> Reached:
         """How far a table is complete."""
-        return complete(self._partitions(self.table(qualified)), self.open)
+        ends = self._partitions(self.table(qualified))
+        if qualified in self.halves:
+            ends = [*ends, self.halves[qualified]]
+        return complete(ends, self.open)
 
     def check_order(self, by_source_time: bool) -> None:
         """Stop where orders that the migration makes now cannot be compared with those in the lake.

@@ -2,7 +2,8 @@
 
 A partition holds its changes in order, so it is complete up to the newest that it brought, be it a
 row of another table or a heartbeat. A table is complete up to where every partition of its topics
-is, and not beyond the beginning of a transaction that is still open.
+is, and not beyond the beginning of a transaction that is still open, or half of an update that
+waits.
 """
 
 from __future__ import annotations
