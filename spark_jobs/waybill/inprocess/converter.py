@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from waybill.bounded import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
@@ -221,7 +222,7 @@ class Converter:
         )
 
 
-class _KeysPresent(dict[TableSchema, "Callable[[Change], None]"]):
+class _KeysPresent(Bounded[TableSchema, "Callable[[Change], None]"]):
     """For each schema a check that a row tells which one it is; see `Change.key_image`."""
 
     def __missing__(self, schema: TableSchema) -> Callable[[Change], None]:

@@ -59,10 +59,10 @@ class ReadTable:
         rules: TableRules,
     ) -> None:
         place = place_of_record(value, "value")
-        rules.admit(len(value.fields), *place)
         rule = rules.find(*place)
         self.node = value
         audit, before, columns = _parts(value, settings, {*(key or ()), *(rule.key or ())})
+        rules.admit(len(columns), *place)
         readings = {i: _reading(value, i, rule) for i in columns}
         olds = {i: _reading(value, i, rule, settings.before_prefix) for i in before}
         self.schema = _schema(place, list(readings.values()), key, rule)
