@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 LIMIT = 10_000
+"""How many things are remembered in one place."""
+
+MOST_COLUMNS = 200_000
+"""How many columns they may have, all together: what is made for a table costs one to four KB a
+column, and messages may bring ever new tables of as many columns as they like."""
 
 
 class Bounded(dict[K, V]):
     """A dictionary that starts anew when it is full, for what can be worked out again.
 
-    Messages decide how many schemas and tables there are, and hostile ones bring ever new names.
-    Only storing costs more than in a plain dictionary.
+    Messages decide how many schemas and tables there are and how wide they are, and hostile ones
+    bring ever new names. Only storing costs more than in a plain dictionary.
     """
 
+    _columns = 0
+
+    @property
+    def roomy(self) -> bool:
+        """Whether it is far from full."""
+        return len(self) < LIMIT // 2 and self._columns < MOST_COLUMNS // 2
+
+    def begins_anew_with(self, key: K, value: V) -> bool:
+        """Whether storing a value forgets all others."""
+        return len(self) >= LIMIT or self._columns + _columns(key, value) > MOST_COLUMNS
+
     def __setitem__(self, key: K, value: V) -> None:
-        if len(self) >= LIMIT:
+        if key in self:
+            self._columns -= _columns(key, self[key])
+        if self.begins_anew_with(key, value):
             self.clear()
+        self._columns += _columns(key, value)
         super().__setitem__(key, value)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._columns = 0
+        super().clear()
+
+
+_FEW = 16
+
+
+def _columns(key: Any, value: Any) -> int:
+    """For how many columns a value was made, as far as it or its key shows."""
+    return max(1, _width(key), _width(value))
+
+
+def _width(part: Any) -> int:
+    if isinstance(part, str | bytes):
+        return len(part) >> 5  # names, or a source of code, of about so many columns
+    if isinstance(part, tuple | frozenset):
+        # A long one is of columns or of their names; a short one is of several things.
+        return len(part) if len(part) > _FEW else max(len(part), sum(map(_width, part)))
+    columns = getattr(part, "columns", None)
+    if columns is None:
+        columns = getattr(getattr(part, "schema", None), "columns", None)
+    return len(columns) if isinstance(columns, Sized) else 0
 
 
 class Numbers(Generic[K]):

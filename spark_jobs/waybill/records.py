@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from waybill.bounded import Bounded
 from waybill.errors import Refusal
 from waybill.order import order_key, read_order_key
 from waybill.types import UNKNOWN, LogicalType, parse_type
@@ -236,13 +237,26 @@ def intern_schema(
 _UNCARRIED = re.compile(r'["\\\x00-\x1f\ud800-\udfff]').search
 
 
-@lru_cache(maxsize=20_000)
+_IMAGES: WeakValueDictionary[tuple[str, ...], type[Any]] = WeakValueDictionary()
+"""The structs that somebody holds: two of the same names would make equal images differ."""
+
+_recent_images: Bounded[tuple[str, ...], type[Any]] = Bounded()
+"""Those that are likely to be asked for again."""
+
+
 def image_struct(names: tuple[str, ...]) -> type[Any]:
-    """A struct with one text field per name.
+    """A struct with one text field per name, the same for the same names.
 
     Raises:
         Refusal: a column name holds a quote, a backslash or a control character.
     """
+    found = _IMAGES.get(names)
+    if found is None:
+        found = _IMAGES[names] = _recent_images[names] = _image_struct(names)
+    return found
+
+
+def _image_struct(names: tuple[str, ...]) -> type[Any]:
     fields = [(f"f{i}", Text, UNSET) for i in range(len(names))]
     rename = {f"f{i}": name for i, name in enumerate(names)}
     try:

@@ -136,6 +136,20 @@ def test_strict_ends_with_4_when_anything_was_refused(messages, tmp_path):
     assert waybill(*words, "--strict").returncode == 4
 
 
+def test_a_message_of_too_many_columns_is_refused_with_the_setting(tmp_path):
+    row = {"id": "1", **{f"c{i}": "x" for i in range(10_000)}}
+    wide = json.dumps({**json.loads(canal(1)), "data": [row], "pkNames": None, "mysqlType": None})
+    aside = tmp_path / "q.jsonl"
+    words = (*("convert", "--from", "canal", "--to", "canal", "-", "-"), "--quarantine", aside)
+    assert waybill(*words, given=wide.encode()).stdout == b""
+    refused = json.loads(aside.read_bytes())
+    assert "describes 10001 columns" in refused["reason"]
+    assert "max_columns is 10000" in refused["reason"]
+    assert refused["offset"] == 0
+    done = waybill(*words, "--max-columns", "10001", given=wide.encode())
+    assert len(json.loads(done.stdout)["data"][0]) == 10_001
+
+
 def test_convert_through_pipes_says_nothing_that_is_no_message():
     done = waybill("convert", "--from", "canal", "--to", "canal", "-", "-", given=canal(1) + b"\n")
     assert done.returncode == 0

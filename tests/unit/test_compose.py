@@ -31,7 +31,9 @@ SECRET = re.compile(r"\$\{(\w+)(:\?[^}]*)?([^}]*)\}")
 
 def parsed(data: Any) -> Any:
     compose_spec = pytest.importorskip("compose_spec", reason="has no wheel for this platform")
-    return compose_spec.PyCompose.from_yaml(yaml.safe_dump(data))
+    # Docker takes a tag and a digest together, and goes by the digest; this reader takes one.
+    text = re.sub(r"@sha256:[0-9a-f]{64}", "", yaml.safe_dump(data))
+    return compose_spec.PyCompose.from_yaml(text)
 
 
 def test_it_follows_the_specification():
@@ -60,10 +62,15 @@ def test_the_services_are_those_of_the_stack_without_containers():
 
 
 def test_images_are_pinned():
+    tag, digest = r"[a-z/]+:\d+\.\d+(\.\d+)?", "@sha256:[0-9a-f]{64}"
     for name, service in SERVICES.items():
-        assert re.fullmatch(r"[a-z/]+:\d+\.\d+(\.\d+)?", service["image"]), name
+        made_here = "build" in service
+        assert re.fullmatch(tag if made_here else tag + digest, service["image"]), name
+    bases = re.findall(r"^FROM (\S+)", docker_file(), re.MULTILINE)
+    assert bases
+    assert all(re.fullmatch(rf"[a-z/]+:\d+\.\d+\.\d+[a-z-]*{digest}", base) for base in bases)
     kafka = (PROJECT / "stack" / "kafka.lock").read_text(encoding="utf-8")
-    version = SERVICES["kafka"]["image"].partition(":")[2]
+    version = SERVICES["kafka"]["image"].partition("@")[0].partition(":")[2]
     assert f"kafka-server:{version} " in kafka
     base = re.search(r"^FROM python:(\d+\.\d+)\.\d+-", docker_file(), re.MULTILINE)
     assert base is not None

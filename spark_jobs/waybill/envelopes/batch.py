@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from waybill.bounded import LIMIT
+from waybill.bounded import Bounded
 from waybill.bulk.worth import Worth
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
 from waybill.errors import Refusal, WaybillError
@@ -116,7 +116,8 @@ class ChangeBatches:
         self.joiner = joiner
         self.messages = 0
         self.decoded = 0
-        self._told: set[TableSchema] = {NO_TABLE}
+        self._told: Bounded[TableSchema, bool] = Bounded()
+        self._told[NO_TABLE] = True
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `changes` for every message of `batches`, halves without partner last."""
@@ -176,11 +177,8 @@ class ChangeBatches:
         told, schema = self._told, change.schema
         if schema in told:
             return []
-        if len(told) >= LIMIT:
-            # Telling a schema twice is harmless.
-            told.clear()
-            told.add(NO_TABLE)
-        told.add(schema)
+        # One that was forgotten is told twice, which is harmless.
+        told[schema] = told[NO_TABLE] = True
         return [self._schema_row(change)]
 
     def _row(self, change: Change) -> tuple[Any, ...]:

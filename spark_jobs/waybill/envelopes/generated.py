@@ -7,11 +7,12 @@ numbered helpers; names and texts of a message never get into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from types import CodeType
 from typing import Any
 
 from msgspec import UNSET
+
+from waybill.bounded import Bounded
 
 MAX_FEW = 1_000
 FEW = frozenset({"int8", "uint8", "boolean"})
@@ -36,10 +37,15 @@ def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callabl
     return made
 
 
-@lru_cache(maxsize=1_000)
+_codes: Bounded[str, CodeType] = Bounded()
+
+
 def _code(source: str) -> CodeType:
     # Every task of a worker makes its own functions, of the same source.
-    return compile(source, "<generated>", "exec")
+    code = _codes.get(source)
+    if code is None:
+        code = _codes[source] = compile(source, "<generated>", "exec")
+    return code
 
 
 class Few(dict[str, Any]):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from waybill.bounded import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
@@ -222,7 +223,7 @@ class Converter:
         )
 
 
-class _RowsFit(dict[TableSchema, "Callable[[Change], None]"]):
+class _RowsFit(Bounded[TableSchema, "Callable[[Change], None]"]):
     """For each schema a check that a row tells which one it is, and times of the right types.
 
     See `Change.key_image` and `typed_values.times_check`.

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta, Raw
 from pydantic import Field
 
+from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings, statement_type
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
@@ -65,7 +66,6 @@ _NULL = Raw(b"null")
 _DATABASE, _TABLE = b'"database":"', b'"table":"'
 _TAIL = 150
 """Canal's own messages name the table within so many bytes of the end."""
-_MAX_TABLES = 10_000
 
 
 class CanalReadSettings(Settings):
@@ -114,7 +114,7 @@ class CanalDecoder(FastFirst[CanalTable]):
     def __init__(self, settings: CanalReadSettings, rules: TableRules) -> None:
         self.zone = zone_named(settings.timezone)
         self.rules = rules
-        self._shapes: dict[Shape, CanalTable] = {}
+        self._shapes: Bounded[Shape, CanalTable] = Bounded()
         self._hints: dict[tuple[bytes, bytes], CanalTable] = {}
         self._last: CanalTable | None = None
 
@@ -195,10 +195,10 @@ class CanalDecoder(FastFirst[CanalTable]):
         )
         table = self._shapes.get(shape)
         if table is None:
-            if len(self._shapes) >= _MAX_TABLES:
-                self._shapes.clear()
+            table = CanalTable(shape, self.rules, self.zone)
+            if self._shapes.begins_anew_with(shape, table):
                 self._hints.clear()
-            table = self._shapes[shape] = CanalTable(shape, self.rules, self.zone)
+            self._shapes[shape] = table
         if table.fast:
             hint = _json(flat.database or "")[1:-1], _json(shape.table)[1:-1]
             self._hints[hint] = self._last = table

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
+from waybill.bounded import Bounded
 from waybill.envelopes.debezium.control import (
     EXTRA,
     FLATTENED,
@@ -76,8 +77,8 @@ class _Topic:
         self.prefix = b""
         self.prefixes: list[bytes] = []
         self.event: Event | None = None
-        self.events: dict[tuple[bytes, Identity], Event] = {}
-        self.layouts: dict[tuple[RowPlan, tuple[str, ...], tuple[str, ...]], Event] = {}
+        self.events: Bounded[tuple[bytes, Identity], Event] = Bounded()
+        self.layouts: Bounded[tuple[RowPlan, tuple[str, ...], tuple[str, ...]], Event] = Bounded()
 
     def known_prefix(self, value: bytes) -> bytes | None:
         """The opening of a message among those seen; its events go first from now on."""

@@ -57,11 +57,11 @@ class Plans:
     def __init__(self, settings: DebeziumReadSettings, rules: TableRules) -> None:
         self.settings = settings
         self.rules = rules
-        self._plans: dict[tuple[Any, ...], RowPlan] = {}
-        self._schemas: dict[bytes, _Rows] = {}
+        self._plans: Bounded[tuple[Any, ...], RowPlan] = Bounded()
+        self._schemas: Bounded[bytes, _Rows] = Bounded()
         self._readings: dict[str, Readings] = {}
         self._numbers: Bounded[bytes, frozenset[str]] = Bounded()
-        self._kinds: dict[Identity, dict[str, _Kind]] = {}
+        self._kinds: Bounded[Identity, dict[str, _Kind]] = Bounded()
         self._told: tuple[Identity, dict[str, _Kind]] | None = None
         self._keys: Bounded[tuple[bytes, str], dict[str, Reading]] = Bounded()
 
@@ -114,8 +114,6 @@ class Plans:
         plan = self._plans.get(cached)
         if plan is None:
             rule = self.rules.find(*identity)
-            if len(self._plans) >= _MANY:
-                self._plans.clear()
             if schema is None:
                 plan = self._from_kinds(identity, columns, required, readings, rule, shape, source)
             else:
@@ -130,7 +128,11 @@ class Plans:
             identity, columns = self._told
             told = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
             if told:
-                self._kinds.setdefault(identity, {}).update(told)
+                kinds = self._kinds.setdefault(identity, {})
+                kinds.update(told)
+                if len(kinds) > self.rules.max_columns:
+                    # A table whose messages have ever new columns is known by the last one.
+                    self._kinds[identity] = told
 
     def key_of(self, plan: RowPlan, key: bytes) -> Any:
         """The key image that a message key tells, or a header that holds one.
@@ -180,8 +182,6 @@ class Plans:
     def _types_of(self, schema: bytes) -> _Rows:
         rows = self._schemas.get(schema)
         if rows is None:
-            if len(self._schemas) >= _MANY:
-                self._schemas.clear()
             rows = self._schemas[schema] = _row_types(schema)
         return rows
 
@@ -309,7 +309,6 @@ class Plans:
         return rule.key is None or bool(rule.key)
 
 
-_MANY = 5000
 _NUMBER_STARTS = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
 

@@ -64,10 +64,10 @@ class ReadTable:
         rules: TableRules,
     ) -> None:
         place = place_of_record(value, "value")
-        rules.admit(len(value.fields), *place)
         rule = rules.find(*place)
         self.node = value
         audit, before, columns = _parts(value, settings, {*(key or ()), *(rule.key or ())})
+        rules.admit(len(columns), *place)
         zone = settings.column_timezone
         readings = {i: _reading(value, i, rule, zone) for i in columns}
         olds = {i: _reading(value, i, rule, zone, settings.before_prefix) for i in before}

@@ -12,14 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from waybill.bounded import Bounded
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
 
 if TYPE_CHECKING:
     from waybill.records import Message
-
-_MAX_TABLES = 10_000
 
 
 class KnownTable(Protocol):
@@ -71,7 +70,7 @@ class FastByTable(FastFirst[Table]):
     """A decoder that knows the table of a message by a hint in its bytes."""
 
     def __init__(self) -> None:
-        self._tables: dict[Hashable, Table] = {}
+        self._tables: Bounded[Hashable, Table] = Bounded()
         # The table of a topic of one table, however its JSON is written.
         self._only: Table | None = None
 
@@ -84,7 +83,5 @@ class FastByTable(FastFirst[Table]):
 
     def _remember(self, hint: Hashable, table: Table) -> None:
         """Read the next messages with these names by a table."""
-        if len(self._tables) >= _MAX_TABLES:
-            self._tables.clear()
         self._tables[hint] = table
         self._only = table if len(self._tables) == 1 else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from waybill.bounded import LIMIT, Bounded
+from waybill.bounded import Bounded
 from waybill.envelopes.notation.known_tables import FastByTable
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from waybill.tables import TableName
 
 _MAX_COLUMNS = 5_000
-FEW_TABLES = 5_000
-"""So many tables are far fewer than those from which on a decoder begins anew."""
 
 
 class News(Exception):
@@ -69,8 +67,9 @@ class Memory:
         before = self._columns.get(name)
         if before == schema.columns:
             return
-        self.add(first=before is None and len(self._columns) < FEW_TABLES)
-        self.begun_anew = self.begun_anew or len(self._columns) >= LIMIT
+        self.add(first=before is None and self._columns.roomy)
+        anew = self._columns.begins_anew_with(name, schema.columns)
+        self.begun_anew = self.begun_anew or anew
         self._columns[name] = schema.columns
 
     def add(self, first: bool = False) -> None:
@@ -164,7 +163,7 @@ class FastRemembering(FastByTable[Table], Remembering):
         try:
             return super().settled(message)
         except News as news:
-            raise News(news.apart and len(self._tables) < FEW_TABLES) from None
+            raise News(news.apart and self._tables.roomy) from None
 
     def schemas(self, message: Message, schema: TableSchema) -> set[TableSchema]:
         """See `Remembering.schemas`; values may decide whether a message is read the fast way."""

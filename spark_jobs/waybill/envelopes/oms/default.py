@@ -56,7 +56,6 @@ SEPARATOR = "\u0001"
 
 _NULL = Raw(b"null")
 _META, _TABLE, _DB = b'"allMetaData"', b'"table_name":"', b'"db":"'
-_MAX_TABLES = 10_000
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -105,7 +104,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.lobs = settings.lobs == "unchanged"
         self.in_messages = settings.sequence_ids == "in_messages"
         self.tenant = settings.tenant
-        self._shapes: dict[Shape, OmsTable] = {}
+        self._shapes: Bounded[Shape, OmsTable] = Bounded()
         # What was compiled for a shape; it is the same in every decoder that was told the same.
         self._made: Bounded[Shape, OmsTable] = Bounded()
         self._columns: dict[tuple[str | None, str], dict[str, LogicalType]] = {}
@@ -262,16 +261,15 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         )
         table = self._shapes.get(shape)
         if table is None:
-            if len(self._shapes) >= _MAX_TABLES:
-                self._shapes.clear()
-                self._columns.clear()
-                self._hints.clear()
-                self._names.clear()
             table = self._made.get(shape)
             if table is None:
                 table = self._made[shape] = OmsTable(
                     shape, self.earlier, self.lobs, self.in_messages, self.tenant
                 )
+            if self._shapes.begins_anew_with(shape, table):
+                self._columns.clear()
+                self._hints.clear()
+                self._names.clear()
             self._shapes[shape] = table
         self._columns[meta.db, name] = dict(zip(names, types, strict=True))
         if table.fast:

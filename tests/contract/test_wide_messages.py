@@ -1,0 +1,112 @@
+"""Messages of very many columns, through every envelope: refused before they cost anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.contract.roundtrip import read, read_settings, rules_for, write_settings
+from tests.contract.test_envelopes import BOTH_WAYS
+from tests.histories import by_name, column_of
+from waybill import bounded
+from waybill.bounded import Bounded
+from waybill.envelopes.pairs import PairJoiner
+from waybill.errors import Refusal
+from waybill.records import Change, Message, TableSchema, image_struct, intern_schema
+
+WIDTH = 300
+
+envelopes = pytest.mark.parametrize("envelope", BOTH_WAYS, ids=lambda envelope: envelope.name)
+
+
+def table(width: int = WIDTH, prefix: str = "c") -> TableSchema:
+    columns = [column_of("id", "int64", ""), *_texts(width - 1, prefix)]
+    return intern_schema("shop", None, "wide", tuple(columns), ("id",))
+
+
+def _texts(count: int, prefix: str) -> list[Any]:
+    return [column_of(f"{prefix}{i}", "string", "") for i in range(count)]
+
+
+def messages_of(envelope: Any, schema: TableSchema, offset: int = 0) -> list[Message]:
+    """An inserted row as the envelope writes it."""
+    origin = Message("topic", 0, offset, 1_700_000_000_000, None, None)
+    row = schema.Image("1", *("x" for _ in schema.columns[1:]))
+    change = Change(
+        "insert", schema, origin, after=row, sequence=(7,), source_time=1_700_000_000_000_000
+    )
+    written = envelope.encoder(write_settings(envelope)).encode(change, [])
+    return [
+        Message("topic", 0, offset + i, 1_700_000_000_000, one.key, one.value, one.headers)
+        for i, one in enumerate(written)
+    ]
+
+
+@envelopes
+def test_a_message_of_more_columns_than_allowed_is_refused(envelope) -> None:
+    schema = table()
+    messages = messages_of(envelope, schema)
+    settings = read_settings(envelope, write_settings(envelope))
+    rules = rules_for(envelope, [schema])
+    rules.max_columns = WIDTH - 1
+    with pytest.raises(Refusal) as caught:
+        read(envelope.decoder(settings, rules), PairJoiner(), messages)
+    assert f"the message describes {WIDTH} columns" in str(caught.value)
+    assert "set source.max_columns (convert: --max-columns) higher" in str(caught.value)
+    rules.max_columns = WIDTH
+    (change,) = read(envelope.decoder(settings, rules), PairJoiner(), messages)
+    assert by_name(change.schema, change.after) == {
+        "id": "1",
+        **{f"c{i}": "x" for i in range(WIDTH - 1)},
+    }
+
+
+@envelopes
+def test_what_is_made_for_tables_is_bounded_by_their_columns(envelope, monkeypatch) -> None:
+    """Ever new columns in every message: whatever a decoder keeps, it keeps so much of."""
+    monkeypatch.setattr(bounded, "MOST_COLUMNS", 1_000)
+    stored: list[Bounded[Any, Any]] = []
+    store = Bounded.__setitem__
+
+    def watched(self: Bounded[Any, Any], key: Any, value: Any) -> None:
+        store(self, key, value)
+        if not any(self is one for one in stored):
+            stored.append(self)
+        if len(self) > 1:
+            assert sum(bounded._columns(k, v) for k, v in self.items()) <= 1_000
+
+    monkeypatch.setattr(Bounded, "__setitem__", watched)
+    schemas = [table(120, f"p{n}_") for n in range(20)]
+    settings = read_settings(envelope, write_settings(envelope))
+    decoder = envelope.decoder(settings, rules_for(envelope, schemas[:1]))
+    for n, schema in enumerate(schemas):
+        try:
+            read(decoder, PairJoiner(), messages_of(envelope, schema, 10 * n))
+        except Refusal as refusal:
+            assert refusal.kind in ("schema", "shape", "value")  # noqa: PT017 - the others count
+    assert any(len(kept) and kept._columns for kept in stored)
+
+
+def test_columns_are_counted_down_when_something_is_replaced(monkeypatch) -> None:
+    monkeypatch.setattr(bounded, "MOST_COLUMNS", 100)
+    kept: Bounded[str, Any] = Bounded()
+    for _ in range(50):
+        kept["a"] = tuple(range(40))
+    kept["b"] = tuple(range(40))
+    assert list(kept) == ["a", "b"]
+    assert not kept.roomy
+    assert kept.begins_anew_with("c", tuple(range(40)))
+    kept["c"] = tuple(range(40))
+    assert list(kept) == ["c"]
+    assert kept.roomy
+
+
+def test_two_structs_of_the_same_names_are_one(monkeypatch) -> None:
+    """However many others come between: images of two would never be equal."""
+    monkeypatch.setattr(bounded, "MOST_COLUMNS", 10)
+    names = ("a", "b", "c")
+    held = image_struct(names)
+    for n in range(50):
+        image_struct(tuple(f"x{n}_{i}" for i in range(9)))
+    assert image_struct(names) is held
