@@ -97,7 +97,7 @@ test-e2e: setup-s3 servers ## Run what takes longer: killed runs, and real serve
 	@scripts/test.sh killed kafka s3 stack
 
 .PHONY: test-nightly
-test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages
+test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states
 	@WAYBILL_EFFORT=$(EFFORT) WAYBILL_HISTORY_SEEDS=$(SEEDS) WAYBILL_HISTORY_FIRST=$(FIRST) \
 		scripts/test.sh drawn histories
 

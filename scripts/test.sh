@@ -44,7 +44,8 @@ run_phase() {
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
         drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;
         histories)
-            paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py"
+            paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py
+                tests/spark/test_gate_machine.py"
             options="--timeout=1800" ;;
         *)
             echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, stack, drawn and histories" >&2

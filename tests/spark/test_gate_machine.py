@@ -41,7 +41,7 @@ from waybill.validate.results import read_result
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(8 * 3600)]
 
-STEPS = int(os.environ.get("WAYBILL_GATE_STEPS", "20" if EFFORT == 1 else str(500 * EFFORT)))
+STEPS = int(os.environ.get("WAYBILL_GATE_STEPS", "12" if EFFORT == 1 else str(500 * EFFORT)))
 """How many steps the machine takes in all."""
 
 LENGTH = 10 if EFFORT == 1 else 25
