@@ -21,8 +21,9 @@ from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
-from waybill.envelopes.notation.truncates import of_partition, truncate_of
+from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.errors import Refusal
@@ -41,24 +42,6 @@ _ROW_TYPES = {
     "update": b"UPDATE",
     "delete": b"DELETE",
 }
-_STATEMENTS = {
-    ("create", "index"): "CINDEX",
-    ("create", "unique"): "CINDEX",
-    ("create", "fulltext"): "CINDEX",
-    ("create", "spatial"): "CINDEX",
-    ("drop", "index"): "DINDEX",
-    ("create", "table"): "CREATE",
-    ("create", "temporary"): "CREATE",
-    ("drop", "table"): "ERASE",
-    ("drop", "temporary"): "ERASE",
-    ("alter", "table"): "ALTER",
-    ("rename", "table"): "RENAME",
-}
-"""Canal's type of a DDL statement by its first two words; everything else is QUERY.
-
-A statement that truncates and is no `truncate` change empties no whole table, but a partition of
-one, so the type TRUNCATE is not among them.
-"""
 
 
 class CanalWriteSettings(Settings):
@@ -128,10 +111,10 @@ class CanalEncoder:
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"
-            if not sql or of_partition(sql, None):
-                sql = truncate_of(schema.database, schema.table)
+            sql = sql or truncate_of(schema.database, schema.table)
+            sql = told_statement(sql, None, (schema.database, schema.schema), schema.table or "")
         elif operation == "ddl":
-            kind = carried.type or statement_type(sql)
+            kind = carried.type or operation_of(sql)
         elif carried.type is not None:
             kind = carried.type
         else:
@@ -315,9 +298,3 @@ def mysql_text(schema: TableSchema, column: Column) -> str:
     if schema.dialect == "mysql" and column.source_type is not None:
         return column.source_type
     return name_of(column.type)
-
-
-def statement_type(sql: str) -> str:
-    """Canal's type of a DDL statement."""
-    words = sql.replace("(", " ").lower().split(None, 3)
-    return _STATEMENTS.get(tuple(words[:2]), "QUERY")  # type: ignore[arg-type]

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
+from waybill.envelopes.canal.encoder import carried_by, count_losses
 from waybill.envelopes.generated import fill
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
@@ -80,7 +81,7 @@ class OmsCanalEncoder:
             sql = sql or truncate_of(schema.database, schema.table)
             sql = told_statement(sql, None, place, schema.table or "")
         elif operation == "ddl":
-            kind = kind or statement_type(sql)
+            kind = kind or operation_of(sql)
         elif kind is None:
             losses.append("other")
             return []
