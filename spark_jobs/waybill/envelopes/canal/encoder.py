@@ -53,6 +53,11 @@ class CanalWriteSettings(Settings):
         "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
         "because it would be read as the first.",
     )
+    control_messages: bool = Field(
+        default=False,
+        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
+        "many readers stop at them.",
+    )
 
 
 class _Carried(msgspec.Struct, gc=False):
@@ -83,6 +88,7 @@ class CanalEncoder:
 
     def __init__(self, settings: CanalWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
+        self.control_messages = settings.control_messages
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -108,6 +114,9 @@ class CanalEncoder:
             losses.append("transactions")
             return []
         if operation == "heartbeat":
+            if not self.control_messages:
+                losses.append("heartbeat")
+                return []
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"

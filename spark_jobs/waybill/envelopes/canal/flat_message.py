@@ -295,7 +295,6 @@ ENVELOPE = Envelope(
             "delete",
             "truncate",
             "ddl",
-            "heartbeat",
             "operations",
             "key_change",
             "key_columns",
@@ -304,6 +303,7 @@ ENVELOPE = Envelope(
     ),
     brings=frozenset({"transactions"}),
     partly={
+        "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "canal names MySQL types; types of other databases become the nearest one",
         "before_image": "canal tells the columns that changed; what a before image leaves out is "
         "taken for unchanged, and where the row before is not known `old` has an empty entry, "

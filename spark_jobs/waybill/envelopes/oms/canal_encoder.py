@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import carried_by, count_losses
@@ -22,13 +23,13 @@ from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms.settings import OmsWriteSettings
     from waybill.records import Change, TableSchema
 
 _ROW_TYPES = {
@@ -41,6 +42,16 @@ _ROW_TYPES = {
 _json = msgspec.json.Encoder().encode
 
 
+class OmsCanalWriteSettings(OmsWriteSettings):
+    """What writing messages of the Canal format needs to be told."""
+
+    control_messages: bool = Field(
+        default=False,
+        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
+        "many readers stop at them.",
+    )
+
+
 class OmsCanalEncoder:
     """Writes messages of the Canal format.
 
@@ -48,7 +59,7 @@ class OmsCanalEncoder:
         settings: notation of values.
     """
 
-    def __init__(self, settings: OmsWriteSettings) -> None:
+    def __init__(self, settings: OmsCanalWriteSettings) -> None:
         self.settings = settings
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
@@ -74,6 +85,9 @@ class OmsCanalEncoder:
             losses.append("transactions")
             return []
         if operation == "heartbeat":
+            if not self.settings.control_messages:
+                losses.append("heartbeat")
+                return []
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"

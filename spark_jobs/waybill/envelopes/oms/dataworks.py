@@ -316,7 +316,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
+        "types": "oms-dataworks has no name for XML, which is written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
         "sequence_id": "oms-dataworks carries a sequence of one number that no message of its "
