@@ -92,10 +92,38 @@ _SIGNED = {
     "int2": 16,
     "int4": 32,
     "int8": 64,
+    "int1": 8,
+    "int3": 32,
+    "middleint": 32,
     "smallserial": 16,
     "serial": 32,
     "bigserial": 64,
+    "serial2": 16,
+    "serial4": 32,
+    "serial8": 64,
 }
+_MYSQL = {
+    "serial": "uint64",
+    "real": "float64",
+    "long": "string",
+    "long varchar": "string",
+    "long varbinary": "bytes",
+    "linestring": "geometry",
+    "polygon": "geometry",
+    "multipoint": "geometry",
+    "multilinestring": "geometry",
+    "multipolygon": "geometry",
+    "geometrycollection": "geometry",
+    "geomcollection": "geometry",
+}
+"""Names that MySQL alone has, or that say something else there.
+
+Source: MySQL 8.4 Reference Manual, "Numeric Data Type Syntax" (SERIAL is BIGINT UNSIGNED, REAL is
+DOUBLE unless the mode REAL_AS_FLOAT is set), "Using Data Types from Other Database Engines",
+"Spatial Data Types".
+"""
+_LONGEST_FLOAT = 24
+"""Binary digits of a FLOAT(p) of 4 bytes in MySQL and PostgreSQL; one with more has 8."""
 _SQL = {
     "bool": "boolean",
     "boolean": "boolean",
@@ -179,7 +207,8 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     if " unsigned" in f" {name}":
         name, suffix = name.replace(" unsigned", "").replace("unsigned", ""), "unsigned"
     numbers = [int(n) for n in re.findall(r"-?\d+", arguments or "")]
-    found = _numeric(name, numbers, "unsigned" in suffix) or _named(name, dialect)
+    found = _of_dialect(name, numbers, dialect)
+    found = found or _numeric(name, numbers, "unsigned" in suffix) or _named(name, dialect)
     if found is not None and not (numbers and numbers[0] < 0 and found.kind in _SIZED):
         if numbers and not dialect and found.kind in _TEMPORAL:
             return LogicalType(found.kind, min(numbers[0], 12))
@@ -188,6 +217,16 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     raise ValueError(
         f"{text!r} is not a column type; logical types are {known}, decimal(p,s), bit(n)"
     )
+
+
+def _of_dialect(name: str, numbers: list[int], dialect: str) -> LogicalType | None:
+    """What a name says in one dialect only."""
+    if name == "float" and dialect in ("mysql", "postgresql"):
+        # PostgreSQL's FLOAT without digits is DOUBLE PRECISION; MySQL's (M,D) says no binary ones.
+        digits = numbers[0] if len(numbers) == 1 else 53 * (dialect == "postgresql")
+        return LogicalType("float64" if digits > _LONGEST_FLOAT else "float32")
+    kind = _MYSQL.get(name) if dialect == "mysql" else None
+    return None if kind is None else LogicalType(kind)
 
 
 def _numeric(name: str, numbers: list[int], unsigned: bool) -> LogicalType | None:

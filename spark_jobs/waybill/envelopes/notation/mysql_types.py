@@ -73,7 +73,13 @@ _JDBC = {
     "enum": 4,
     "set": -7,
     "json": 12,
-    "geometry": -2,
+    **dict.fromkeys(
+        (
+            *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring"),
+            *("multipolygon", "geometrycollection", "geomcollection"),
+        ),
+        -2,
+    ),
 }
 
 _RAISED = {"tinyint": (5, 2**7), "smallint": (4, 2**15), "int": (-5, 2**31), "bigint": (3, 2**63)}

@@ -4,6 +4,8 @@ Source: OceanBase documentation "Data formats", the samples of the Canal, DataWo
 DefaultExtendColumnType methods and the table of data types. Names have no sizes in the samples.
 INT64 is an integer of 64 bits; BIGINT holds more (a sample has 10223372036854775806), so it is a
 number of any size, without a fraction. A BIT without size is its bytes, or a number before V3.3.0.
+A time that names its zone is its text, because no instant says which zone it was told in, and where
+clocks are put back the text alone says no instant; declared as timestamptz it is one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _OWN = {
     "NUMERIC": NUMBER,
     "DECIMAL": NUMBER,
     "BIT": BYTES,
-    "ZONED_DATETIME": LogicalType("timestamptz"),
+    "ZONED_DATETIME": STRING,
+    "TIMESTAMP WITH TIME ZONE": STRING,
     "INTERVAL_DAY_TO_SECOND": LogicalType("interval"),
     "INTERVAL_YEAR_TO_MONTH": LogicalType("interval"),
     "BINARY_FLOAT": LogicalType("float32"),
@@ -189,7 +192,16 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
             return word
     if kind == "unknown":
         return None
+    if kind == "interval":
+        return _interval(source or "")
     return _WRITTEN.get(kind, "VARCHAR")
+
+
+def _interval(source: str) -> str:
+    """The name of an interval: of years and months where its source says so."""
+    told = source.upper()
+    months = "YEAR" in told or "MONTH" in told
+    return f"INTERVAL_{'YEAR_TO_MONTH' if months else 'DAY_TO_SECOND'}"
 
 
 def _family(kind: str) -> str:
