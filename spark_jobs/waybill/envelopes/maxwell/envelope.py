@@ -268,8 +268,8 @@ ENVELOPE = Envelope(
         "taken for unchanged",
         "unchanged_columns": "maxwell holds full rows; a column that the source left out and the "
         "row before does not tell is left out, which readers of output_nulls=false take for null",
-        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL; digits below "
-        "are cut off",
+        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL, digits below "
+        "are cut off, and always a time: without one of the source it is the queue's",
         "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
         "a transaction",
         "ddl": "maxwell describes the table before and after a statement too; for statements from "
