@@ -33,6 +33,7 @@ from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECON
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.notation.bulk_json_columns import put_of
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.types import NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
@@ -97,6 +98,13 @@ class MaxwellReader(RememberingReader):
             slot = slots.get((name,)) if free and name in CARRIED else None
             extra[name] = bytes(raw) if slot is None else slot
         free_slots = {slot: ANY for path, slot in slots.items() if path[0] == "primary_key"}
+        told_key: tuple[int, ...] = ()
+        if free_slots and is_compared(schema):
+            told_key = tuple(slots[("primary_key", i)] for i in range(len(free_slots)))
+            names = [slots.get(("primary_key_columns", i)) for i in range(len(free_slots))]
+            texts = [None if slot is None else sample.text(slot).decode() for slot in names]
+            if tuple(texts) != schema.key:
+                told_key = ()
         query = slots.get(("query",))
         if query is not None and sample.kinds[query] <= ESCAPED:
             free_slots[query] = TEXT
@@ -113,6 +121,7 @@ class MaxwellReader(RememberingReader):
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
+            told_key=told_key,
             free=free_slots,
             full_row=change.full_row,
             aside=tuple(_aside(sample)),

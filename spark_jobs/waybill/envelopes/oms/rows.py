@@ -50,6 +50,7 @@ def row_reader(
     quotes: Callable[[Any], int],
     lobs: tuple[int, ...] = (),
     light: Raw | None = None,
+    told_key: bool = False,
 ) -> Callable[[Message, bytes], list[Change] | None]:
     """A function from a message to its change, None if it needs a closer look.
 
@@ -63,6 +64,7 @@ def row_reader(
         quotes: tells how many quotes a message needs for what was decoded of it.
         lobs: columns that an update did not touch if they are null in both images.
         light: what rows have to say about the types of their columns.
+        told_key: whether `record_primary_value` has to be the key of the row.
     """
     extra = ", ".join(f"meta.{name}" for name in carried.__struct_fields__)
     after = ", ".join(f"a{i}" for i in range(len(notations)))
@@ -118,6 +120,7 @@ def row_reader(
         '    operation = "update"',
         "else: return None",
         "meta = record.allMetaData",
+        *(_same_key(schema) if told_key else ()),
         "sequence = meta.storeDataSequence",
         f"into(Carried({extra}), buffer)",
         "return [Change(operation, schema, message, 0, before, after,"
@@ -126,6 +129,17 @@ def row_reader(
         " times[meta.timestamp], None, None, b'{\"oms\":%b}' % buffer)]",
     ]
     return function("read(message, value)", lines, names)
+
+
+def _same_key(schema: TableSchema) -> list[str]:
+    """Statements that turn to a closer look where the message tells another key beside the row."""
+    key = "\x01".join(f"{{row.{field}}}" for field in schema.key_fields)
+    return [
+        "shown = meta.record_primary_value",
+        "if shown is not None:",
+        "    row = before if after is None else after",
+        f"    if shown != f{key!r}: return None",
+    ]
 
 
 def _told(row: str, light: Raw | None) -> list[str]:
