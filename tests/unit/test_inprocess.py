@@ -176,7 +176,7 @@ def test_what_is_refused_has_lost_nothing(tmp_path, write):
     fine = {"id": "1", "total": "1.5", "note": "x"}
     messages = [canal(1, data=[fine]), canal(2, data=[{**fine, "total": "no number"}])]
     account, _ = convert_file(job(tmp_path, "canal", "oms-default", write(messages)))
-    assert account.refused == {"encoding": 1}
+    assert account.refused == {"value": 1}
     assert account.losses == {"types": 1, "source_time": 1}
 
 

@@ -268,5 +268,5 @@ def _key_check(schema: TableSchema) -> Callable[[Change], None]:
 
 
 def _alone(half: Change) -> Refusal:
-    sentence = "the row after this update is not in the input, only the row before it"
+    sentence = "no row after this update stands behind the row before it in the input"
     return Refusal("pair", sentence, half.index)

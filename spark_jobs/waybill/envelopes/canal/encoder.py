@@ -22,8 +22,9 @@ from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.mysql_types import logical_type, name_of
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
-from waybill.envelopes.notation.truncates import of_partition, truncate_of
+from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Settings
 from waybill.errors import Refusal
@@ -42,24 +43,6 @@ _ROW_TYPES = {
     "update": b"UPDATE",
     "delete": b"DELETE",
 }
-_STATEMENTS = {
-    ("create", "index"): "CINDEX",
-    ("create", "unique"): "CINDEX",
-    ("create", "fulltext"): "CINDEX",
-    ("create", "spatial"): "CINDEX",
-    ("drop", "index"): "DINDEX",
-    ("create", "table"): "CREATE",
-    ("create", "temporary"): "CREATE",
-    ("drop", "table"): "ERASE",
-    ("drop", "temporary"): "ERASE",
-    ("alter", "table"): "ALTER",
-    ("rename", "table"): "RENAME",
-}
-"""Canal's type of a DDL statement by its first two words; everything else is QUERY.
-
-A statement that truncates and is no `truncate` change empties no whole table, but a partition of
-one, so the type TRUNCATE is not among them.
-"""
 
 
 class CanalWriteSettings(Settings):
@@ -70,6 +53,11 @@ class CanalWriteSettings(Settings):
         description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
         "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
         "because it would be read as the first.",
+    )
+    control_messages: bool = Field(
+        default=False,
+        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
+        "many readers stop at them.",
     )
 
 
@@ -101,6 +89,7 @@ class CanalEncoder:
 
     def __init__(self, settings: CanalWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
+        self.control_messages = settings.control_messages
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -128,13 +117,16 @@ class CanalEncoder:
             losses.append("transactions")
             return []
         if operation == "heartbeat":
+            if not self.control_messages:
+                losses.append("heartbeat")
+                return []
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"
-            if not sql or of_partition(sql, None):
-                sql = truncate_of(schema.database, schema.table)
+            sql = sql or truncate_of(schema.database, schema.table)
+            sql = told_statement(sql, None, (schema.database, schema.schema), schema.table or "")
         elif operation == "ddl":
-            kind = carried.type or statement_type(sql)
+            kind = carried.type or operation_of(sql)
         elif carried.type is not None:
             kind = carried.type
         else:
@@ -318,9 +310,3 @@ def mysql_text(schema: TableSchema, column: Column) -> str:
     if schema.dialect == "mysql" and column.source_type is not None:
         return column.source_type
     return name_of(column.type)
-
-
-def statement_type(sql: str) -> str:
-    """Canal's type of a DDL statement."""
-    words = sql.replace("(", " ").lower().split(None, 3)
-    return _STATEMENTS.get(tuple(words[:2]), "QUERY")  # type: ignore[arg-type]

@@ -22,10 +22,11 @@ import msgspec
 from msgspec import Meta, Raw
 from pydantic import Field
 
-from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings, statement_type
+from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.known_tables import FastFirst
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
@@ -253,7 +254,7 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
         return skipped(message, "statement text")
     kind = flat.type
     if operation == "truncate" and of_partition(flat.sql, None):
-        operation, kind = "ddl", statement_type(flat.sql or "")
+        operation, kind = "ddl", operation_of(flat.sql or "")
     if operation == "truncate" and not flat.table:
         raise Refusal("shape", "TRUNCATE names no table")
     schema: TableSchema = NO_TABLE
@@ -294,7 +295,6 @@ ENVELOPE = Envelope(
             "delete",
             "truncate",
             "ddl",
-            "heartbeat",
             "operations",
             "key_change",
             "key_columns",
@@ -303,6 +303,7 @@ ENVELOPE = Envelope(
     ),
     brings=frozenset({"transactions"}),
     partly={
+        "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "canal names MySQL types; types of other databases become the nearest one",
         "before_image": "canal tells the columns that changed; what a before image leaves out is "
         "taken for unchanged, and where the row before is not known `old` has an empty entry, "

@@ -6,7 +6,6 @@ formats"; where real messages say more, the comment says so.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -21,7 +20,8 @@ from waybill.envelopes.datahub.written import image_writer, key_writer, row_befo
 from waybill.envelopes.made_sequence import SequenceSettings, goes_without
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.instants import LAST_MS, Zone
-from waybill.envelopes.notation.truncates import of_partition, truncate_of
+from waybill.envelopes.notation.statements import operation_of
+from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.protocol import Encoded, Envelope
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import BulkWriter
     from waybill.records import TableSchema
 
-_VERBS = (
-    (re.compile(r"\s*create\s+(?:\w+\s+)*?index\b", re.IGNORECASE), "CINDEX"),
-    (re.compile(r"\s*drop\s+index\b", re.IGNORECASE), "DINDEX"),
-    (re.compile(r"\s*create\s+(?:\w+\s+)*?table\b", re.IGNORECASE), "CREATE"),
-    (re.compile(r"\s*drop\s+(?:\w+\s+)*?table\b", re.IGNORECASE), "ERASE"),
-    (re.compile(r"\s*rename\s+table\b", re.IGNORECASE), "RENAME"),
-    (re.compile(r"\s*alter\s+table\b", re.IGNORECASE), "ALTER"),
-)
 _OPS = {
     "begin": "TRANSACTION_BEGIN",
     "commit": "TRANSACTION_END",
@@ -183,6 +175,8 @@ class BlobEncoder:
             if operation != "rollback":
                 losses.append("other")
             return []
+        if operation == "ddl" and carried is None:
+            losses.append("ddl")  # the statement without ddlMeta
         parts = [op]
         if goes_without(change):
             if carried is None and operation in _ORDERED:
@@ -190,8 +184,9 @@ class BlobEncoder:
         elif change.sequence is not None or operation in _ORDERED:
             parts.append(f'"sequenceId":"{self.ids.of(change, losses)}"')
         text, schema = change.ddl_text, change.schema
-        if operation == "truncate" and of_partition(text, None):
-            text = truncate_of(schema.database, schema.table)  # the other would be read as a DDL
+        if operation == "truncate" and text:
+            # Readers refuse one that names another table, and take that of a partition for a DDL.
+            text = told_statement(text, None, (schema.database, schema.schema), schema.table or "")
         ddl = {"text": text, "ddlMeta": carried and carried.ddlMeta}
         given = {name: text for name, text in ddl.items() if text is not None}
         if given:
@@ -258,7 +253,7 @@ def _ddl_op(text: str | None) -> str:
     # A reader takes the QUERY of a row's verb (REPLACE VIEW, CALL) for a change of rows.
     if text is None or is_row_statement(text):
         return "ALTER"
-    return next((op for verb, op in _VERBS if verb.match(text)), "QUERY")
+    return operation_of(text)
 
 
 def _bulk_reader(decoder: Any) -> BulkReader:
@@ -280,12 +275,14 @@ ENVELOPE = Envelope(
     sequence="payload.sequenceId, an integer in digits; -1 marks full rows",
     carries=frozenset(
         {
-            *("before_image", "unchanged_columns", "delete", "truncate", "ddl", "heartbeat"),
+            *("before_image", "unchanged_columns", "delete", "truncate", "heartbeat"),
             *("operations", "key_change", "key_columns", "exact_numbers", "schema_name"),
         }
     ),
     partly={
         "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "ddl": "the text of a statement; ddlMeta, the statement as DataWorks parsed it in Java, "
+        "is carried on from messages that have it and made for no other",
         "transactions": "there is no rollback, and rows do not name their transaction",
         "types": (
             "there are six types: numbers beyond 64 bits, dates and times are written as STRING"

@@ -27,7 +27,7 @@ from waybill.envelopes.datahub.operations import (
 )
 from waybill.envelopes.datahub.schemas import ReadTable, SchemaWire, decode_schema
 from waybill.envelopes.notation.instants import Zone
-from waybill.envelopes.notation.truncates import of_partition
+from waybill.envelopes.notation.truncates import check_emptied, of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
@@ -265,13 +265,16 @@ def _event(message: Message, schema: TableSchema, payload: _Payload, text: str |
     latter is a `ddl`, because a target may execute it.
 
     Raises:
-        Refusal: a TRUNCATE names no table, or the sequence id is wrong.
+        Refusal: a TRUNCATE names no table, or its statement another one, or the sequence id is
+            wrong.
     """
     operation = EVENTS[payload.op]
     if operation == "truncate" and of_partition(text, None):
         operation = "ddl"
     if operation == "truncate" and schema.table is None:
         raise Refusal("shape", "a TRUNCATE needs schema.source.tableName: the table it empties")
+    if operation == "truncate":
+        check_emptied(text, None, (schema.database, schema.schema), schema.table or "")
     if payload.op == "QUERY" and (text is None or is_row_statement(text)):
         operation = "other"
     number = sequence_text(payload.sequenceId)

@@ -53,6 +53,7 @@ class MaxwellEncoder:
     def __init__(self, settings: MaxwellWriteSettings) -> None:
         self.style = style_of(settings)
         self.own = settings.own_database
+        self.control_messages = settings.control_messages
         self._tables: dict[TableSchema, _Table] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -80,11 +81,9 @@ class MaxwellEncoder:
         operation, schema, time = change.operation, change.schema, change.source_time
         carried = _carried(change)
         ours = bool(carried)
-        if operation in ("truncate", "begin", "commit", "rollback"):
-            losses.append("truncate" if operation == "truncate" else "transactions")
-            return []
-        if operation == "other" and not carried:
-            losses.append("other")
+        lost = self._without_word(operation, carried)
+        if lost is not None:
+            losses.append(lost)
             return []
         fields: dict[str, Any] = {}
         unit = 1000 if operation == "ddl" else 1_000_000
@@ -110,6 +109,16 @@ class MaxwellEncoder:
                 losses.append("source_time")
         fields.update(_place(change, losses))
         return [Encoded(None, _json(fields)[:-1] + carried + b"}")]
+
+    def _without_word(self, operation: str, carried: bytes) -> str | None:
+        """What is lost of an event that is not written; None for one that is."""
+        if operation in ("begin", "commit", "rollback"):
+            return "transactions"
+        if operation == "heartbeat":
+            return None if self.control_messages else "heartbeat"
+        if operation == "truncate" or (operation == "other" and not carried):
+            return operation
+        return None
 
     def _own_database(self) -> str:
         if not self.own:

@@ -258,13 +258,13 @@ ENVELOPE = Envelope(
         {
             "operations",
             "delete",
-            "heartbeat",
             "key_change",
             "key_columns",
             "exact_numbers",
         }
     ),
     partly={
+        "heartbeat": "heartbeats are written with `control_messages: true` only",
         "full_rows": AS_INSERT,
         "sequence_id": WITHOUT_PLACE,
         "types": "maxwell tells numbers, texts and documents apart and nothing more; declare the "

@@ -9,6 +9,7 @@ from msgspec import Meta, Raw
 
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.json_rows import row_of
+from waybill.envelopes.notation.statements import defined_by
 from waybill.envelopes.notation.values import JSON_ERRORS, json_refusal
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
@@ -31,9 +32,7 @@ EVENTS = {
 
 _STATEMENTS = {
     ("create", "table"): "table-create",
-    ("create", "temporary"): "table-create",
     ("drop", "table"): "table-drop",
-    ("drop", "temporary"): "table-drop",
     ("create", "database"): "database-create",
     ("create", "schema"): "database-create",
     ("alter", "database"): "database-alter",
@@ -110,5 +109,5 @@ def _refuse_rows(kind: str, top: dict[str, Raw]) -> None:
 
 def statement_type(sql: str) -> str:
     """Maxwell's type of a statement; what it has no type for is a change of a table."""
-    words = sql.replace("(", " ").lower().split(None, 3)
-    return _STATEMENTS.get(tuple(words[:2]), "table-alter")  # type: ignore[arg-type]
+    told = defined_by(sql)
+    return "table-alter" if told is None else _STATEMENTS.get(told, "table-alter")

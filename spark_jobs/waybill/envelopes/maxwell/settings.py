@@ -58,6 +58,12 @@ class MaxwellReadSettings(MaxwellSettings):
 class MaxwellWriteSettings(MaxwellSettings):
     """What writing Maxwell needs to be told."""
 
+    control_messages: bool = Field(
+        default=False,
+        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
+        "many readers stop at them.",
+    )
+
 
 def style_of(settings: MaxwellSettings) -> Style:
     """Maxwell's notations of values."""

@@ -10,21 +10,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from waybill.envelopes.notation.statements import COMMENT, GAP, NAME
 from waybill.errors import Refusal
 
-# Nothing is given back once it matched (`++`): a statement that is none is told in one pass.
-_NAME = r"`(?:[^`]|``)++`|\"(?:[^\"]|\"\")++\"|[\w$]++"
-# Oracle has names with # in them, so a comment that begins with it stands behind a blank.
-_COMMENT = r"/\*(?!!)(?:[^*]|\*(?!/))*+\*/|--[^\n]*+|(?:(?<=[\s;])|\A)\#[^\n]*+"
-_GAP = rf"(?:\s|{_COMMENT})"
 _TRUNCATE = re.compile(
-    rf"{_GAP}*+truncate(?![\w$])(?:{_GAP}++table(?![\w$]))?{_GAP}*+"
-    rf"(?:({_NAME}){_GAP}*+\.{_GAP}*+)?({_NAME}){_GAP}*+(?:;{_GAP}*+)?",
+    rf"{GAP}*+truncate(?![\w$])(?:{GAP}++table(?![\w$]))?{GAP}*+"
+    rf"(?:({NAME}){GAP}*+\.{GAP}*+)?({NAME}){GAP}*+(?:;{GAP}*+)?",
     re.IGNORECASE,
 )
 
 
-_QUOTED = re.compile(rf"`(?:[^`]|``)*+`|\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'|{_COMMENT}")
+_QUOTED = re.compile(rf"`(?:[^`]|``)*+`|\"(?:[^\"]|\"\")*+\"|'(?:[^']|'')*+'|{COMMENT}")
 _PARTITION = re.compile(r"(?<![\w$])(?:sub)?partitions?(?![\w$])", re.IGNORECASE)
 
 

@@ -38,8 +38,8 @@ from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
 from waybill.envelopes.notation.known_tables import FastByTable
 from waybill.envelopes.notation.truncates import check_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder
-from waybill.envelopes.oms.settings import OmsReadSettings, OmsWriteSettings
+from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder, OmsCanalWriteSettings
+from waybill.envelopes.oms.settings import OmsReadSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
@@ -295,7 +295,6 @@ ENVELOPE = Envelope(
             "delete",
             "truncate",
             "ddl",
-            "heartbeat",
             "operations",
             "key_change",
             "key_columns",
@@ -303,6 +302,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
+        "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "oms-canal names types without sizes, and no unsigned ones; declare decimals and "
         "unsigned integers under tables when it is read",
         "before_image": "oms-canal tells the columns that changed; what a before image leaves out "
@@ -319,7 +319,7 @@ ENVELOPE = Envelope(
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,
     decode_settings=OmsReadSettings,
-    encode_settings=OmsWriteSettings,
+    encode_settings=OmsCanalWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key; none for events",
 )

@@ -12,23 +12,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pydantic import Field
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import carried_by, count_losses, statement_type
+from waybill.envelopes.canal.encoder import carried_by, count_losses
 from waybill.envelopes.generated import fill
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
+from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms.settings import OmsWriteSettings
     from waybill.records import Change, TableSchema
 
 _ROW_TYPES = {
@@ -41,6 +43,16 @@ _ROW_TYPES = {
 _json = msgspec.json.Encoder().encode
 
 
+class OmsCanalWriteSettings(OmsWriteSettings):
+    """What writing messages of the Canal format needs to be told."""
+
+    control_messages: bool = Field(
+        default=False,
+        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
+        "many readers stop at them.",
+    )
+
+
 class OmsCanalEncoder:
     """Writes messages of the Canal format.
 
@@ -48,7 +60,7 @@ class OmsCanalEncoder:
         settings: notation of values.
     """
 
-    def __init__(self, settings: OmsWriteSettings) -> None:
+    def __init__(self, settings: OmsCanalWriteSettings) -> None:
         self.settings = settings
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
@@ -76,6 +88,9 @@ class OmsCanalEncoder:
             losses.append("transactions")
             return []
         if operation == "heartbeat":
+            if not self.settings.control_messages:
+                losses.append("heartbeat")
+                return []
             kind = "MHEARTBEAT"
         elif operation == "truncate":
             kind = "TRUNCATE"
@@ -83,7 +98,7 @@ class OmsCanalEncoder:
             sql = sql or truncate_of(schema.database, schema.table)
             sql = told_statement(sql, None, place, schema.table or "")
         elif operation == "ddl":
-            kind = kind or statement_type(sql)
+            kind = kind or operation_of(sql)
         elif kind is None:
             losses.append("other")
             return []

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, structs
 
-from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub import operations
 from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.envelopes.notation.known_tables import FastByTable
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.truncates import check_emptied, of_partition
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
@@ -267,7 +267,7 @@ def _event(
     if payload.op == "QUERY" and (not text or operations.is_row_statement(text)):
         operation = "other"
     if operation == "truncate" and of_partition(text, source.dbType):
-        operation, op = "ddl", statement_type(text or "")
+        operation, op = "ddl", operation_of(text or "")
     if operation == "truncate" and not source.table:
         raise Refusal("shape", "TRUNCATE names no table")
     if operation == "truncate":
@@ -316,7 +316,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-dataworks has no names for intervals and XML, which are written as VARCHAR",
+        "types": "oms-dataworks has no name for XML, which is written as VARCHAR",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
         "sequence_id": "oms-dataworks carries a sequence of one number that no message of its "

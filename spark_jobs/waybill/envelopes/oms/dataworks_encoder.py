@@ -15,11 +15,11 @@ from msgspec import UNSET, Raw
 from pydantic import Field
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.datahub.operations import is_row_statement
 from waybill.envelopes.made_sequence import DATAWORKS_DIGITS, OWN, goes_without
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
@@ -251,7 +251,7 @@ def _op(change: Change, carried: Carried) -> str | None:
         # A reader takes the QUERY of a row's verb (REPLACE VIEW, CALL) for a change of rows.
         if carried.op is not None:
             return carried.op
-        return statement_type(text) if text and not is_row_statement(text) else "ALTER"
+        return operation_of(text) if text and not is_row_statement(text) else "ALTER"
     if operation == "other":
         return carried.op or ("QUERY" if text and is_row_statement(text) else None)
     return _OPS.get(operation)

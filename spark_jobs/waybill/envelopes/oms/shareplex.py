@@ -29,7 +29,11 @@ from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refu
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
 from waybill.envelopes.oms.settings import ZonedReadSettings
-from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder, OmsShareplexWriteSettings
+from waybill.envelopes.oms.shareplex_encoder import (
+    OmsShareplexEncoder,
+    OmsShareplexWriteSettings,
+    only_key,
+)
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.protocol import Envelope
@@ -180,7 +184,7 @@ class _Table:
         self.times = decoder.times
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
-        self.only_key = _only_key(reader)
+        self.only_key = only_key(reader.schema)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
@@ -258,17 +262,6 @@ class _Table:
             None,
             b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
         )
-
-
-def _only_key(reader: RowReader) -> Callable[[Any], bool]:
-    """A function that tells whether an image has no column beside those of the key.
-
-    Without a declared key it cannot be told.
-    """
-    key = reader.schema.key_places if reader.schema.key else ()
-    others = [f"image.f{i} is UNSET" for i in range(len(reader.schema.columns)) if i not in key]
-    told = " and ".join(others) or "True"
-    return function("only_key(image)", [f"return {told}" if key else "return False"], {})
 
 
 def _forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:

@@ -32,6 +32,8 @@ from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.records import Change, TableSchema
 
 _OPS = {"insert": "ins", "upsert": "ins", "read": "ins", "update": "upd", "delete": "del"}
@@ -153,6 +155,7 @@ class ShareplexTable:
         self.times = encoder.times
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
+        self.only_key = only_key(schema)
         self.covered = _covered(size)
         self.name = ".".join(part for part in (schema.database, schema.table) if part)
         self.buffer = bytearray()
@@ -169,6 +172,8 @@ class ShareplexTable:
         if op == "upd":
             old, image = self.lobs.as_null(rows.moved(change, before), image, lost)
         key: Any = UNSET
+        if op == "upd" and old is None and self.only_key(image):
+            raise Refusal("encoding", "an update that tells nothing but its key has no place here")
         if old is None:
             data = rows.wire(image)
         else:
@@ -245,6 +250,17 @@ def _scn(change: Change, carried: Carried, ids: SequenceIds, losses: list[str]) 
         return str(sequence[0])
     made = ids.of(change, losses)
     return made if made is UNSET else str(made)
+
+
+def only_key(schema: TableSchema) -> Callable[[Any], bool]:
+    """A function that tells whether an image has no column beside those of the key.
+
+    Without a known key it cannot be told.
+    """
+    key = schema.key_places if schema.key else ()
+    others = [f"image.f{i} is UNSET" for i in range(len(schema.columns)) if i not in key]
+    told = " and ".join(others) or "True"
+    return function("only_key(image)", [f"return {told}" if key else "return False"], {})
 
 
 def _covered(columns: int) -> Any:

@@ -189,7 +189,16 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
             return word
     if kind == "unknown":
         return None
+    if kind == "interval":
+        return _interval(source or "")
     return _WRITTEN.get(kind, "VARCHAR")
+
+
+def _interval(source: str) -> str:
+    """The name of an interval: of years and months where its source says so."""
+    told = source.upper()
+    months = "YEAR" in told or "MONTH" in told
+    return f"INTERVAL_{'YEAR_TO_MONTH' if months else 'DAY_TO_SECOND'}"
 
 
 def _family(kind: str) -> str:
