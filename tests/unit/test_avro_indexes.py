@@ -14,7 +14,9 @@ from waybill.envelopes.avro.reading import Damaged, object_reader
 from waybill.envelopes.avro.schema import parse
 from waybill.envelopes.batch import ChangeBatches
 from waybill.layout import HEADERS, TIMESTAMP
-from waybill.tables import TableRules
+from waybill.records import Message
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
 
 UNION = parse(json.dumps(["null", "string"]))
 LONG_FORMS = {
@@ -46,11 +48,9 @@ def test_a_refusal_says_something():
     )
 
 
-def record(name: str) -> str:
+def record(name: str, namespace: str = "value.S") -> str:
     fields = [{"name": n, "type": ["null", "string"], "default": None} for n in ("id", "v")]
-    return json.dumps(
-        {"type": "record", "name": name, "namespace": "value.S.A.B", "fields": fields}
-    )
+    return json.dumps({"type": "record", "name": name, "namespace": namespace, "fields": fields})
 
 
 def test_many_at_once_are_read_alike():
@@ -86,3 +86,19 @@ def test_many_at_once_are_read_alike():
         rows[bulk] = sorted((row["offset"], row["outcome"], row["after"]) for row in found)
     assert rows[True] == rows[False]
     assert {outcome for _, outcome, _ in rows[True]} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [(None, "2020-03-01T05:00:00.5"), ("Asia/Shanghai", "2020-02-29T21:00:00.5Z")],
+)
+def test_a_wall_clock_of_ibm_cdc_is_an_instant_of_the_zone_that_is_told(zone, text):
+    envelope = registry.get("ibmcdc-avro")
+    assert envelope.decoder is not None
+    told = {"avro": {"1": {"schema": json.loads(record("T"))}}}
+    rules = TableRules({"S.T": TableRule(("id",), {"v": parse_type("timestamptz")})})
+    clock = b"2020-03-01 05:00:00.5"
+    value = b"\x00\x00\x00\x00\x01\x02\x02a\x02%c%s" % (2 * len(clock), clock)
+    settings = envelope.decode_settings(schemas=told, column_timezone=zone)
+    (change,) = envelope.decoder(settings, rules).decode(Message("t", 0, 0, 0, None, value))
+    assert change.after.f1.replace(" ", "T") == text

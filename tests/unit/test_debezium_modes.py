@@ -105,6 +105,28 @@ def test_another_text_is_no_number():
     assert "decimals: string" not in str(refusal.value)
 
 
+OTHERS = {
+    "canal": {"data": [{"id": "1"}], "old": None, "type": "INSERT", "isDdl": False, "table": "t"},
+    "maxwell": {"database": "d", "table": "t", "type": "insert", "ts": 1, "data": {"id": 1}},
+    "ogg": {"table": "d.t", "op_type": "I", "after": {"id": 1}},
+    "dms": {"data": {"id": 1}, "metadata": {"operation": "insert"}},
+    "oms-default": {"prevStruct": None, "allMetaData": {}, "recordType": "INSERT"},
+    "oms-shareplex": {"data": {"id": 1}, "meta": {"op": "ins"}},
+    "databus-json": {"opcode": "UPSERT", "srcId": 1, "sequence": 5},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_message_of_another_envelope_is_named(name):
+    with pytest.raises(Refusal, match=f"those of .*{name}.*waybill detect"):
+        read(reader(), OTHERS[name])
+
+
+def test_a_flattened_record_is_told_so():
+    with pytest.raises(Refusal, match="ExtractNewRecordState"):
+        read(reader(), {"id": 1, "type": "x", "__deleted": "false"})
+
+
 ROW = {"id": 7, "v": "x"}
 
 

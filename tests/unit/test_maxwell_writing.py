@@ -22,7 +22,7 @@ RULES = TableRules({"shop.t": TableRule(("id",), {"id": parse_type("int64")})})
 @pytest.mark.parametrize("operation", ["insert", "ddl", "heartbeat"])
 @pytest.mark.parametrize("time", [FIRST, LAST])
 def test_a_time_that_is_written_is_read(operation, time):
-    encoder = MAXWELL.encoder(MAXWELL.encode_settings())  # type: ignore[misc]
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True))  # type: ignore[misc]
     row = {"after": {"id": "1", "region": "eu", "amount": None}} if operation == "insert" else {}
     if operation == "heartbeat":
         row = {"schema": NO_TABLE}
@@ -37,6 +37,36 @@ def test_a_time_that_is_written_is_read(operation, time):
         decoder = MAXWELL.decoder(MAXWELL.decode_settings(), TableRules())  # type: ignore[misc]
         (found,) = decoder.decode(made.message)
         assert found.source_time // 1_000_000 == micros // 1_000_000
+
+
+@pytest.mark.parametrize("operation", ["insert", "delete", "ddl", "heartbeat"])
+def test_a_message_always_has_a_time(operation):
+    """Without one of the source it is the queue's, and that is counted."""
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True))  # type: ignore[misc]
+    row = {"id": "1", "region": "eu", "amount": None}
+    images = {"insert": {"after": row}, "delete": {"before": row}}.get(operation, {})
+    if operation == "heartbeat":
+        images["schema"] = NO_TABLE
+    losses: list[str] = []
+    made = change(operation, source_time=None, **images)
+    (encoded,) = encoder.encode(made, losses)
+    millis = made.message.timestamp
+    assert json.loads(encoded.value)["ts"] == (millis if operation == "ddl" else millis // 1000)
+    assert "source_time" in losses
+
+
+def test_what_came_from_maxwell_without_a_time_goes_on_without_one():
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings())  # type: ignore[misc]
+    made = change(
+        "insert",
+        after={"id": "1", "region": "eu", "amount": None},
+        source_time=None,
+        extra=b'{"maxwell":{}}',
+    )
+    losses: list[str] = []
+    (encoded,) = encoder.encode(made, losses)
+    assert "ts" not in json.loads(encoded.value)
+    assert "source_time" not in losses
 
 
 def event(number: int) -> bytes:

@@ -20,6 +20,7 @@ from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows, Value
 from waybill.bulk.skeleton import Place, Skeleton
+from waybill.bulk.told_keys import other_keys
 from waybill.bulk.typed_values import misplaced_times
 from waybill.errors import Refusal
 
@@ -81,6 +82,7 @@ class Form(Skeleton):
             if told is not None:
                 yield told
         yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
+        yield from reading.told_key
 
     def shape(self) -> tuple[object, ...]:
         """What is the same for forms whose messages are read together."""
@@ -93,7 +95,7 @@ class Form(Skeleton):
             None if reading.sequence is None else len(reading.sequence),
             (reading.source_time is None, reading.transaction is None),
             (reading.family, *self._fields()),
-            (reading.carry, reading.check),
+            (reading.carry, reading.check, len(reading.told_key)),
             (reading.rank, reading.full_row, reading.half),
             self.hows,
         )
@@ -147,6 +149,8 @@ class Form(Skeleton):
         )
         if reading.check is not None:
             bad |= reading.check(rows)
+        if reading.told_key:
+            bad |= other_keys(rows, [next(values) for _ in reading.told_key])
         misplaced = misplaced_times(rows)
         if misplaced is not None:
             bad |= misplaced

@@ -71,6 +71,8 @@ class Reading:
             the schema, and with it the images.
         check: tells which rows need a closer look after all.
         aside: values that are not used, as far as they need no closer look.
+        told_key: values that tell the key of the row beside it, one for each column, or one of all
+            with a separator between them; rows where they do not need a closer look.
         free: values that decide nothing, with the kinds that they may have, as bits.
         rank: see `records.Change`.
         full_row: see `records.Change`.
@@ -90,6 +92,7 @@ class Reading:
     ready: Callable[[], bool] | None = None
     check: Callable[[Rows], Mask] | None = None
     aside: tuple[Cell, ...] = ()
+    told_key: tuple[int, ...] = ()
     free: dict[int, int] = field(default_factory=dict)
     rank: int = 1
     full_row: bool = False

@@ -163,7 +163,28 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
             return _control("heartbeat", NO_TABLE, message, payload, source_time=_micros(beat))
     except ValueError as error:
         raise json_refusal(error) from None
-    raise Refusal("shape", FLATTENED)
+    raise Refusal("shape", no_envelope(fields))
+
+
+def no_envelope(fields: Mapping[str, Raw]) -> str:
+    """Why a message without `op` is refused: it is of another envelope, or flattened."""
+    for name, told in _OTHERS.items():
+        if told <= fields.keys():
+            sentence = f"the message is no Debezium envelope; its members are those of {name}"
+            return f"{sentence}: `waybill detect` says which envelope a file is in"
+    return FLATTENED
+
+
+_OTHERS = {
+    "canal or oms-canal": {"data", "old", "isDdl", "type"},
+    "maxwell": {"database", "table", "type", "data"},
+    "ogg": {"table", "op_type"},
+    "dms": {"data", "metadata"},
+    "oms-default or oms-extended": {"allMetaData", "recordType"},
+    "oms-shareplex": {"data", "meta"},
+    "databus-json": {"opcode", "srcId", "sequence"},
+}
+"""Members that messages of other envelopes of JSON have beside each other."""
 
 
 def _check_no_rows(what: str, fields: Mapping[str, Raw]) -> None:

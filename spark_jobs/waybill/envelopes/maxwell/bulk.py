@@ -27,12 +27,13 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, changed_columns, column, field_of, nulls, times
+from waybill.bulk.values import carried, changed_columns, column, field_of, nulls
 from waybill.envelopes.maxwell.encoder import TYPES
 from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.notation.bulk_json_columns import put_of
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.types import NUMBER, STRING, UNKNOWN
 
 if TYPE_CHECKING:
@@ -97,6 +98,13 @@ class MaxwellReader(RememberingReader):
             slot = slots.get((name,)) if free and name in CARRIED else None
             extra[name] = bytes(raw) if slot is None else slot
         free_slots = {slot: ANY for path, slot in slots.items() if path[0] == "primary_key"}
+        told_key: tuple[int, ...] = ()
+        if free_slots and is_compared(schema):
+            told_key = tuple(slots[("primary_key", i)] for i in range(len(free_slots)))
+            names = [slots.get(("primary_key_columns", i)) for i in range(len(free_slots))]
+            texts = [None if slot is None else sample.text(slot).decode() for slot in names]
+            if tuple(texts) != schema.key:
+                told_key = ()
         query = slots.get(("query",))
         if query is not None and sample.kinds[query] <= ESCAPED:
             free_slots[query] = TEXT
@@ -113,6 +121,7 @@ class MaxwellReader(RememberingReader):
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
+            told_key=told_key,
             free=free_slots,
             full_row=change.full_row,
             aside=tuple(_aside(sample)),
@@ -207,6 +216,9 @@ class MaxwellWriter(BulkWriter):
             flags.append(rows.source_time % 1_000_000 != 0)
             seconds = rows.source_time // 1_000_000
             alone |= (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
+        elif rows.block.timestamps is not None:
+            seconds = rows.block.timestamps[rows.places] // 1000
+            alone |= (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
         if rows.transaction is not None:
             found, starts, lengths = numbers(rows.arena, rows.transaction)
             flags.append((lengths >= 0) & (found >= 0))
@@ -227,7 +239,7 @@ class MaxwellWriter(BulkWriter):
             return None
         puts = [put for put in table.puts if put is not None]
         gone = rows.operation == "delete"
-        found: dict[Path, Get] = {("ts",): times(1_000_000), ("xid",): _xid}
+        found: dict[Path, Get] = {("ts",): _ts, ("xid",): _xid}
         constant = set(_NAMES)
         ours = rows.extra is not None and carried(rows, _FAMILY)
         if ours and rows.extra is not None:
@@ -259,6 +271,17 @@ def _signed(arena: Arena, starts: Places, lengths: Places) -> Mask:
 
 def _same_for_all(text: bytes) -> Get:
     return lambda rows: Value(rows.arena.constant(text, len(rows)), True)
+
+
+def _ts(rows: Rows) -> Value:
+    """Seconds of the source, else of the queue, else 0."""
+    if rows.source_time is not None:
+        seconds = rows.source_time // 1_000_000
+    elif rows.block.timestamps is not None:
+        seconds = rows.block.timestamps[rows.places] // 1000
+    else:
+        seconds = np.zeros(len(rows), np.int64)
+    return Value(written(rows.arena, seconds), False)
 
 
 def _xid(rows: Rows) -> Value:

@@ -80,6 +80,7 @@ class MaxwellEncoder:
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
         operation, schema, time = change.operation, change.schema, change.source_time
         carried = _carried(change)
+        ours = bool(carried)
         lost = self._without_word(operation, carried)
         if lost is not None:
             losses.append(lost)
@@ -101,9 +102,10 @@ class MaxwellEncoder:
                 fields["sql"] = change.ddl_text or ""
             if schema.schema is not None:
                 losses.append("schema_name")
-        if time is not None:
-            fields["ts"] = _checked(time) // unit
-            if time % unit:
+        written = time if ours else _time_of(change, losses)
+        if written is not None:
+            fields["ts"] = _checked(written) // unit
+            if time is not None and time % unit:
                 losses.append("source_time")
         fields.update(_place(change, losses))
         return [Encoded(None, _json(fields)[:-1] + carried + b"}")]
@@ -162,10 +164,10 @@ class _Table:
         if self.schema.schema is not None:
             losses.append("schema_name")
         head = b""
-        time = change.source_time
+        time = _time_of(change, losses)
         if time is not None:
             head = b',"ts":%d' % (_checked(time) // 1_000_000)
-            if time % 1_000_000:
+            if change.source_time is not None and time % 1_000_000:
                 losses.append("source_time")
         place = _place(change, losses)
         if place:
@@ -201,6 +203,17 @@ class _Table:
                 return b""
             text = _json(self.rows.wire(self.one_column(before)))
         return b',"old":%b' % text
+
+
+def _time_of(change: Change, losses: list[str]) -> int | None:
+    """The time of a message: that of the change, else the queue's, because Maxwell has always one.
+
+    What came from Maxwell without a time goes on without one.
+    """
+    if change.source_time is not None or _is_ours(change):
+        return change.source_time
+    losses.append("source_time")
+    return (change.message.timestamp or 0) * 1000
 
 
 def _is_ours(change: Change) -> bool:

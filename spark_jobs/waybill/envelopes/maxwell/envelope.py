@@ -25,6 +25,7 @@ from waybill.envelopes.maxwell.messages import (
     RowMessage,
     extra_of,
     given,
+    key_texts,
     named_key,
     row_change,
 )
@@ -37,6 +38,7 @@ from waybill.envelopes.maxwell.settings import (
 )
 from waybill.envelopes.notation.json_rows import Readers, Row, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
+from waybill.envelopes.notation.told_keys import check_told_key, is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import SequenceLayout
@@ -145,6 +147,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             reader.with_nulls(after)
         if operation == "update" and (old or told.old is UNSET or self.settings.missing_nulls):
             before = self._before(reader, old, after)
+        told_key, schema = key_texts(given(told.primary_key)), reader.schema
+        if told_key and columns == list(schema.key or ()) and is_compared(schema):
+            check_told_key(schema, (after, before), told_key, "primary_key")
         row = (operation, before, after, extra_of(told, others))
         change = row_change(message, self.positions, reader.schema, told, row)
         self._readers.keep(reader.schema)
@@ -272,8 +277,8 @@ ENVELOPE = Envelope(
         "taken for unchanged",
         "unchanged_columns": "maxwell holds full rows; a column that the source left out and the "
         "row before does not tell is left out, which readers of output_nulls=false take for null",
-        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL; digits below "
-        "are cut off",
+        "source_time": "maxwell has whole seconds for rows and milliseconds for DDL, digits below "
+        "are cut off, and always a time: without one of the source it is the queue's",
         "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
         "a transaction",
         "ddl": "maxwell describes the table before and after a statement too; for statements from "

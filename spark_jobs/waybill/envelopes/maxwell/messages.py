@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import SameMessage
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.records import Change
 
@@ -103,6 +104,13 @@ def given(value: Any) -> Any:
     return None if value is UNSET else value
 
 
+def key_texts(values: list[Any] | None) -> list[str]:
+    """The values of `primary_key` as texts; none where one has a fraction, which was rounded."""
+    if values is None or any(isinstance(value, float) for value in values):
+        return []
+    return [value if isinstance(value, str) else _json(value).decode() for value in values]
+
+
 def named_key(message: Message) -> tuple[str, ...] | None:
     """Key columns as Maxwell's message key names them: `pk.id`; None where it says nothing."""
     if message.key is None:
@@ -140,6 +148,7 @@ class MaxwellTable:
         self.schema = readers[0].schema
         self.positions = positions
         self.overlay = overlay(len(self.schema.columns), {})
+        self.compared = key == list(self.schema.key or ()) and is_compared(self.schema)
         self.same = SameMessage()
         wire = readers[0].wire
         made = msgspec.defstruct(
@@ -176,6 +185,10 @@ class MaxwellTable:
         before, old = None, told.old
         if reader.gaps(after):
             return None
+        if self.compared:
+            shown = key_texts(given(told.primary_key))
+            if shown and shown != [*self.schema.key_values(after)]:
+                return None
         if operation == "update":
             before = after.__copy__()
             if old is not UNSET:

@@ -37,6 +37,7 @@ from waybill.bulk.values import carried, column, field_of, nulls, times
 from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
 from waybill.envelopes.notation.json_columns import write_integer
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
 from waybill.envelopes.oms.columns import (
@@ -49,7 +50,7 @@ from waybill.envelopes.oms.columns import (
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
-from waybill.envelopes.oms.writers import LIGHT_TYPE
+from waybill.envelopes.oms.writers import LIGHT_TYPE, SEPARATOR
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
 
@@ -127,8 +128,13 @@ class OmsReader(BulkReader):
             return None
         free = {slot: ANY for path, slot in slots.items() if path[0] not in _OURS}
         shown = slots.get(("allMetaData", "record_primary_value"))
+        told_key: tuple[int, ...] = ()
         if shown is not None:
             free[shown] = ANY
+            json = sample.json(slots.get(("allMetaData", "record_primary_key"), shown))
+            named = msgspec.json.decode(json, type=str | None)
+            if tuple((named or "").split(SEPARATOR)) == schema.key and is_compared(schema):
+                told_key = (shown,)
         kept = _carried(change.extra or b'{"oms":{}}')["oms"]
         extra: dict[str, int | bytes] = {}
         for name, raw in kept.items():
@@ -147,6 +153,7 @@ class OmsReader(BulkReader):
             family="oms" if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
+            told_key=told_key,
             free=free,
             full_row=change.full_row,
             ready=self._ready(sample, schema),

@@ -21,6 +21,7 @@ from msgspec import Raw
 
 from waybill.bounded import Bounded
 from waybill.envelopes.notation.known_tables import FastFirst
+from waybill.envelopes.notation.told_keys import check_told_key
 from waybill.envelopes.notation.truncates import emptied, table_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
@@ -65,6 +66,7 @@ class _Meta(msgspec.Struct, gc=False):
     db: str | None = None
     dbType: str | None = None
     record_primary_key: str | None = None
+    record_primary_value: str | int | None = None
     storeDataSequence: SEQUENCE | None = None
     timestamp: str | None = None
 
@@ -208,6 +210,9 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         new = None if after is None else table.image(after)
         if old is not None and new is not None:
             table.forget(old, new)
+        if table.told_key and meta.record_primary_value not in (None, ""):
+            told = str(meta.record_primary_value).split(SEPARATOR)
+            check_told_key(table.schema, (new, old), told, "record_primary_value")
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
         change = Change(

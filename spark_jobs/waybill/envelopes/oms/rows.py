@@ -52,6 +52,7 @@ def row_reader(
     lobs: tuple[int, ...] = (),
     light: Raw | None = None,
     in_messages: bool = True,
+    told_key: bool = False,
 ) -> Callable[[Message, bytes], list[Change] | None]:
     """A function from a message to its change, None if it needs a closer look.
 
@@ -66,6 +67,7 @@ def row_reader(
         lobs: columns that an update did not touch if they are null in both images.
         light: what rows have to say about the types of their columns.
         in_messages: changes have a sequence id.
+        told_key: whether `record_primary_value` has to be the key of the row.
     """
     extra = ", ".join(f"meta.{name}" for name in carried.__struct_fields__)
     after = ", ".join(f"a{i}" for i in range(len(notations)))
@@ -122,6 +124,7 @@ def row_reader(
         '    operation = "update"',
         "else: return None",
         "meta = record.allMetaData",
+        *(_same_key(schema) if told_key else ()),
         "sequence = meta.storeDataSequence",
         f"into(Carried({extra}), buffer)",
         "change = Change(operation, schema, message, 0, before, after,"
@@ -132,6 +135,17 @@ def row_reader(
         f'return [settled(change, "storeDataSequence", {in_messages}, True)]',
     ]
     return function("read(message, value)", lines, names)
+
+
+def _same_key(schema: TableSchema) -> list[str]:
+    """Statements that turn to a closer look where the message tells another key beside the row."""
+    key = "\x01".join(f"{{row.{field}}}" for field in schema.key_fields)
+    return [
+        "shown = meta.record_primary_value",
+        "if shown is not None:",
+        "    row = before if after is None else after",
+        f"    if shown != f{key!r}: return None",
+    ]
 
 
 def _told(row: str, light: Raw | None) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.generated import function
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.lobs import forget, untouchable
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 OCEANBASE = frozenset({"OCEANBASE", "OB_MYSQL", "OB_ORACLE"})
 """Values of `dbType` whose `db` is `tenant.database`."""
 
+_READ = ("storeDataSequence", "timestamp", "record_primary_value")
+"""Fields of `allMetaData` that decide what a change is, and may be missing."""
 DERIVED = ("record_primary_key", "record_primary_value", "table_name", "timestamp")
 """Fields of `allMetaData` that the canonical change holds; the others are carried on as they are,
 but for `storeDataSequence`, which is the sequence."""
@@ -142,6 +145,9 @@ class OmsTable:
                 in_notation(self.schema, earlier).columns, shape.inferred, strict=True
             )
         ]
+        named = tuple((shape.primary_key or "").split("\u0001"))
+        self.told_key = named == shape.key and is_compared(self.schema)
+        """Whether `record_primary_value` has to be the key of the row."""
         self.lobs = untouchable(self.schema) if lobs else ()
         self.forget = forget(self.lobs)
         self.light = shape.light
@@ -180,6 +186,7 @@ class OmsTable:
             **{n: None if text is None else Literal[text] for n, text in exact.items()},
             "storeDataSequence": SEQUENCE | None,
             "timestamp": str | None,
+            "record_primary_value": str | int | None,
         }
         other = str | int | None
         attributes = {n: n if n in kinds else f"x{i}" for i, n in enumerate(shape.meta)}
@@ -187,7 +194,7 @@ class OmsTable:
             "Meta",
             [(attributes[name], kinds.get(name, other)) for name in shape.meta],
             rename={attribute: name for name, attribute in attributes.items()},
-            namespace={n: None for n in ("storeDataSequence", "timestamp") if n not in shape.meta},
+            namespace={n: None for n in _READ if n not in shape.meta},
             forbid_unknown_fields=True,
             gc=False,
         )
@@ -221,6 +228,7 @@ class OmsTable:
             self.lobs,
             None if self.light is None else Raw(self.light),
             self.in_messages,
+            self.told_key,
         )
 
     def image(self, row: Mapping[str, Raw]) -> Any:

@@ -1,0 +1,40 @@
+"""Keys that messages tell beside their rows, for many rows at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from waybill.bulk.notations import joined_texts, same
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Mask, Texts
+    from waybill.bulk.rows import Rows
+
+SEPARATOR = b"\\u0001"
+"""What stands between the values of a key that are told as one text, as JSON has it."""
+
+
+def other_keys(rows: Rows, told: list[Texts]) -> Mask:
+    """Which rows need a closer look, because a key that is told is not in the same words theirs.
+
+    Args:
+        rows: the rows.
+        told: the key, value by value or as one text; null where it is not told.
+    """
+    image, arena = rows.before if rows.after is None else rows.after, rows.arena
+    keys = [None if image is None else image[place] for place in rows.schema.key_places]
+    other = np.zeros(len(rows), np.bool_)
+    found = [texts for texts in keys if texts is not None]
+    if len(found) < len(keys):
+        return ~other
+    if len(told) == 1:
+        whole = found[0]
+        for texts in found[1:]:
+            separator = arena.constant(SEPARATOR, len(rows))
+            whole = joined_texts(arena, joined_texts(arena, whole, separator), texts)
+        found = [whole]
+    for mine, shown in zip(found, told, strict=True):
+        other |= (shown.lengths >= 0) & ~same(arena, mine, shown)
+    return other

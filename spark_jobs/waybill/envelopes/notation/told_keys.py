@@ -1,0 +1,70 @@
+"""The key that a message tells beside its row: where the two disagree, nobody knows which is meant.
+
+Compared are numbers and texts alone; of other types the two may be written in different ways.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from waybill.records import TableSchema
+    from waybill.types import LogicalType
+
+_TEXTS = frozenset({"string", "enum", "unknown"})
+_LONGEST = 200
+"""Digits of a number that is compared by its value."""
+
+
+def is_compared(schema: TableSchema) -> bool:
+    """Whether all columns of the key are of types whose values are compared."""
+    kinds = [schema.columns[place].type for place in schema.key_places]
+    return bool(kinds) and all(_is_compared(kind) for kind in kinds)
+
+
+def _is_compared(kind: LogicalType) -> bool:
+    whole = kind.is_integer or kind.kind in ("number", "decimal")
+    return whole or kind.kind in _TEXTS
+
+
+def check_told_key(schema: TableSchema, images: Sequence[Any], told: list[str], where: str) -> None:
+    """See that a key told beside a row is that of the row.
+
+    Args:
+        schema: the table, whose key `is_compared`.
+        images: the row after the change, and the one before; None where there is none.
+        told: the values of the key as texts, in key order.
+        where: what tells them, for the error.
+
+    Raises:
+        Refusal: kind `key`, when it is the key of neither.
+    """
+    found = [schema.key_values(image) for image in images if image is not None]
+    if any(not isinstance(text, str) for key in found for text in key):
+        return
+    if any(_same(key, told) for key in found):
+        return
+    shown = ", ".join(map(str, found[0]))[:60]
+    sentence = f"{where} tells the key {', '.join(told)[:60]!r}, and that of the row is {shown!r}"
+    raise Refusal("key", f"{sentence}: nothing says which of them is meant")
+
+
+def _same(key: Sequence[Any], told: list[str]) -> bool:
+    return len(key) == len(told) and all(
+        mine == other or _equal(mine, other) for mine, other in zip(key, told, strict=True)
+    )
+
+
+def _equal(mine: str, other: str) -> bool:
+    """Whether two texts are one number."""
+    if len(mine) > _LONGEST or len(other) > _LONGEST:
+        return False
+    try:
+        return Decimal(mine) == Decimal(other)
+    except InvalidOperation:
+        return False

@@ -1,0 +1,120 @@
+"""A key that a message tells beside its row has to be that of the row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.contract.test_bulk import agree
+from waybill.envelopes import registry
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+
+def oms(number: int, told: Any, columns: str = "id\u0001name", **more: Any) -> bytes:
+    row = {"id": number, "name": f"n{number}"}
+    meta = {
+        "record_primary_key": columns,
+        "record_primary_value": told,
+        "dbType": "MYSQL",
+        "storeDataSequence": 160934467100001 + number,
+        "table_name": "t",
+        "db": "shop",
+        "timestamp": "1609344671",
+    }
+    message = {"prevStruct": None, "postStruct": row, "allMetaData": meta, "recordType": "INSERT"}
+    return json.dumps({**message, **more}, separators=(",", ":")).encode()
+
+
+def maxwell(number: int, told: Any, columns: Any = ("id", "name"), **more: Any) -> bytes:
+    message = {
+        "database": "shop",
+        "table": "t",
+        "type": "insert",
+        "ts": 1_700_000_000,
+        "position": f"b.000001:{number}",
+        "primary_key": told,
+        "primary_key_columns": list(columns),
+        "data": {"id": number, "name": f"n{number}"},
+    }
+    return json.dumps({**message, **more}, separators=(",", ":")).encode()
+
+
+MADE = {
+    "oms-default": lambda number, id_, name: oms(number, f"{id_}\u0001{name}"),
+    "maxwell": lambda number, id_, name: maxwell(number, [id_, name]),
+}
+TYPES = {"id": parse_type("int64"), "name": parse_type("string")}
+RULES = TableRules({"shop.t": TableRule(None, TYPES)})
+
+
+def read(name: str, *values: bytes, rules: TableRules = RULES) -> Any:
+    """The change of the last of some messages."""
+    envelope = registry.get(name)
+    assert envelope.decoder is not None
+    decoder = envelope.decoder(envelope.decode_settings(), rules)
+    found = [decoder.decode(Message("t", 0, n, 0, None, v)) for n, v in enumerate(values)]
+    return found[-1][0]
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("known", [False, True], ids=["first", "known table"])
+def test_another_key_is_refused(name, known):
+    made = MADE[name]
+    before = [made(n, n, f"n{n}") for n in (7, 8)] if known else []
+    assert read(name, *before, made(1, 1, "n1")).outcome == "ok"
+    for told in ((2, "n1"), (1, "n2")):
+        with pytest.raises(Refusal) as refusal:
+            read(name, *before, made(1, *told))
+        assert refusal.value.kind == "key"
+        assert "nothing says which of them is meant" in refusal.value.sentence
+
+
+SIMPLE = {
+    "oms-default": lambda number, id_: oms(number, f"{id_}", "id"),
+    "maxwell": lambda number, id_: maxwell(number, [id_, f"n{number}"]),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_many_at_once_are_refused_as_one_by_one(name):
+    """Those that are wrong, and no others; the rest is read at once."""
+    lines = [SIMPLE[name](n, n + (n == 39)) for n in range(200)]
+    assert agree(name, "canal", lines, RULES) >= 100
+    fine = [SIMPLE[name](n, n) for n in range(200)]
+    assert agree(name, "canal", fine, RULES) >= 150
+
+
+def test_the_same_number_in_other_digits_is_the_same_key():
+    rules = TableRules({"shop.t": TableRule(None, {**TYPES, "id": parse_type("number")})})
+    assert read("oms-default", oms(1, "1.0\u0001n1"), rules=rules).outcome == "ok"
+
+
+def test_of_an_update_either_key_may_be_told():
+    row = {"id": 1, "name": "n1"}
+    for told in ("1\u0001n1", "9\u0001n1"):
+        value = oms(1, told, prevStruct={**row, "id": 9}, recordType="UPDATE")
+        assert read("oms-default", value).before.f0 == "9"
+    for told in ([1, "n1"], [9, "n1"]):
+        assert read("maxwell", maxwell(1, told, type="update", old={"id": 9})).before.f0 == "9"
+
+
+def test_a_declared_key_of_other_columns_is_not_compared():
+    rules = TableRules({"shop.t": TableRule(("name",), TYPES)})
+    assert read("oms-default", oms(1, "5", "id"), rules=rules).outcome == "ok"
+    assert read("maxwell", maxwell(1, [5], ["id"]), rules=rules).outcome == "ok"
+
+
+def test_types_with_several_notations_are_not_compared():
+    rules = TableRules({"shop.t": TableRule(None, {"id": parse_type("float64")})})
+    assert read("oms-default", oms(1, "0.1", "id"), rules=rules).outcome == "ok"
+
+
+@pytest.mark.parametrize("told", [None, ""])
+def test_a_key_that_is_not_told_is_not_missed(told):
+    assert read("oms-default", oms(1, told)).outcome == "ok"
+    assert read("maxwell", maxwell(1, None)).outcome == "ok"
