@@ -57,7 +57,7 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     }
     assert gate["gate"]["outcome"] == "passed"
 
-    tables.table_command(file, None, None, "b1", as_json=True)
+    tables.table_command(file, None, tables.Output(json=True), "b1")
     assert told(capsys) == [{"id": "7", "title": "second"}]
 
     tables.changes_command(file, None, "7", 100, as_json=True)

@@ -131,9 +131,42 @@ def test_convert_writes_the_file_the_report_and_the_quarantine(messages, tmp_pat
 
 
 def test_strict_ends_with_4_when_anything_was_refused(messages, tmp_path):
-    words = ("convert", "--from", "canal", "--to", "canal", messages, tmp_path / "o.jsonl")
-    assert waybill(*words).returncode == 0
-    assert waybill(*words, "--strict").returncode == 4
+    words = ("convert", "--from", "canal", "--to", "canal", messages)
+    assert waybill(*words, tmp_path / "one.jsonl").returncode == 0
+    assert waybill(*words, tmp_path / "two.jsonl", "--strict").returncode == 4
+
+
+@pytest.mark.parametrize("text", [b"{\n", b"{\n{}\n"])
+def test_a_conversion_that_refused_everything_ends_with_4(tmp_path, text):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(text)
+    done = waybill(*CONVERT[3:], source, tmp_path / "out.jsonl")
+    assert done.returncode == 4
+    assert b"0 out" in done.stderr
+
+
+def test_a_conversion_of_nothing_is_done(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"")
+    assert waybill(*CONVERT[3:], source, tmp_path / "out.jsonl").returncode == 0
+
+
+@pytest.mark.parametrize("which", ["output", "--quarantine", "--report"])
+def test_a_file_that_is_there_is_written_over_only_by_force(messages, tmp_path, which):
+    files = {"output": tmp_path / "o.jsonl", "--quarantine": tmp_path / "q.jsonl"}
+    files["--report"] = tmp_path / "r.json"
+    files[which].write_bytes(b"mine\n")
+    output = files.pop("output")
+    words = [*CONVERT[3:], messages, output, *(word for pair in files.items() for word in pair)]
+    done = waybill(*words)
+    there = tmp_path / {"output": "o.jsonl", "--quarantine": "q.jsonl"}.get(which, "r.json")
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        f"waybill: {there} is there already: name another output, or add --force to replace it\n"
+    )
+    assert there.read_bytes() == b"mine\n"
+    assert waybill(*words, "--force").returncode == 0
+    assert there.read_bytes() != b"mine\n"
 
 
 def test_convert_through_pipes_says_nothing_that_is_no_message():
@@ -232,7 +265,7 @@ def test_tables_complete_what_the_messages_leave_out(tmp_path):
 def test_it_starts_in_under_a_second(command, messages, tmp_path):
     """A second, or six times what two of its libraries take beside it on a machine that is slow."""
     words = {
-        "convert": ("--from", "canal", "--to", "debezium-json", messages, tmp_path / "o.jsonl"),
+        "convert": ("--from", "canal", "--to", "debezium-json", messages, "-"),
         "show": ("--from", "canal", messages),
         "detect": (messages,),
     }[command]

@@ -34,6 +34,9 @@ def table(
             metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
         ),
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over an output that is there already.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Print the rows of a merged table as exact text, sorted by key.
@@ -41,9 +44,9 @@ def table(
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --json
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20
     """
-    from waybill.cli.tables import table_command
+    from waybill.cli.tables import Output, table_command
 
-    table_command(migration, name, output, as_of, json)
+    table_command(migration, name, Output(output, force, json), as_of)
 
 
 def changes(

@@ -6,12 +6,12 @@ import json
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.cli.lake_session import needed, open_lake
 from waybill.cli.output import print_json, print_table
 from waybill.errors import ConfigurationError
-from waybill.inprocess.lines import OutputFile
+from waybill.inprocess.lines import OutputFile, check_new
 from waybill.nearest import did_you_mean
 from waybill.spec_file import load_migration
 
@@ -24,19 +24,36 @@ SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
 
 
-def table_command(
-    migration: Path, name: str | None, output: Path | None, as_of: str | None, as_json: bool
-) -> None:
-    """Print or write the rows of a merged table."""
+class Output(NamedTuple):
+    """Where the rows of a table go.
+
+    Attributes:
+        file: a file of lines; standard output where it is None.
+        force: write over a file that is there.
+        json: print one JSON object a line.
+    """
+
+    file: Path | None = None
+    force: bool = False
+    json: bool = False
+
+
+def table_command(migration: Path, name: str | None, to: Output, as_of: str | None) -> None:
+    """Print or write the rows of a merged table.
+
+    Raises:
+        ConfigurationError: the output is there already, or see `waybill.jobs.read_table`.
+    """
     spec = load_migration(migration)
+    check_new(to.force, None if to.file is None else str(to.file))
     from waybill.jobs import read_table
 
     rows = read_table(spec, name, as_of=as_of)
-    if output is not None:
-        with OutputFile(str(output)) as sink:
+    if to.file is not None:
+        with OutputFile(str(to.file)) as sink:
             for row in rows:
                 sink.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    elif as_json:
+    elif to.json:
         print_json(rows)
     else:
         shown = list(islice(rows, SHOWN + 1))
