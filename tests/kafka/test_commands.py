@@ -112,7 +112,7 @@ def test_status_tells_the_lag(
     def opened(spec: Migration) -> Any:
         yield Lake.open(spark, spec)
 
-    monkeypatch.setattr(status, "open_lake", opened)
+    monkeypatch.setattr(status, "look_into", opened)
 
     def source() -> dict[str, Any]:
         status.status_command(file, as_json=True)

@@ -17,8 +17,8 @@ from waybill.lake import Lake
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def file(spark, migration, tmp_path: Path, monkeypatch) -> Path:
+@pytest.fixture(params=["spark", "without spark"])
+def file(spark, migration, tmp_path: Path, monkeypatch, request) -> Path:
     """A migration that has run: an update, a late duplicate, a deleted row, a broken message."""
     spec = migration(publish=[{"envelope": "canal", "files": {"path": str(tmp_path / "out")}}])
     spec.quality.max_refused_share = 1
@@ -37,8 +37,10 @@ def file(spark, migration, tmp_path: Path, monkeypatch) -> Path:
     def opened(spec):
         yield Lake.open(spark, spec)
 
-    for module in (quarantine, status, tables, upkeep):
-        monkeypatch.setattr(module, "open_lake", opened)
+    monkeypatch.setattr(upkeep, "open_lake", opened)
+    if request.param == "spark":
+        for module in (quarantine, status, tables):
+            monkeypatch.setattr(module, "look_into", opened)
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -16,12 +17,16 @@ from rich.text import Text
 from typer.main import get_command
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill import jobs
 from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
+from waybill.context import Options
+from waybill.errors import GateError
 from waybill.jobs import keep_lake
 from waybill.report import StageReport
+from waybill.spec import Migration
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
@@ -242,6 +247,61 @@ def test_a_run_that_failed_has_failed_whoever_reads_its_waybill(tmp_path, words)
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (3, b"waybill: the batch does not pass the gate\n")
+
+
+JUDGED = HELD.replace(
+    'raise GateError("the batch does not pass the gate")',
+    """import logging
+    logging.getLogger("waybill").info("validate: looks")
+    raise GateError("the batch does not pass the gate")""",
+)
+
+
+def test_a_run_says_what_it_does_in_a_pipe_too(tmp_path):
+    file = tmp_path / "m.yaml"
+    file.write_text("name: m\nsource: {files: {path: in}, envelope: canal}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", JUDGED, "run", str(file), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    assert done.returncode == 3
+    line, end = done.stderr.splitlines()
+    assert line.endswith("validate: looks")
+    assert end == "waybill: the batch does not pass the gate"
+    assert json.loads(done.stdout)["stages"][0]["stage"] == "snapshot"
+
+
+def test_the_account_of_a_gate_that_says_no_is_given(monkeypatch):
+    report = StageReport("validate", "b1", details={"outcome": "failed"})
+
+    def says_no(*_given):
+        raise GateError("no", report.to_dict())
+
+    @contextmanager
+    def nothing(*_given):
+        yield None
+
+    monkeypatch.setattr(jobs, "run_stage", says_no)
+    monkeypatch.setattr(jobs, "_session", nothing)
+    spec = Migration.model_validate(
+        {
+            "name": "m",
+            "source": {"files": {"path": "in"}, "envelope": "canal"},
+            "lake": {"warehouse": "lake"},
+        }
+    )
+    given: list[StageReport] = []
+    with pytest.raises(GateError, match="no"):
+        jobs.run_migration(spec, batch="b1", on_stage=given.append)
+    assert given == [report]
+    result = jobs.result_of("validate", spec, "b1", Options())
+    assert result["error"]["exit_code"] == 3
+    assert result["report"]["details"] == {"outcome": "failed"}
+    again = pickle.loads(pickle.dumps(GateError("no", report.to_dict())))
+    assert (str(again), again.report) == ("no", report.to_dict())
 
 
 def test_tables_complete_what_the_messages_leave_out(tmp_path):

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import islice
+from heapq import nsmallest
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.cli.lake_session import needed, open_lake
+from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import print_json, print_table
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
+from waybill.merge.position import order_of
 from waybill.nearest import did_you_mean
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Iterator
 
-    from waybill.lake import Lake
+    from waybill.lake.history import History
 
 SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
@@ -77,20 +79,21 @@ def changes_command(
 ) -> None:
     """Print changes in the order of the merge."""
     spec = load_migration(migration)
-    with open_lake(spec) as lake:
-        from pyspark.sql import functions as F
-
-        from waybill.merge.increment import order_sql
-
-        order = F.expr(order_sql(spec.order.ambiguous == "source_time"))
-        log = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
-        rows = log.withColumn("order_key", order)
+    with look_into(spec) as lake:
+        asked: dict[str, list[str | int]] = {"outcome": ["ok"]}
         if table is not None:
-            rows = _of_table(rows, table)
+            # A name with dots may be of a table whose own name has some.
+            parts = table.split(".")
+            asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
+        log = needed(lake, "changes")
+        rows = lake.scan(log, (*_READ, "order_key"), asked)
+        if table is not None:
+            rows = _of_table(lake, log, rows, table)
         if key is not None:
-            rows = _with_truncates(rows, _of_key(rows, key))
-        wanted = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
-        found = [row.asDict() for row in wanted.select(*_SHOWN).collect()]
+            rows = _of_key(rows, key)
+        by_time = spec.order.ambiguous == "source_time"
+        ordered = (_with_order(row, by_time) for row in rows)
+        found = nsmallest(limit, ordered, key=_by_order)
         if key is not None:
             found = _explained(lake, found)
     if as_json:
@@ -116,18 +119,18 @@ def changes_command(
         sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
 
 
-def _with_truncates(rows: DataFrame, own: DataFrame) -> DataFrame:
-    """The changes of a row, and the TRUNCATEs of its tables, of full reloads too."""
-    from pyspark.sql import functions as F
-
-    name = F.concat_ws(".", "database", "schema", "table")
-    tables = [row[0] for row in own.select(name).distinct().collect() if row[0]]
-    if not tables:
-        return own
-    return own.unionByName(rows.where((F.col("operation") == "truncate") & name.isin(tables)))
+def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
+    order = order_of(row["order_key"], row["source_time"], by_source_time)
+    return {name: order if name == "order_key" else row[name] for name in _SHOWN}
 
 
-def _explained(lake: Lake, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _by_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What changes are sorted by; what is missing goes first."""
+    names = ((row[part] is not None, row[part] or "") for part in ("database", "schema", "table"))
+    return (*names, row["order_key"])
+
+
+def _explained(lake: History, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
     TRUNCATEs that took no row away are left out.
@@ -157,6 +160,8 @@ _SHOWN = (
     *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
     "ddl_text",
 )
+"""What is told of a change."""
+_READ = tuple(name for name in _SHOWN if name != "order_key")
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -173,17 +178,23 @@ def _qualified(row: dict[str, Any]) -> str:
     return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
 
 
-def _of_table(rows: DataFrame, table: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    name = F.concat_ws(".", "database", "schema", "table")
-    found = rows.where(name == table)
-    if found.isEmpty():
-        known = sorted(r[0] for r in rows.select(name).distinct().collect() if r[0])
+def _of_table(
+    lake: History, log: str, rows: Iterator[dict[str, Any]], table: str
+) -> Iterator[dict[str, Any]]:
+    own = (row for row in rows if _joined(row) == table)
+    first = next(own, None)
+    if first is None:
+        every = lake.scan(log, ("database", "schema", "table"), {"outcome": ["ok"]})
+        known = sorted({_joined(row) for row in every} - {""})
         raise ConfigurationError(
             f"there are no changes of table {table}{did_you_mean(table, known)}"
         )
-    return found
+    return chain([first], own)
+
+
+def _joined(row: dict[str, Any]) -> str:
+    """A table's name as people write it; parts that are there and empty count."""
+    return ".".join(row[p] for p in ("database", "schema", "table") if row[p] is not None)
 
 
 def _as_text(key: str) -> dict[str, str | None]:
@@ -200,10 +211,11 @@ def _as_text(key: str) -> dict[str, str | None]:
     }
 
 
-def _of_key(rows: DataFrame, key: str) -> DataFrame:
-    """Changes of one key: a JSON object of its columns, or the value of its only column."""
-    from pyspark.sql import functions as F
+def _of_key(rows: Iterable[dict[str, Any]], key: str) -> Iterator[dict[str, Any]]:
+    """Changes of one key: a JSON object of its columns, or the value of its only column.
 
+    With them come the TRUNCATEs of their tables, of full reloads too.
+    """
     wanted: dict[str, str | None] | None = None
     if key.lstrip().startswith("{"):
         try:
@@ -211,13 +223,20 @@ def _of_key(rows: DataFrame, key: str) -> DataFrame:
         except ValueError as error:
             raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
 
-    def matches(column: str) -> Any:
-        values = F.from_json(column, "map<string,string>")
-        if wanted is None:
-            return (F.size(values) == 1) & (F.element_at(F.map_values(values), 1) == key)
-        same = F.size(values) == len(wanted)
-        for name, value in wanted.items():
-            same = same & values[F.lit(name)].eqNullSafe(F.lit(value))
-        return same
+    def matches(text: str | None) -> bool:
+        if text is None:
+            return False
+        values = json.loads(text)
+        return list(values.values()) == [key] if wanted is None else values == wanted
 
-    return rows.where(matches("key") | matches("old_key"))
+    tables: set[str] = set()
+    truncates: list[dict[str, Any]] = []
+    for row in rows:
+        if matches(row["key"]) or matches(row["old_key"]):
+            tables.add(_joined(row))
+            yield row
+        elif row["operation"] == "truncate":
+            truncates.append(row)
+    for row in truncates:
+        if _joined(row) in tables - {""}:
+            yield row

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
+from waybill.layout import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
-from waybill.merge.ledger import REFUSED, Ledger
+from waybill.merge.position import REFUSED, position_of
 from waybill.merge.rules import Change
 from waybill.merge.texts import read_image
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
+    from waybill.lake.history import History
 
 
 def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
@@ -40,21 +39,23 @@ def place_of(row: dict[str, Any]) -> Place:
     return row["topic"], row["partition"], row["offset"], row["index"]
 
 
-def merged_facts(lake: Lake, qualified: str, rows: list[dict[str, Any]]) -> Merged:
+def merged_facts(lake: History, qualified: str, rows: list[dict[str, Any]]) -> Merged:
     """What the merge knows of a table and of some rows of its log."""
-    ledger = Ledger(lake)
-    position = ledger.position()
+    position = position_of(lake)
     state = position.state.table(qualified)
-    kept = lake.read(ledger.table).where((F.col("kind") == REFUSED) & (F.col("table") == qualified))
-    refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
+    refused = {}
+    if lake.exists(lake.log("merges")):
+        asked = {"kind": [REFUSED], "table": [qualified]}
+        kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked)
+        refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}
     ids = {row["transaction"] for row in rows if row["transaction"]}
     waiting = dict.fromkeys({t.id for t in position.state.open} & ids, "waits for the end of its")
     if ids:
-        log = lake.read(lake.log("changes")).where("operation = 'rollback'")
-        ended = log.where(F.col("transaction").isin(*ids)).select("transaction").distinct()
-        waiting.update({row.transaction: "rolled back with its" for row in ended.collect()})
+        asked = {"operation": ["rollback"], "transaction": sorted(ids)}
+        ended = lake.scan(lake.log("changes"), ["transaction"], asked)
+        waiting.update({row["transaction"]: "rolled back with its" for row in ended})
     return Merged(
         state.truncated,
         frozenset(state.names),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
 from waybill.layout import CHANGE_PLACE
-from waybill.merge.ledger import REFUSED
+from waybill.merge.position import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import EVENTS, Event, Open, Verdict, judge
 from waybill.merge.watermark import further

@@ -11,34 +11,27 @@ that waits for the gate; branches of tables without one were left behind by a me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from waybill.errors import ConfigurationError, GateError
 from waybill.layout import MERGES
-from waybill.merge.state import MergeState
+from waybill.merge.position import (
+    REFUSED,
+    STAGE,
+    STATE,
+    Position,
+    held_snapshot,
+    position_of,
+)
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
-
-STAGE = "merge"
-STATE, REFUSED = "state", "refused"
-
-
-class Position(NamedTuple):
-    """Where the merge stands.
-
-    Attributes:
-        changes: snapshot of `changes` up to which everything is merged, None at the beginning.
-        state: what it remembers.
-    """
-
-    changes: int | None
-    state: MergeState
+    from waybill.merge.state import MergeState
 
 
 class Ledger:
@@ -100,18 +93,7 @@ class Ledger:
 
     def position(self, batch: str | None = None) -> Position:
         """Where the last visible merge ended, or that of a batch."""
-        last = self.lake.last(self.table, STAGE)
-        if batch is not None:
-            last = self.lake.find(self.table, STAGE, batch)
-        if last is None:
-            return Position(None, MergeState())
-        rows = (
-            self.lake.read(self.table)
-            .where((F.col("kind") == STATE) & (F.col("batch") == last.batch))
-            .select("body")
-            .collect()
-        )
-        return Position(last.cursor["changes"], MergeState.from_json(rows[0].body))
+        return position_of(self.lake, batch)
 
     def needed(self) -> set[int]:
         """Snapshots of `changes` that merges go on from, which upkeep has to keep.
@@ -195,9 +177,7 @@ class Ledger:
 
 def with_held(lake: Lake) -> DataFrame:
     """The record of merges, with that of the merge that waits for its gate, if one does."""
-    table = lake.log("merges")
-    held = [commit.snapshot for commit, _ in lake.held(table, STAGE)]
-    return lake.read(table, held[-1] if held else None)
+    return lake.read(lake.log("merges"), held_snapshot(lake))
 
 
 def drop_held(lake: Lake) -> None:
