@@ -277,7 +277,7 @@ def test_a_run_says_what_it_does_in_a_pipe_too(tmp_path):
 def test_the_account_of_a_gate_that_says_no_is_given(monkeypatch):
     report = StageReport("validate", "b1", details={"outcome": "failed"})
 
-    def says_no(*_given):
+    def says_no(*_given, **_more):
         raise GateError("no", report.to_dict())
 
     @contextmanager

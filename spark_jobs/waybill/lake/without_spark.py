@@ -20,6 +20,7 @@ from waybill.lake.settings import CATALOG
 from waybill.lake.tables import QUALIFIED
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
@@ -120,7 +121,15 @@ class LakeWithoutSpark(History):
         for column, values in where.items():
             wanted = And(wanted, one_of(column, set(values)))
         found = self._table(table).scan(wanted, tuple(columns), snapshot_id=snapshot)
-        for batch in found.to_arrow_batch_reader():
+        tasks = list(found.plan_files())
+        paths = [task.file.file_path.removeprefix("file://") for task in tasks]
+        whole = not any(task.delete_files for task in tasks)
+        if whole and tasks and all(path.startswith("/") for path in paths):
+            # PyIceberg takes three times as long for a file, and a lake has many small ones.
+            batches = _read_files(paths, self._table(table), columns, where)
+        else:
+            batches = found.to_arrow_batch_reader()
+        for batch in batches:
             yield from batch.to_pylist()
 
     def _table(self, table: str) -> Table:
@@ -135,6 +144,28 @@ class LakeWithoutSpark(History):
             return None if self._catalog is None else self._catalog.load_table(split(table))
         except NoSuchTableError:
             return None
+
+
+def _read_files(
+    paths: list[str],
+    table: Table,
+    columns: Sequence[str],
+    where: Mapping[str, Sequence[str | int]],
+) -> Iterator[pa.RecordBatch]:
+    """Rows of files on this machine from which none was deleted.
+
+    Columns are found by their names: those of the log tables never get another.
+    """
+    import pyarrow.dataset as ds
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    wanted: Any = None
+    for column, values in where.items():
+        one = ds.field(column).isin(list(values))
+        wanted = one if wanted is None else wanted & one
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    files: Any = ds.dataset(paths, schema=schema, format="parquet")
+    yield from files.to_batches(columns=list(columns), filter=wanted)
 
 
 def _sql(uri: str, given: Mapping[str, str]) -> Catalog:
