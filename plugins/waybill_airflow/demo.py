@@ -107,7 +107,7 @@ def port_of() -> int:
 
 
 def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
-    migrations = _migrations()
+    migrations = _migrations(view)
     view.says(f"State in {airflow.home}, logs in its folder logs")
     with view.waiting("Making Airflow's database"):
         airflow.start()
@@ -133,16 +133,16 @@ def _show(airflow: LocalAirflow, view: View, once: bool) -> int:
         return 0 if good else 1
 
 
-def _migrations() -> list[tuple[Path, Migration]]:
-    """The migrations to show.
+def _migrations(view: View) -> list[tuple[Path, Migration]]:
+    """The migrations to show; files that cannot be used are told, and do not stop the others.
 
     Raises:
-        ConfigurationError: there is none, or one is wrong.
+        ConfigurationError: there is none.
     """
     folder = places.migrations_folder()
     found, problems = read_migrations(folder)
-    if problems:
-        raise ConfigurationError("\n".join(problems))
+    for problem in problems:
+        view.says(f"left out: {problem}")
     shown = [(file, spec) for file, spec in found if "demo" in spec.tags]
     if not shown:
         message = f"no migration in {folder} has the tag demo: give one `tags: [demo]`"
@@ -218,7 +218,7 @@ def _samples(airflow: LocalAirflow, runs: list[Run], view: View) -> bool:
         command = [sys.executable, "-m", "waybill.cli", "table", str(run.file), table]
         try:
             with view.waiting("Reading a merged table"):
-                airflow.run("table", [*command, "--output", str(output)])
+                airflow.run("table", [*command, "--output", str(output), "--force"])
         except LocalAirflowError as error:
             airflow.check()
             view.complaint(run, str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, chain
 
@@ -19,6 +19,12 @@ from waybill_airflow.places import migrations_folder
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
+
+RUN_TYPES: Any = (
+    *("scheduled", "manual", "operator_triggered"),
+    *("asset_triggered", "asset_materialization"),
+)
+"""A batch takes what is new and belongs to no date: a backfill would make runs without end."""
 
 _ONE_LINE = {
     "snapshot": "Copies new messages of the source into the archive, bytes untouched.",
@@ -84,6 +90,7 @@ def build_dag(spec: Migration, file: Path) -> DAG:
         auto_register=False,  # the DAG file names them; checking them must not make them
         catchup=False,
         max_active_runs=1,
+        allowed_run_types=RUN_TYPES,
         tags={"waybill", *spec.tags},
         params=trigger_form(),
         user_defined_macros={"batch_of": batch_of},
@@ -123,6 +130,7 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
         auto_register=False,
         catchup=False,
         max_active_runs=1,
+        allowed_run_types=RUN_TYPES,
         tags={"waybill", "upkeep", *spec.tags},
         default_args={"owner": spec.owner, "retries": 1, "retry_delay": timedelta(minutes=10)},
     ) as dag:

@@ -145,11 +145,13 @@ class StageOperator(SparkSubmitOperator):
         if driver is not None and not fits(spec):
             self.log.info("%s has Spark settings of its own and is submitted alone", spec.name)
         elif driver is not None:
-            return self._asked(driver, connections)
+            return self._asked(context, driver, connections)
         os.environ.update({variable_of(name): text for name, text in connections.items()})
         return self._submitted(context, spec)
 
-    def _asked(self, driver: Driver, connections: dict[str, str]) -> dict[str, Any]:
+    def _asked(
+        self, context: Context, driver: Driver, connections: dict[str, str]
+    ) -> dict[str, Any]:
         """Have the driver run the stage."""
         order: dict[str, Any] = {
             "stage": self.stage,
@@ -169,6 +171,7 @@ class StageOperator(SparkSubmitOperator):
                 raise outcome.StageInterrupted(str(error)) from None
             raise AirflowFailException(str(error)) from None
         if "error" in result:
+            outcome.keep_report(result, context)
             raise outcome.failure_of(result, self.stage, None)
         return outcome.report_of(result, self.stage)
 
@@ -187,6 +190,7 @@ class StageOperator(SparkSubmitOperator):
                     raise
                 # The hook's own message repeats the command line and the log.
                 read = outcome.read(result)
+                outcome.keep_report(read, context)
                 raise outcome.failure_of(read, self.stage, self._exit_code()) from None
             return outcome.report_of(outcome.read(result), self.stage)
 
@@ -197,7 +201,10 @@ class StageOperator(SparkSubmitOperator):
         arguments = [*(self.application_args or []), *more]
         self.application_args = [*arguments, "--result", str(result)]
         self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
+        from waybill.lake.java import check_java
+
         try:
+            check_java()
             ours, theirs = submission.settings(spec, self._master())
         except ConfigurationError as error:
             raise AirflowFailException(str(error)) from None

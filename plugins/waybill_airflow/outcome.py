@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 
 class StageInterrupted(Exception):
@@ -24,6 +28,16 @@ def report_of(result: dict[str, Any], stage: str) -> dict[str, Any]:
         message = f"the {stage} stage ended without a report; look for the cause in the log above"
         raise AirflowFailException(message)
     return report
+
+
+def keep_report(result: dict[str, Any], context: Context) -> None:
+    """Give a failed task its report as the return value, where the stage came to one.
+
+    That of a gate that said no tells which expectations failed and where the report is.
+    """
+    report = result.get("report")
+    if isinstance(report, dict) and "ti" in context:
+        context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=report)
 
 
 def failure_of(result: dict[str, Any], stage: str, code: int | None) -> Exception:

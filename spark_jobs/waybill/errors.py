@@ -6,6 +6,8 @@ the border between a Spark worker and its driver, so all their data are position
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class WaybillError(Exception):
     """The root: anything Waybill raises on purpose."""
@@ -57,6 +59,10 @@ class UnavailableError(WaybillError):
     transient = True
 
 
+class LakeError(WaybillError):
+    """A file that the lake's own records name is gone; running again does not bring it back."""
+
+
 class ReconciliationError(WaybillError):
     """Rows in and rows out of a stage do not add up; nothing was committed."""
 
@@ -70,9 +76,21 @@ class WaitingError(WaybillError):
 
 
 class GateError(WaybillError):
-    """The quality gate said no; nothing was published."""
+    """The quality gate said no; nothing was published.
+
+    Attributes:
+        report: the account of the stage that judged (`StageReport.to_dict`), None where the error
+            comes from another stage.
+    """
 
     exit_code = 3
+
+    def __init__(self, message: str, report: dict[str, Any] | None = None) -> None:
+        super().__init__(message, report)
+        self.report = report
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LossError(WaybillError):

@@ -64,7 +64,7 @@ class LocalStore:
         target = self._folder / name
         beside = self._beside(name)
         try:
-            with beside.open("xb") as stream:
+            with _opened(beside) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -81,7 +81,7 @@ class LocalStore:
         target = self._folder / name
         beside = self._beside(name)
         try:
-            with beside.open("xb") as stream:
+            with _opened(beside) as stream:
                 stream.write(content)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -206,6 +206,22 @@ def file_name(text: str) -> str:
     if plain == text:
         return plain
     return f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _opened(beside: Path) -> IO[bytes]:
+    """A new file.
+
+    Raises:
+        ConfigurationError: its folder is there and takes no files.
+        ConflictError: its folder, which was there, is gone.
+    """
+    try:
+        return beside.open("xb")
+    except FileNotFoundError as error:
+        if not beside.parent.is_dir():
+            raise ConflictError(_taken_away(beside.parent)) from error
+        message = f"{beside.parent} takes no files ({error.strerror}); name a folder to write"
+        raise ConfigurationError(message) from error
 
 
 def _taken_away(target: Path) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.context import Options, StageContext
 from waybill.durations import moment_of
-from waybill.errors import ConfigurationError, WaybillError
+from waybill.errors import ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
@@ -158,7 +158,8 @@ def run_migration(
             was refused once more.
         drop_held: drop what a failed gate holds, so that this batch merges it again.
         until_time: read topics up to this time at most.
-        on_stage: is given each stage's account as soon as it is there.
+        on_stage: is given each stage's account as soon as it is there, also that of a gate that
+            says no.
 
     Raises:
         GateError: the gate said no; the stages before it are done.
@@ -171,7 +172,12 @@ def run_migration(
     options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
-            report = run_stage(stage, migration, waybill.batch, session, options)
+            try:
+                report = run_stage(stage, migration, waybill.batch, session, options)
+            except GateError as error:
+                if error.report is not None and on_stage is not None:
+                    on_stage(StageReport.from_dict(error.report))
+                raise
             waybill.stages.append(report)
             if on_stage is not None:
                 on_stage(report)
@@ -371,12 +377,19 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
     """Run a stage, or the upkeep, and say what came of it as plain data.
 
     Returns:
-        `{"report": …}` or `{"error": …}`, see `main`; errors are logged.
+        `{"report": …}` or `{"error": …}`, see `main`; of a gate that said no both. Errors are
+        logged.
     """
     try:
         if stage == UPKEEP:
             return {"report": keep_lake(spec)}
-        return {"report": run_stage(stage, spec, batch, options=options).to_dict()}
+        return {"report": run_stage(stage, spec, batch, options=options).told()}
+    except GateError as error:
+        told = described(error)
+        _say(stage, error, told["message"])
+        if error.report is None:
+            return {"error": told}
+        return {"error": told, "report": StageReport.from_dict(error.report).told()}
     except Exception as error:  # noqa: BLE001 - told to whoever asked
         told = described(error)
         _say(stage, error, told["message"])

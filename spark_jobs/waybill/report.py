@@ -12,6 +12,20 @@ STAGES = ("snapshot", "convert", "merge", "validate", "publish")
 """The stages in the order of the data."""
 
 
+EXACT = 2**53
+"""The integer from which on readers of JSON that have only floats of 64 bits round."""
+
+
+def _as_texts(data: Any, least: int) -> Any:
+    """Plain data with integers of at least this as texts."""
+    if isinstance(data, dict):
+        return {name: _as_texts(value, least) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_as_texts(value, least) for value in data]
+    is_number = isinstance(data, int) and not isinstance(data, bool)
+    return str(data) if is_number and abs(data) >= least else data
+
+
 @dataclass(slots=True)
 class StageReport:
     """The account of one stage of one batch.
@@ -73,13 +87,26 @@ class StageReport:
             raise ReconciliationError(message)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as kept in snapshot summaries, `runs` and XComs."""
+        """Plain data, as kept in snapshot summaries and `runs`."""
         return asdict(self)
+
+    def told(self) -> dict[str, Any]:
+        """Plain data for other programs, as returned by tasks and printed as JSON.
+
+        Ids of snapshots are texts: JavaScript and jq round integers of more than 53 bits.
+        """
+        data = asdict(self)
+        data["snapshots"] = {table: str(snapshot) for table, snapshot in self.snapshots.items()}
+        # Apart from what the source is read up to, cursors hold nothing but snapshots.
+        least = EXACT if self.stage == STAGES[0] else 0
+        data["cursor"] = _as_texts(self.cursor, least)
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StageReport:
-        """The report that `to_dict` described."""
-        return cls(**data)
+        """The report that `to_dict` or `told` described."""
+        snapshots = {table: int(snapshot) for table, snapshot in data["snapshots"].items()}
+        return cls(**{**data, "snapshots": snapshots})
 
 
 @dataclass(slots=True)
@@ -91,8 +118,9 @@ class Waybill:
     stages: list[StageReport] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+        """Plain data; ids of snapshots are texts (`StageReport.told`)."""
+        stages = [report.told() for report in self.stages]
+        return {"migration": self.migration, "batch": self.batch, "stages": stages}
 
     def to_json(self) -> str:
         """The waybill as JSON text."""

@@ -16,7 +16,18 @@ from waybill.types import parse_type
 
 
 def _column_type(text: str) -> str:
-    parse_type(text)
+    """A type that has values: messages may state others, a declaration may not."""
+    found = parse_type(text)
+    precision, scale = found.precision, found.scale or 0
+    if found.kind == "decimal" and precision is not None and precision < max(scale, 1):
+        message = (
+            f"{text!r} has {scale} digits behind the point and {precision} in all: write "
+            f"decimal({max(scale, 1)},{scale}), or the type that the source has"
+        )
+        raise ValueError(message)
+    if found.kind == "bit" and not precision:
+        message = f"{text!r} has no bits: write how many, such as bit(8)"
+        raise ValueError(message)
     return text
 
 

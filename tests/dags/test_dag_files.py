@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 from types import SimpleNamespace
@@ -56,6 +59,17 @@ class TestDag:
         assert dag.max_active_runs == 1
         assert dag.catchup is False
 
+    def test_it_cannot_be_backfilled(self, dag):
+        """A batch takes what is new and belongs to no date."""
+        told = DagSerialization.from_dict(DagSerialization.to_dict(dag)).allowed_run_types
+        assert sorted(told) == [
+            "asset_materialization",
+            "asset_triggered",
+            "manual",
+            "operator_triggered",
+            "scheduled",
+        ]
+
     def test_a_run_may_take_as_long_as_it_takes(self, dag):
         """Airflow would skip what is left of a first snapshot, which is then all in vain."""
         assert dag.dagrun_timeout is None
@@ -102,6 +116,38 @@ class TestDag:
         """A DAG that looks new at every reading fills the database with versions."""
         again = load().dags[dag.dag_id]
         assert DagSerialization.to_dict(dag) == DagSerialization.to_dict(again)
+
+
+SERIALISED = """
+import json, sys
+from airflow.serialization.serialized_objects import DagSerialization
+from waybill_airflow.factory import migration_dags
+dags = {name: DagSerialization.to_dict(dag) for name, dag in migration_dags().items()}
+sys.stdout.write("dags:" + json.dumps(dags, sort_keys=True) + "\\n")
+"""
+
+
+def test_two_processes_serialise_the_same(tmp_path):
+    """Whatever order their hashes give to sets. Airflow puts the fields in order itself."""
+    folder = tmp_path / "migrations"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(
+        "name: shop\nschedule: '@hourly'\ntags: [a, b, c, d, e, f]\nupkeep: {}\n"
+        "source: {files: {path: in}, envelope: canal}\n"
+        "publish: [{envelope: oms-default, files: {path: out}}]\n"
+    )
+    told = []
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", SERIALISED],
+            env={**os.environ, "PYTHONHASHSEED": seed, "WAYBILL_MIGRATIONS": str(folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        told += [line for line in done.stdout.splitlines() if line.startswith("dags:")]
+    assert '"shop_upkeep"' in told[0]
+    assert told[0] == told[1]
 
 
 def test_the_page_tells_what_each_target_cannot_carry(bag):

@@ -20,7 +20,7 @@ from waybill.spec_file import load_migration
 from waybill_airflow import operators, submission
 from waybill_airflow.drivers import find_driver
 from waybill_airflow.operators import GateOperator, StageOperator
-from waybill_airflow.outcome import StageInterrupted
+from waybill_airflow.outcome import StageInterrupted, keep_report
 
 pytestmark = pytest.mark.airflow
 
@@ -124,6 +124,42 @@ def test_how_a_stage_may_fail(migrations, fake_stages, act, error, says):
     with pytest.raises(error, match=says) as caught:
         stage(migrations("shop")).execute({})
     assert "spark-submit" not in str(caught.value).lower()
+
+
+class Kept:
+    """The part of a task instance that takes what a task gives to others."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+
+    def xcom_push(self, key: str, value: object) -> None:
+        self.values[key] = value
+
+
+def test_a_gate_that_says_no_returns_its_outcome_too():
+    kept = Kept()
+    report = {"stage": "validate", "details": {"outcome": "failed"}}
+    keep_report({"error": ERROR, "report": report}, {"ti": kept})
+    assert kept.values == {"return_value": report}
+    keep_report({"error": ERROR}, {"ti": kept})
+    assert kept.values == {"return_value": report}
+
+
+def test_a_failed_stage_gives_its_report(migrations, monkeypatch):
+    kept = Kept()
+    result = {"error": ERROR, "report": {"stage": "validate"}}
+    driver = SimpleNamespace(run=lambda *_given: result)
+    monkeypatch.setattr(operators, "find_driver", lambda: driver)
+    with pytest.raises(AirflowFailException, match="the gate said no"):
+        stage(migrations("shop"), "validate").execute({"ti": kept})
+    assert kept.values == {"return_value": {"stage": "validate"}}
+
+
+def test_a_worker_without_java_says_so(migrations, fake_stages, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(AirflowFailException, match="there is no Java in JAVA_HOME=/nowhere"):
+        stage(migrations("shop")).execute({})
+    assert fake_stages() == []
 
 
 def test_a_migration_that_broke_meanwhile_fails_at_once(migrations, fake_stages):

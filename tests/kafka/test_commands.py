@@ -12,7 +12,8 @@ import pytest
 from tests.kafka.producing import delete_before, send, transaction
 from waybill import jobs
 from waybill.cli import status
-from waybill.cli.check import NOTE, OK, WRONG, check
+from waybill.cli.check import check
+from waybill.cli.findings import NOTE, OK, WRONG
 from waybill.connections import variable_of
 from waybill.lake import Lake
 from waybill.spec import Migration
@@ -111,7 +112,7 @@ def test_status_tells_the_lag(
     def opened(spec: Migration) -> Any:
         yield Lake.open(spark, spec)
 
-    monkeypatch.setattr(status, "open_lake", opened)
+    monkeypatch.setattr(status, "look_into", opened)
 
     def source() -> dict[str, Any]:
         status.status_command(file, as_json=True)

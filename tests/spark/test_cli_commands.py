@@ -18,8 +18,8 @@ from waybill.lake import Lake
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def file(spark, migration, tmp_path: Path, monkeypatch) -> Path:
+@pytest.fixture(params=["spark", "without spark"])
+def file(spark, migration, tmp_path: Path, monkeypatch, request) -> Path:
     """A migration that has run: an update, a late duplicate, a deleted row, a broken message."""
     spec = migration(publish=[{"envelope": "canal", "files": {"path": str(tmp_path / "out")}}])
     spec.quality.max_refused_share = 1
@@ -38,8 +38,10 @@ def file(spark, migration, tmp_path: Path, monkeypatch) -> Path:
     def opened(spec):
         yield Lake.open(spark, spec)
 
-    for module in (quarantine, status, tables, upkeep):
-        monkeypatch.setattr(module, "open_lake", opened)
+    monkeypatch.setattr(upkeep, "open_lake", opened)
+    if request.param == "spark":
+        for module in (quarantine, status, tables):
+            monkeypatch.setattr(module, "look_into", opened)
     return path
 
 
@@ -58,7 +60,7 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
     }
     assert gate["gate"]["outcome"] == "passed"
 
-    tables.table_command(file, None, None, "b1", held=False, as_json=True)
+    tables.table_command(file, None, tables.Output(json=True), "b1")
     assert told(capsys) == [{"id": "7", "title": "second"}]
 
     tables.changes_command(file, Wanted(None, "7", 100), as_json=True)
@@ -89,7 +91,7 @@ def test_looking_into_the_lake(file: Path, capsys) -> None:
 
 def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     with pytest.raises(ConfigurationError, match="no batch waits for the gate"):
-        tables.table_command(file, None, None, None, held=True, as_json=True)
+        tables.table_command(file, None, tables.Output(json=True), None, held=True)
     messages = [
         canal("UPDATE", {"id": "7", "title": "third"}, old=[{"title": "second"}]),
         canal("INSERT", {"id": "9", "title": "ninth"}),
@@ -101,9 +103,9 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     spec.quality.max_refused_share = 0
     with pytest.raises(GateError, match=rf"mend the cause, then `waybill run {file} --drop-held`"):
         jobs.run_migration(spec, batch="b2", spark=spark)
-    tables.table_command(file, None, None, None, held=False, as_json=True)
+    tables.table_command(file, None, tables.Output(json=True), None, held=False)
     assert told(capsys) == [{"id": "7", "title": "second"}]
-    tables.table_command(file, None, None, None, held=True, as_json=True)
+    tables.table_command(file, None, tables.Output(json=True), None, held=True)
     assert told(capsys) == [{"id": "7", "title": "third"}, {"id": "9", "title": "ninth"}]
     tables.changes_command(file, Wanted(None, None, 100, held=True), as_json=True)
     assert [row["after"]["title"] for row in told(capsys)] == ["third", "ninth"]
@@ -115,7 +117,7 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
         found = [row["outcome"].partition(":")[0].partition(",")[0] for row in told(capsys)]
         assert found == outcomes
     with pytest.raises(ConfigurationError, match="name one"):
-        tables.table_command(file, None, None, "b1", held=True, as_json=True)
+        tables.table_command(file, None, tables.Output(json=True), "b1", held=True)
     spec.quality.max_refused_share = 1
     jobs.run_migration(spec, batch="b2", spark=spark)
     with pytest.raises(ConfigurationError, match="no batch waits for the gate"):

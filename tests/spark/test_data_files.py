@@ -10,8 +10,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConflictError, WaybillError
 from waybill.lake import Lake, Span, TaskRows
-from waybill.lake.row_sizes import LONGEST, RowSizes
+from waybill.lake.row_sizes import RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
+from waybill.lake.spans import LONGEST
 from waybill.layout import ARCHIVE, columns_of
 from waybill.report import StageReport
 

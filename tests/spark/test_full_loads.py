@@ -91,7 +91,7 @@ def test_a_dump_increments_and_a_reload(
     assert third.stage("merge").details["shop.orders"]["gone by reload"] == 1
     lake = Lake.open(spark, reload)
     assert tombstones(lake) == [('{"id":"1"}', None, "reload", "b3")]
-    monkeypatch.setattr("waybill.cli.tables.open_lake", lambda spec: nullcontext(lake))
+    monkeypatch.setattr("waybill.cli.tables.look_into", lambda spec: nullcontext(lake))
     file = tmp_path / "reload.yaml"
     file.write_text(reload.model_dump_json(exclude_defaults=True))
     begin = "full:shop.orders@20/0/0/0"

@@ -113,7 +113,7 @@ def test_the_changes_of_a_row_are_told_as_they_were_merged(
     def opened(spec):
         yield lake
 
-    monkeypatch.setattr(tables, "open_lake", opened)
+    monkeypatch.setattr(tables, "look_into", opened)
     tables.changes_command(path, tables.Wanted(None, "1", 100), as_json=True)
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(change["partition"], change["outcome"]) for change in told] == [

@@ -9,7 +9,8 @@ import pytest
 
 from tests.schema_registry import schema_registry
 from tests.unit.test_inprocess import canal, history
-from waybill.cli.check import OK, WRONG, check
+from waybill.cli.check import check
+from waybill.cli.findings import OK, WRONG
 from waybill.spec import Migration
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -16,12 +17,16 @@ from rich.text import Text
 from typer.main import get_command
 
 from tests.unit.test_inprocess import canal, history, read_lines
+from waybill import jobs
 from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
+from waybill.context import Options
+from waybill.errors import GateError
 from waybill.jobs import keep_lake
 from waybill.report import StageReport
+from waybill.spec import Migration
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONVERT = [sys.executable, "-m", "waybill.cli", "convert", "--from", "canal", "--to", "canal"]
@@ -131,9 +136,42 @@ def test_convert_writes_the_file_the_report_and_the_quarantine(messages, tmp_pat
 
 
 def test_strict_ends_with_4_when_anything_was_refused(messages, tmp_path):
-    words = ("convert", "--from", "canal", "--to", "canal", messages, tmp_path / "o.jsonl")
-    assert waybill(*words).returncode == 0
-    assert waybill(*words, "--strict").returncode == 4
+    words = ("convert", "--from", "canal", "--to", "canal", messages)
+    assert waybill(*words, tmp_path / "one.jsonl").returncode == 0
+    assert waybill(*words, tmp_path / "two.jsonl", "--strict").returncode == 4
+
+
+@pytest.mark.parametrize("text", [b"{\n", b"{\n{}\n"])
+def test_a_conversion_that_refused_everything_ends_with_4(tmp_path, text):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(text)
+    done = waybill(*CONVERT[3:], source, tmp_path / "out.jsonl")
+    assert done.returncode == 4
+    assert b"0 out" in done.stderr
+
+
+def test_a_conversion_of_nothing_is_done(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"")
+    assert waybill(*CONVERT[3:], source, tmp_path / "out.jsonl").returncode == 0
+
+
+@pytest.mark.parametrize("which", ["output", "--quarantine", "--report"])
+def test_a_file_that_is_there_is_written_over_only_by_force(messages, tmp_path, which):
+    files = {"output": tmp_path / "o.jsonl", "--quarantine": tmp_path / "q.jsonl"}
+    files["--report"] = tmp_path / "r.json"
+    files[which].write_bytes(b"mine\n")
+    output = files.pop("output")
+    words = [*CONVERT[3:], messages, output, *(word for pair in files.items() for word in pair)]
+    done = waybill(*words)
+    there = tmp_path / {"output": "o.jsonl", "--quarantine": "q.jsonl"}.get(which, "r.json")
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        f"waybill: {there} is there already: name another output, or add --force to replace it\n"
+    )
+    assert there.read_bytes() == b"mine\n"
+    assert waybill(*words, "--force").returncode == 0
+    assert there.read_bytes() != b"mine\n"
 
 
 def test_a_message_of_too_many_columns_is_refused_with_the_setting(tmp_path):
@@ -225,6 +263,61 @@ def test_a_run_that_failed_has_failed_whoever_reads_its_waybill(tmp_path, words)
     assert (done.returncode, done.stderr) == (3, b"waybill: the batch does not pass the gate\n")
 
 
+JUDGED = HELD.replace(
+    'raise GateError("the batch does not pass the gate")',
+    """import logging
+    logging.getLogger("waybill").info("validate: looks")
+    raise GateError("the batch does not pass the gate")""",
+)
+
+
+def test_a_run_says_what_it_does_in_a_pipe_too(tmp_path):
+    file = tmp_path / "m.yaml"
+    file.write_text("name: m\nsource: {files: {path: in}, envelope: canal}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", JUDGED, "run", str(file), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs")},
+    )
+    assert done.returncode == 3
+    line, end = done.stderr.splitlines()
+    assert line.endswith("validate: looks")
+    assert end == "waybill: the batch does not pass the gate"
+    assert json.loads(done.stdout)["stages"][0]["stage"] == "snapshot"
+
+
+def test_the_account_of_a_gate_that_says_no_is_given(monkeypatch):
+    report = StageReport("validate", "b1", details={"outcome": "failed"})
+
+    def says_no(*_given, **_more):
+        raise GateError("no", report.to_dict())
+
+    @contextmanager
+    def nothing(*_given):
+        yield None
+
+    monkeypatch.setattr(jobs, "run_stage", says_no)
+    monkeypatch.setattr(jobs, "_session", nothing)
+    spec = Migration.model_validate(
+        {
+            "name": "m",
+            "source": {"files": {"path": "in"}, "envelope": "canal"},
+            "lake": {"warehouse": "lake"},
+        }
+    )
+    given: list[StageReport] = []
+    with pytest.raises(GateError, match="no"):
+        jobs.run_migration(spec, batch="b1", on_stage=given.append)
+    assert given == [report]
+    result = jobs.result_of("validate", spec, "b1", Options())
+    assert result["error"]["exit_code"] == 3
+    assert result["report"]["details"] == {"outcome": "failed"}
+    again = pickle.loads(pickle.dumps(GateError("no", report.to_dict())))
+    assert (str(again), again.report) == ("no", report.to_dict())
+
+
 def test_tables_complete_what_the_messages_leave_out(tmp_path):
     oms = tmp_path / "oms.jsonl"
     source = tmp_path / "in.jsonl"
@@ -246,7 +339,7 @@ def test_tables_complete_what_the_messages_leave_out(tmp_path):
 def test_it_starts_in_under_a_second(command, messages, tmp_path):
     """A second, or six times what two of its libraries take beside it on a machine that is slow."""
     words = {
-        "convert": ("--from", "canal", "--to", "debezium-json", messages, tmp_path / "o.jsonl"),
+        "convert": ("--from", "canal", "--to", "debezium-json", messages, "-"),
         "show": ("--from", "canal", messages),
         "detect": (messages,),
     }[command]

@@ -11,7 +11,7 @@ import uuid
 
 import pytest
 
-from waybill.errors import ConflictError
+from waybill.errors import ConfigurationError, ConflictError
 from waybill.file_store import TEMPORARY, LocalStore, UrlStore, file_name, open_store
 
 
@@ -171,3 +171,12 @@ def test_other_names_become_safe_and_stay_apart():
         assert not name.startswith(".")
         assert "/" not in name
         assert os.fsencode(name).isascii()
+
+
+def test_a_folder_that_takes_no_files_is_not_taken_for_one_that_was_removed():
+    """`/proc` is there, and making a file in it fails as if it were not."""
+    store = open_store("/proc")
+    with pytest.raises(ConfigurationError, match=r"/proc takes no files .*; name a folder"):
+        store.create("x", b"")
+    with pytest.raises(ConfigurationError, match="takes no files"), store.write("x"):
+        pass

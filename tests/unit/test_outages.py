@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.errors import UnavailableError
+from waybill.errors import LakeError, UnavailableError
 from waybill.jobs import described
 from waybill.lake.outages import explained, plainly
 from waybill.spec import Migration
@@ -50,6 +50,45 @@ def test_a_job_that_was_lost_says_which_memory(spec, thrown, named) -> None:
         raise Py4JJavaError(thrown)
     assert named in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("thrown", "named"),
+    [
+        (
+            "org.apache.iceberg.exceptions.NotFoundException: Location does not exist: "
+            "/lake/m_log/changes/metadata/00007-a.gz.metadata.json",
+            "the metadata file /lake/m_log/changes/metadata/00007-a.gz.metadata.json",
+        ),
+        (
+            f"{LOST}org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream "
+            "for file: file:/lake/m_log/archive/data/batch=b1/x.parquet",
+            "the data file file:/lake/m_log/archive/data/batch=b1/x.parquet",
+        ),
+        (
+            f"{LOST}FileNotFoundError: [Errno 2] No such file or directory: "
+            "'/lake/m/shop_orders/data/y.parquet'",
+            "the data file /lake/m/shop_orders/data/y.parquet",
+        ),
+    ],
+)
+def test_a_file_of_the_lake_that_is_gone_lasts(spec, thrown, named) -> None:
+    with pytest.raises(LakeError) as caught, plainly(spec):
+        raise Py4JJavaError(thrown)
+    assert named in str(caught.value)
+    assert "put it back from a copy, or go on under a new migration name" in str(caught.value)
+    assert described(caught.value)["transient"] is False
+
+
+@pytest.mark.parametrize(
+    "thrown",
+    [
+        "java.io.FileNotFoundException: /tmp/blockmgr-1/0c/shuffle_0_1_0.index",
+        "java.io.FileNotFoundException: /lakes/other/data/x.parquet",
+    ],
+)
+def test_files_elsewhere_may_come_back(spec, thrown) -> None:
+    assert explained(Py4JJavaError(thrown), spec) is None
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,30 @@ def test_a_lost_row_is_named_with_both_sides() -> None:
 
 
 def test_a_waybill_reads_back() -> None:
-    waybill = Waybill("shop", "b1", [report(rows_in=1, rows_out=1, cursor={"to": 5})])
+    waybill = Waybill("shop", "b1", [report(rows_in=1, rows_out=1, cursor={"to": "5"})])
     data = json.loads(waybill.to_json())
     assert StageReport.from_dict(data["stages"][0]) == waybill.stages[0]
     assert waybill.stage("convert") is waybill.stages[0]
     assert waybill.stage("merge") is None
+
+
+def test_ids_of_snapshots_are_texts_for_other_programs():
+    """Readers of JSON that have floats alone make 2574707495988812000 of the first."""
+    report = StageReport("merge", "b1", rows_in=2, rows_out=2)
+    report.snapshots = {"lake.m.t": 2574707495988811973}
+    report.cursor = {"after": None, "changes": {"upto": 12}, "branches": {"t": "m"}}
+    told = report.told()
+    assert told["snapshots"] == {"lake.m.t": "2574707495988811973"}
+    assert told["cursor"] == {
+        "after": None,
+        "changes": {"upto": "12"},
+        "branches": {"t": "m"},
+    }
+    assert told["rows_in"] == 2
+    assert StageReport.from_dict(told).snapshots == report.snapshots
+
+
+def test_offsets_stay_numbers_where_they_are_exact():
+    report = StageReport("snapshot", "b1")
+    report.cursor = {"topics": {"shop": {"0": 1500}}, "changed": 2**60}
+    assert report.told()["cursor"] == {"topics": {"shop": {"0": 1500}}, "changed": str(2**60)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.lake.catalog import Metadata, Snapshot
+from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.spans import Span, onward
 
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from waybill.cli.check_suites import check_suites
+from waybill.cli.check_tables import Sampled, check_tables
+from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
 from waybill.file_store import TEMPORARY, open_store
 from waybill.records import ROW_OPERATIONS
+from waybill.records import refused as refused_change
 from waybill.spec_file import load_migration
+from waybill.tables import TableRules
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder, Encoder, Envelope
@@ -24,25 +30,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 1000
 """Messages of the source that are tried."""
-
-OK, NOTE, WRONG = "ok", "note", "wrong"
-
-
-@dataclass
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        about: source, sample, lake, a target.
-        verdict: ok, note or wrong.
-        text: what was found.
-        details: counts for `--json`.
-    """
-
-    about: str
-    verdict: str
-    text: str
-    details: dict[str, Any] = field(default_factory=dict)
 
 
 def check_command(migration: Path, as_json: bool) -> None:
@@ -73,9 +60,12 @@ def check(spec: Migration) -> Iterator[Finding]:
     except LossError as error:
         yield Finding("losses", WRONG, str(error))
         plan = make_plan(spec.model_copy(update={"on_loss": "report"}))
-    sample = yield from _sample(spec)
-    decoder = plan.reading.decoder()
-    changes = yield from _decoded(decoder, sample)
+    sample, whole = yield from _sample(spec)
+    every = yield from _decoded(plan.reading.decoder(), sample)
+    changes = [change for change in every if change.outcome == "ok"]
+    if spec.tables and sample:
+        plain = replace(plan.reading, rules=TableRules()).decoder()
+        yield from check_tables(spec, Sampled(changes, list(_each(plain, sample)), whole))
     for target, writing in zip(spec.publish, plan.writings, strict=True):
         yield from _losses(source, target)
         yield from _encoded(writing.encoder(trial=True), target, changes)
@@ -83,7 +73,15 @@ def check(spec: Migration) -> Iterator[Finding]:
             yield _writable(f"target {target.label}", target.files.path)
         if target.kafka is not None:
             yield from _topic(f"target {target.label}", target.kafka)
+    yield from check_suites(spec, every, len(spec.publish))
     yield from _lake(spec)
+
+
+def _each(decoder: Decoder, sample: list[Message]) -> Iterator[Change]:
+    """The changes of a sample; what cannot be decoded is left out."""
+    for message in sample:
+        with suppress(WaybillError):
+            yield from decoder.decode(message)
 
 
 def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
@@ -99,7 +97,8 @@ def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
         yield Finding(about, NOTE, note)
 
 
-def _sample(spec: Migration) -> Generator[Finding, None, list[Message]]:
+def _sample(spec: Migration) -> Generator[Finding, None, tuple[list[Message], bool]]:
+    """The first messages, and whether there are no others."""
     from waybill.envelopes.batch import messages_of
     from waybill.sources.sample import sample_of
 
@@ -108,32 +107,35 @@ def _sample(spec: Migration) -> Generator[Finding, None, list[Message]]:
         yield Finding("source", OK if found.there else NOTE, found.text, found.details)
         for note in found.notes:
             yield Finding("source", NOTE, note)
-        return list(islice((m for batch in found.batches for m in messages_of(batch)), SAMPLE))
+        every = (message for batch in found.batches for message in messages_of(batch))
+        sample = list(islice(every, SAMPLE))
+        # Of topics only a share of each partition is looked at.
+        whole = spec.source.files is not None and next(every, None) is None
+        return sample, whole
     except WaybillError as error:
         yield Finding("source", WRONG, str(error))
-        return []
+        return [], False
 
 
 def _decoded(decoder: Decoder, sample: list[Message]) -> Generator[Finding, None, list[Change]]:
-    changes: list[Change] = []
+    """Every change of the sample, with those that are refused or skipped."""
+    every: list[Change] = []
     refused: Counter[str] = Counter()
     first = ""
     for message in sample:
         try:
             found = decoder.decode(message)
         except Refusal as refusal:
-            refused[refusal.kind] += 1
-            first = first or f"offset {message.offset}: {refusal.sentence}"
-            continue
+            found = [refused_change(message, refusal)]
         except WaybillError as error:
             yield Finding("sample", WRONG, str(error))
             return []
+        every += found
         for change in found:
             if change.outcome == "refused":
                 refused[change.reason_kind or "shape"] += 1
                 first = first or f"offset {message.offset}: {change.reason}"
-            elif change.outcome == "ok":
-                changes.append(change)
+    changes = [change for change in every if change.outcome == "ok"]
     if sample:
         text = f"of the first {len(sample)} messages come {len(changes)} changes"
         verdict = OK
@@ -142,7 +144,7 @@ def _decoded(decoder: Decoder, sample: list[Message]) -> Generator[Finding, None
             verdict = WRONG if not changes else NOTE
         yield Finding("sample", verdict, text, {"refused": dict(refused)})
     yield from _undeclared(changes)
-    return changes
+    return every
 
 
 def _undeclared(changes: list[Change]) -> Iterator[Finding]:

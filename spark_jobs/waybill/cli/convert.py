@@ -13,7 +13,7 @@ from waybill.cli.output import byte_progress
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
-from waybill.inprocess.lines import STANDARD, check_apart
+from waybill.inprocess.lines import STANDARD, check_apart, check_new
 from waybill.inprocess.run import convert_file, layout_of
 from waybill.tables import MAX_COLUMNS
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from waybill.inprocess.account import Account
     from waybill.report import StageReport
 
-STRICT = 4
+FLAWED = 4
+"""How a conversion ends that refused everything or, under `--strict`, refused or lost anything."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,27 @@ class Conversion:
     processes: int
     strict: bool
     max_columns: int = MAX_COLUMNS
+    force: bool = False
 
 
 def convert_command(given: Conversion) -> None:
-    """Convert a file, say what became of it, and leave with 4 under `--strict` if it is flawed."""
+    """Convert a file and say what became of it.
+
+    Leaves with 4 where every message was refused, and under `--strict` where any was, or anything
+    was lost.
+
+    Raises:
+        ConfigurationError: an option is wrong, or a file that is to be written is there already.
+    """
     job = job_of(given)
     size = None
     if given.input != STANDARD and not given.input.endswith((".gz", ".parquet")):
         path = Path(given.input)
         size = path.stat().st_size if path.is_file() else None
-    if given.report is not None:
-        check_apart(given.input, given.output, given.quarantine, str(given.report))
+    report_file = None if given.report is None else str(given.report)
+    if report_file is not None:
+        check_apart(given.input, given.output, given.quarantine, report_file)
+    check_new(given.force, given.output, given.quarantine, report_file)
     with byte_progress(size) as progress:
         account, seconds = convert_file(job, given.quarantine, given.processes, progress)
     report = account.report(given.target, seconds)
@@ -58,8 +69,8 @@ def convert_command(given: Conversion) -> None:
         given.report.write_text(json.dumps(report_data(job, report)) + "\n", encoding="utf-8")
     if account.flawed or sys.stderr.isatty():
         sys.stderr.write(sentence(job, account, seconds) + "\n")
-    if given.strict and account.flawed:
-        sys.exit(STRICT)
+    if account.all_refused or (given.strict and account.flawed):
+        sys.exit(FLAWED)
 
 
 def job_of(given: Conversion) -> ConvertJob:

@@ -52,12 +52,16 @@ def convert(
     strict: Annotated[
         bool, typer.Option("--strict", help="End with 4 if anything was refused or lost.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over files that are there already.")
+    ] = False,
 ) -> None:
     """Convert a file of messages from one envelope into another, without Spark.
 
     Lines hold one message value each and end at a line feed; Parquet has Kafka's columns. Works in
-    bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept.
-    Headers that say what a value has no room for are lost in lines, and counted so.
+    bounded memory whatever the size. Refused messages are counted and, with --quarantine, kept;
+    where all are refused, it ends with 4. Headers that say what a value has no room for are lost
+    in lines, and counted so.
 
     [dim]Example:[/]  waybill convert --from canal --to debezium-json in.jsonl out.jsonl
     [dim]Example:[/]  zcat in.gz | waybill convert --from canal --to ogg - - | head
@@ -78,6 +82,7 @@ def convert(
             processes=processes,
             strict=strict,
             max_columns=max_columns,
+            force=force,
         )
     )
 

@@ -37,6 +37,9 @@ def table(
     held: Annotated[
         bool, typer.Option("--held", help="As the batch that waits for the gate would make it.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over an output that is there already.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Print the rows of a merged table as exact text, sorted by key.
@@ -45,9 +48,9 @@ def table(
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --as-of 2026-11-20
     [dim]Example:[/]  waybill table migrations/shop.yaml shop.orders --held
     """
-    from waybill.cli.tables import table_command
+    from waybill.cli.tables import Output, table_command
 
-    table_command(migration, name, output, as_of, held, json)
+    table_command(migration, name, Output(output, force, json), as_of, held)
 
 
 def changes(

@@ -1,16 +1,47 @@
-"""The lake of a migration for a command that only looks."""
+"""The lake of a migration for the commands."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from waybill.errors import ConfigurationError
+from waybill.errors import ConfigurationError, WaybillError
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
+    from waybill.lake.history import History
     from waybill.spec import Migration
+
+SIGN_OF_LIFE = "waybill: only Spark can open this catalog, starting it takes some seconds …\n"
+
+
+@contextmanager
+def look_into(spec: Migration) -> Iterator[History]:
+    """The lake for a command that only looks: without Spark, where the catalog allows it."""
+    from waybill.lake.outages import plainly
+
+    found = _without_spark(spec)
+    if found is not None:
+        with plainly(spec):
+            yield found
+        return
+    sys.stderr.write(SIGN_OF_LIFE)
+    sys.stderr.flush()
+    with open_lake(spec) as lake:
+        yield lake
+
+
+def _without_spark(spec: Migration) -> History | None:
+    from waybill.lake.without_spark import LakeWithoutSpark
+
+    try:
+        return LakeWithoutSpark.open(spec)
+    except WaybillError:
+        raise
+    except Exception:  # noqa: BLE001 - Spark tries the same, and its errors can be explained
+        return None
 
 
 @contextmanager
@@ -28,7 +59,7 @@ def open_lake(spec: Migration) -> Iterator[Lake]:
         spark.stop()
 
 
-def needed(lake: Lake, name: str) -> str:
+def needed(lake: History, name: str) -> str:
     """Full name of a batch table that must be there.
 
     Raises:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.cli.lake_session import needed, open_lake
+from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.quarantine import text_or_base64
+from waybill.merge.position import held_snapshot
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from waybill.lake.history import History
 
-    from waybill.lake import Lake
+Places = dict[str, list[Any]]
+"""The values that rows have in some columns."""
 
+PLACE = ("batch", "topic", "partition", "offset", "index")
 _POSITION = re.compile(r"(.+)/(\d+)/(\d+)(?:/(\d+))?")
 
 
@@ -25,17 +30,14 @@ def list_command(
     migration: Path, batch: str | None, kind: str | None, limit: int, as_json: bool
 ) -> None:
     """List refused messages: by convert, by a target's encoder, by the merge."""
-    from pyspark.sql import functions as F
-
     spec = load_migration(migration)
-    with open_lake(spec) as lake:
-        rows = refused(lake)
-        if batch is not None:
-            rows = rows.where(F.col("batch") == batch)
-        if kind is not None:
-            rows = rows.where(F.col("kind") == kind)
-        ordered = rows.orderBy("topic", "partition", "offset", "index", "by").limit(limit + 1)
-        found = [row.asDict() for row in ordered.collect()]
+    asked: Places = {}
+    if batch is not None:
+        asked["batch"] = [batch]
+    if kind is not None:
+        asked["reason_kind"] = [kind]
+    with look_into(spec) as lake:
+        found = nsmallest(limit + 1, refused(lake, asked), key=_by_place)
     shown = found[:limit]
     if as_json:
         print_json(shown)
@@ -59,24 +61,36 @@ def list_command(
         sys.stderr.write(f"only the first {limit}; --limit shows more\n")
 
 
-def refused(lake: Lake) -> DataFrame:
-    """Everything that was refused, by whom, why; also by a merge that the gate holds."""
-    from pyspark.sql import functions as F
+def refused(lake: History, asked: Places) -> Iterator[dict[str, Any]]:
+    """Everything that was refused, by whom, why; also by a merge that the gate holds.
 
-    from waybill.merge.ledger import with_held
-
-    place = ("batch", "topic", "partition", "offset", "index")
-    why = (F.col("reason_kind").alias("kind"), "reason")
-    name = F.concat_ws(".", "database", "schema", "table").alias("table")
-    changes = lake.read(needed(lake, "changes")).where("outcome = 'refused'")
-    rows = changes.select(*place, F.lit("convert").alias("by"), *why, name)
+    Args:
+        lake: of the migration.
+        asked: the values that rows have in columns that all of the tables have.
+    """
+    why = ("reason_kind", "reason")
+    named = ("database", "schema", "table")
+    outcome = {**asked, "outcome": ["refused"]}
+    for row in lake.scan(needed(lake, "changes"), (*PLACE, *why, *named), outcome):
+        yield _shown(row, "convert", ".".join(row[n] for n in named if row[n] is not None))
     if lake.exists(lake.log("outbox")):
-        outbox = lake.read(lake.log("outbox")).where("outcome = 'refused'")
-        rows = rows.unionByName(outbox.select(*place, F.col("target").alias("by"), *why, "table"))
+        for row in lake.scan(lake.log("outbox"), (*PLACE, *why, "target", "table"), outcome):
+            yield _shown(row, row["target"], row["table"])
     if lake.exists(lake.log("merges")):
-        merges = with_held(lake).where("kind = 'refused'")
-        rows = rows.unionByName(merges.select(*place, F.lit("merge").alias("by"), *why, "table"))
-    return rows
+        kind = {**asked, "kind": ["refused"]}
+        snapshot = held_snapshot(lake)
+        for row in lake.scan(lake.log("merges"), (*PLACE, *why, "table"), kind, snapshot):
+            yield _shown(row, "merge", row["table"])
+
+
+def _shown(row: dict[str, Any], by: str, table: str | None) -> dict[str, Any]:
+    place = {name: row[name] for name in PLACE}
+    why = {"kind": row["reason_kind"], "reason": row["reason"]}
+    return {**place, "by": by, **why, "table": table}
+
+
+def _by_place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in (*PLACE[1:], "by"))
 
 
 def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> None:
@@ -86,8 +100,8 @@ def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> No
         message = f"{position!r} is no position: write topic/partition/offset, e.g. shop/0/42"
         raise ConfigurationError(message)
     spec = load_migration(migration)
-    with open_lake(spec) as lake:
-        found = _at(refused(lake), match)
+    with look_into(spec) as lake:
+        found = _at(lake, match)
         if not found:
             message = f"no message at {position} was refused; waybill quarantine list shows which"
             raise ConfigurationError(message)
@@ -109,34 +123,21 @@ def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> No
         out.print("null" if text is None else printable(text), markup=False, soft_wrap=True)
 
 
-def _at(rows: DataFrame, match: re.Match[str]) -> list[dict[str, Any]]:
-    from pyspark.sql import functions as F
-
-    topic, partition, offset, index = match.groups()
-    rows = rows.where(
-        (F.col("topic") == topic)
-        & (F.col("partition") == int(partition))
-        & (F.col("offset") == int(offset))
-    )
-    if index is not None:
-        rows = rows.where(F.col("index") == int(index))
-    return [row.asDict() for row in rows.orderBy("index", "by").collect()]
-
-
-def _bytes(lake: Lake, match: re.Match[str]) -> tuple[bytes | None, bytes | None]:
-    """The message as the archive has it."""
-    from pyspark.sql import functions as F
-
+def _message(match: re.Match[str]) -> Places:
+    """A message's place, as the tables are asked for it."""
     topic, partition, offset, _index = match.groups()
-    rows = lake.read(needed(lake, "archive")).where(
-        (F.col("topic") == topic)
-        & (F.col("partition") == int(partition))
-        & (F.col("offset") == int(offset))
-    )
-    row = rows.select("key", "value").first()
-    if row is None:
-        return None, None
-    return (
-        None if row.key is None else bytes(row.key),
-        None if row.value is None else bytes(row.value),
-    )
+    return {"topic": [topic], "partition": [int(partition)], "offset": [int(offset)]}
+
+
+def _at(lake: History, match: re.Match[str]) -> list[dict[str, Any]]:
+    asked = _message(match)
+    if match[4] is not None:
+        asked["index"] = [int(match[4])]
+    return sorted(refused(lake, asked), key=_by_place)
+
+
+def _bytes(lake: History, match: re.Match[str]) -> tuple[bytes | None, bytes | None]:
+    """The message as the archive has it."""
+    for row in lake.scan(needed(lake, "archive"), ("key", "value"), _message(match)):
+        return row["key"], row["value"]
+    return None, None

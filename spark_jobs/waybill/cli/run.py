@@ -74,19 +74,18 @@ def _print(waybill: Waybill, as_json: bool) -> None:
 
 
 class watching:
-    """Shows the stages' own lines on a terminal while they work; nothing in a pipe."""
+    """Shows the stages' own lines while they work, on standard error, also where that is a pipe."""
 
     def __init__(self) -> None:
         self._handler: logging.Handler | None = None
 
     def __enter__(self) -> Callable[..., None]:
-        if sys.stderr.isatty():
-            self._handler = logging.StreamHandler(sys.stderr)
-            self._handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
-            log = logging.getLogger("waybill")
-            log.addHandler(self._handler)
-            log.setLevel(logging.INFO)
-        return logging.getLogger("waybill").info
+        handler = self._handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        log = logging.getLogger("waybill")
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        return log.info
 
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.cli.lake_session import open_lake
+from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
+    from waybill.lake.history import History
     from waybill.spec import Migration
 
 PLACES = {
@@ -28,7 +28,7 @@ PLACES = {
 def status_command(migration: Path, as_json: bool) -> None:
     """Say how far each stage is, what waits for it, and what the gate said last."""
     spec = load_migration(migration)
-    with open_lake(spec) as lake:
+    with look_into(spec) as lake:
         stages = [stage_status(lake, stage) for stage in PLACES]
         tables = merged_status(lake)
         gate = last_gate(lake)
@@ -70,7 +70,7 @@ def status_command(migration: Path, as_json: bool) -> None:
         console().print(told, markup=False, soft_wrap=True)
 
 
-def source_status(spec: Migration, lake: Lake) -> dict[str, Any] | None:
+def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
     """What the topics hold that was not read yet, or why that cannot be told; None for files."""
     if spec.source.kafka is None:
         return None
@@ -84,12 +84,12 @@ def source_status(spec: Migration, lake: Lake) -> dict[str, Any] | None:
         return {"error": str(error)}
 
 
-def merged_status(lake: Lake) -> dict[str, dict[str, Any]]:
+def merged_status(lake: History) -> dict[str, dict[str, Any]]:
     """Rows and tombstones of each merged table, and how far it is complete."""
-    from waybill.merge.ledger import Ledger
+    from waybill.merge.position import position_of
     from waybill.merge.watermark import plain
 
-    state = Ledger(lake).position().state
+    state = position_of(lake).state
     return {
         name: {
             "rows": lake.added_rows(full, None, lake.head(full)),
@@ -99,7 +99,7 @@ def merged_status(lake: Lake) -> dict[str, dict[str, Any]]:
     }
 
 
-def stage_status(lake: Lake, stage: str) -> dict[str, Any]:
+def stage_status(lake: History, stage: str) -> dict[str, Any]:
     """How far a stage is; lag counts the batches of the stage before that it has not done."""
     done = [c for c in lake.commits(lake.log(PLACES[stage])) if c.stage == stage]
     names = list(PLACES)
@@ -124,7 +124,7 @@ def stage_status(lake: Lake, stage: str) -> dict[str, Any]:
     }
 
 
-def last_gate(lake: Lake) -> dict[str, Any] | None:
+def last_gate(lake: History) -> dict[str, Any] | None:
     """What the gate said last."""
     for commit in lake.commits(lake.log("runs")):
         details = commit.report.get("details", {})

@@ -4,44 +4,60 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import islice
+from heapq import nsmallest
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.cli.lake_session import needed, open_lake
+from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import print_json, print_table
 from waybill.errors import ConfigurationError
-from waybill.inprocess.lines import OutputFile
+from waybill.inprocess.lines import OutputFile, check_new
+from waybill.merge.position import held_position, order_of, position_of
 from waybill.nearest import did_you_mean
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Iterable, Iterator
 
-    from waybill.lake import Lake
+    from waybill.lake.history import History
 
 SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
 
 
+class Output(NamedTuple):
+    """Where the rows of a table go.
+
+    Attributes:
+        file: a file of lines; standard output where it is None.
+        force: write over a file that is there.
+        json: print one JSON object a line.
+    """
+
+    file: Path | None = None
+    force: bool = False
+    json: bool = False
+
+
 def table_command(
-    migration: Path,
-    name: str | None,
-    output: Path | None,
-    as_of: str | None,
-    held: bool,
-    as_json: bool,
+    migration: Path, name: str | None, to: Output, as_of: str | None, held: bool = False
 ) -> None:
-    """Print or write the rows of a merged table."""
+    """Print or write the rows of a merged table.
+
+    Raises:
+        ConfigurationError: the output is there already, or see `waybill.jobs.read_table`.
+    """
     spec = load_migration(migration)
+    check_new(to.force, None if to.file is None else str(to.file))
     from waybill.jobs import read_table
 
     rows = read_table(spec, name, as_of=as_of, held=held)
-    if output is not None:
-        with OutputFile(str(output)) as sink:
+    if to.file is not None:
+        with OutputFile(str(to.file)) as sink:
             for row in rows:
                 sink.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    elif as_json:
+    elif to.json:
         print_json(rows)
     else:
         shown = list(islice(rows, SHOWN + 1))
@@ -80,22 +96,23 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
     """Print changes in the order of the merge."""
     table, key, limit, held = wanted
     spec = load_migration(migration)
-    with open_lake(spec) as lake:
-        from pyspark.sql import functions as F
-
-        from waybill.merge.increment import order_sql
-
-        order = F.expr(order_sql(spec.order.ambiguous == "source_time"))
-        log = lake.read(needed(lake, "changes")).where("outcome = 'ok'")
-        rows = log.withColumn("order_key", order)
+    with look_into(spec) as lake:
+        asked: dict[str, list[str | int]] = {"outcome": ["ok"]}
+        if table is not None:
+            # A name with dots may be of a table whose own name has some.
+            parts = table.split(".")
+            asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
+        log = needed(lake, "changes")
+        rows = lake.scan(log, (*_READ, "order_key"), asked)
+        if table is not None:
+            rows = _of_table(lake, log, rows, table)
+        if key is not None:
+            rows = _of_key(rows, key)
         if held:
             rows = _of_held(lake, rows, key)
-        if table is not None:
-            rows = _of_table(rows, table)
-        if key is not None:
-            rows = _with_truncates(rows, _of_key(rows, key))
-        ordered = rows.orderBy("database", "schema", "table", "order_key").limit(limit)
-        found = [row.asDict() for row in ordered.select(*_SHOWN).collect()]
+        by_time = spec.order.ambiguous == "source_time"
+        ordered = (_with_order(row, by_time) for row in rows)
+        found = nsmallest(limit, ordered, key=_by_order)
         if key is not None:
             found = _explained(lake, found, held)
     if as_json:
@@ -121,37 +138,34 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
 
 
-def _with_truncates(rows: DataFrame, own: DataFrame) -> DataFrame:
-    """The changes of a row, and the TRUNCATEs of its tables, of full reloads too."""
-    from pyspark.sql import functions as F
-
-    name = F.concat_ws(".", "database", "schema", "table")
-    tables = [row[0] for row in own.select(name).distinct().collect() if row[0]]
-    if not tables:
-        return own
-    return own.unionByName(rows.where((F.col("operation") == "truncate") & name.isin(tables)))
+def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
+    order = order_of(row["order_key"], row["source_time"], by_source_time)
+    return {name: order if name == "order_key" else row[name] for name in _SHOWN}
 
 
-def _of_held(lake: Lake, rows: DataFrame, key: str | None) -> DataFrame:
+def _of_held(
+    lake: History, rows: Iterator[dict[str, Any]], key: str | None
+) -> Iterator[dict[str, Any]]:
     """What the batch that waits brought; of a row everything, because older changes count too.
 
     Raises:
         ConfigurationError: no batch waits.
     """
-    from pyspark.sql import functions as F
-
-    from waybill.merge.ledger import Ledger
-
-    ledger = Ledger(lake)
-    _, position = ledger.held()
+    waiting = held_position(lake).changes
     if key is not None:
         return rows
-    visible = ledger.position().changes
-    came = lake.between(lake.log("changes"), visible, position.changes)
-    return rows.where(F.col("batch").isin([commit.batch for commit in came]))
+    visible = position_of(lake).changes
+    came = {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
+    return (row for row in rows if row["batch"] in came)
 
 
-def _explained(lake: Lake, rows: list[dict[str, Any]], held: bool) -> list[dict[str, Any]]:
+def _by_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What changes are sorted by; what is missing goes first."""
+    names = ((row[part] is not None, row[part] or "") for part in ("database", "schema", "table"))
+    return (*names, row["order_key"])
+
+
+def _explained(lake: History, rows: list[dict[str, Any]], held: bool) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
     TRUNCATEs that took no row away are left out.
@@ -181,6 +195,8 @@ _SHOWN = (
     *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
     "ddl_text",
 )
+"""What is told of a change."""
+_READ = tuple(name for name in _SHOWN if name != "order_key")
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -197,17 +213,23 @@ def _qualified(row: dict[str, Any]) -> str:
     return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
 
 
-def _of_table(rows: DataFrame, table: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    name = F.concat_ws(".", "database", "schema", "table")
-    found = rows.where(name == table)
-    if found.isEmpty():
-        known = sorted(r[0] for r in rows.select(name).distinct().collect() if r[0])
+def _of_table(
+    lake: History, log: str, rows: Iterator[dict[str, Any]], table: str
+) -> Iterator[dict[str, Any]]:
+    own = (row for row in rows if _joined(row) == table)
+    first = next(own, None)
+    if first is None:
+        every = lake.scan(log, ("database", "schema", "table"), {"outcome": ["ok"]})
+        known = sorted({_joined(row) for row in every} - {""})
         raise ConfigurationError(
             f"there are no changes of table {table}{did_you_mean(table, known)}"
         )
-    return found
+    return chain([first], own)
+
+
+def _joined(row: dict[str, Any]) -> str:
+    """A table's name as people write it; parts that are there and empty count."""
+    return ".".join(row[p] for p in ("database", "schema", "table") if row[p] is not None)
 
 
 def _as_text(key: str) -> dict[str, str | None]:
@@ -224,10 +246,11 @@ def _as_text(key: str) -> dict[str, str | None]:
     }
 
 
-def _of_key(rows: DataFrame, key: str) -> DataFrame:
-    """Changes of one key: a JSON object of its columns, or the value of its only column."""
-    from pyspark.sql import functions as F
+def _of_key(rows: Iterable[dict[str, Any]], key: str) -> Iterator[dict[str, Any]]:
+    """Changes of one key: a JSON object of its columns, or the value of its only column.
 
+    With them come the TRUNCATEs of their tables, of full reloads too.
+    """
     wanted: dict[str, str | None] | None = None
     if key.lstrip().startswith("{"):
         try:
@@ -235,13 +258,20 @@ def _of_key(rows: DataFrame, key: str) -> DataFrame:
         except ValueError as error:
             raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
 
-    def matches(column: str) -> Any:
-        values = F.from_json(column, "map<string,string>")
-        if wanted is None:
-            return (F.size(values) == 1) & (F.element_at(F.map_values(values), 1) == key)
-        same = F.size(values) == len(wanted)
-        for name, value in wanted.items():
-            same = same & values[F.lit(name)].eqNullSafe(F.lit(value))
-        return same
+    def matches(text: str | None) -> bool:
+        if text is None:
+            return False
+        values = json.loads(text)
+        return list(values.values()) == [key] if wanted is None else values == wanted
 
-    return rows.where(matches("key") | matches("old_key"))
+    tables: set[str] = set()
+    truncates: list[dict[str, Any]] = []
+    for row in rows:
+        if matches(row["key"]) or matches(row["old_key"]):
+            tables.add(_joined(row))
+            yield row
+        elif row["operation"] == "truncate":
+            truncates.append(row)
+    for row in truncates:
+        if _joined(row) in tables - {""}:
+            yield row

@@ -37,6 +37,11 @@ class Account:
         """Whether anything was refused or lost."""
         return bool(self.refused or self.losses)
 
+    @property
+    def all_refused(self) -> bool:
+        """Whether all that could have been written was refused; control messages do not count."""
+        return bool(self.refused) and not self.written
+
     def report(self, target: str, seconds: float) -> StageReport:
         """The counts as the report of a stage.
 

@@ -215,6 +215,22 @@ def open_output(path: str) -> AbstractContextManager[IO[bytes]]:
     return OutputFile(str(there.resolve()))
 
 
+def check_new(force: bool, *paths: str | None) -> None:
+    """Refuse to write over a file that is there. A device or a pipe is no such file.
+
+    Args:
+        force: write over it all the same.
+        paths: what is written; None is nothing.
+
+    Raises:
+        ConfigurationError: names the first of them.
+    """
+    for path in () if force else paths:
+        if path is not None and path != STANDARD and Path(path).is_file():
+            message = f"{path} is there already: name another output, or add --force to replace it"
+            raise ConfigurationError(message)
+
+
 def check_apart(*paths: str | None) -> None:
     """Refuse two names of one file, of which one would be written over the other.
 

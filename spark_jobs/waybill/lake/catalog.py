@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, with_field_ids
+from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
@@ -26,32 +25,6 @@ if TYPE_CHECKING:
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""
-
-
-class Snapshot(NamedTuple):
-    """One snapshot of a table."""
-
-    id: int
-    parent: int | None
-    time_ms: int
-    summary: dict[str, str]
-
-
-class Metadata(NamedTuple):
-    """A table's snapshots and refs at one moment."""
-
-    snapshots: dict[int, Snapshot]
-    refs: dict[str, int]
-    tags: frozenset[str]
-    properties: dict[str, str]
-
-    def ancestors(self, snapshot: int | None) -> list[Snapshot]:
-        """A snapshot and those before it, newest first; ends where one was expired."""
-        line = []
-        while snapshot is not None and snapshot in self.snapshots:
-            line.append(self.snapshots[snapshot])
-            snapshot = line[-1].parent
-        return line
 
 
 class Catalog:
@@ -343,36 +316,6 @@ class Catalog:
                 return False
             raise
         return True
-
-
-def read_metadata(text: str) -> Metadata:
-    """What a table's metadata says about snapshots and refs."""
-    data = msgspec.json.decode(text, type=_Metadata)
-    snapshots = {
-        found.id: Snapshot(found.id, found.parent, found.time_ms, found.summary)
-        for found in data.snapshots
-    }
-    refs = {name: ref.snapshot for name, ref in data.refs.items()}
-    tags = frozenset(name for name, ref in data.refs.items() if ref.type == "tag")
-    return Metadata(snapshots, refs, tags, data.properties)
-
-
-class _Snapshot(msgspec.Struct):
-    id: int = msgspec.field(name="snapshot-id")
-    time_ms: int = msgspec.field(name="timestamp-ms")
-    parent: int | None = msgspec.field(name="parent-snapshot-id", default=None)
-    summary: dict[str, str] = {}
-
-
-class _Ref(msgspec.Struct):
-    snapshot: int = msgspec.field(name="snapshot-id")
-    type: str = "branch"
-
-
-class _Metadata(msgspec.Struct):
-    snapshots: list[_Snapshot] = []
-    refs: dict[str, _Ref] = {}
-    properties: dict[str, str] = {}
 
 
 def is_java(error: BaseException, *names: str) -> bool:

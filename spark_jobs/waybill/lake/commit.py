@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from waybill.lake.catalog import Catalog, Metadata, Snapshot
+    from waybill.lake.catalog import Catalog
+    from waybill.lake.metadata import Metadata, Snapshot
     from waybill.task_start import Make
 
 BATCH, STAGE, CURSOR, REPORT = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, UnavailableError, WaybillError
+from waybill.errors import ConfigurationError, LakeError, UnavailableError, WaybillError
 from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ _REST_AWAY = re.compile(
 )
 
 
+_GONE = re.compile(
+    r"(?:NotFoundException|NoSuchFileException|FileNotFoundException|FileNotFoundError|"
+    r"Path does not exist|No such file or directory)[^\n]*?"
+    r"(?P<path>(?:[a-z0-9]+:)?/[^\s'\",\]]+)"
+)
+
 _JOB_LOST = "Job aborted due to stage failure"
 _EXECUTORS = re.compile(r"ExecutorLostFailure|OutOfMemoryError|exceeding memory limits")
 _IN_THE_DRIVER = "executor driver"
@@ -57,6 +63,7 @@ def plainly(spec: Migration) -> Iterator[None]:
 
     Raises:
         ConfigurationError: a key or login is not taken, a bucket, database or jar is not there.
+        LakeError: a file of the lake is gone.
         UnavailableError: a server cannot be reached or failed, there is no space left, or Spark's
             processes ended.
     """
@@ -77,7 +84,33 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     if _FULL.search(text) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         message = f"there is no space left for the lake {spec.lake.warehouse}: make room, run again"
         return UnavailableError(message)
-    return _of_files(text, spec) or _of_catalog(text, spec) or _of_executors(text)
+    parts = (_of_gone_files(text, spec), _of_files(text, spec), _of_catalog(text, spec))
+    return next((meant for meant in parts if meant is not None), _of_executors(text))
+
+
+def _of_gone_files(text: str, spec: Migration) -> WaybillError | None:
+    """A file of the lake that is not there, though a table says it is.
+
+    Files elsewhere, those that Spark keeps while it works among them, may come back.
+    """
+    warehouse = _plain(spec.lake.warehouse)
+    for found in _GONE.finditer(text):
+        path = found["path"].rstrip(".:;)")
+        if not _plain(path).startswith(f"{warehouse}/"):
+            continue
+        what = "metadata" if "/metadata/" in path else "data"
+        message = (
+            f"the lake has lost the {what} file {path}, which its tables name: put it back from a "
+            "copy, or go on under a new migration name, which reads the source again"
+        )
+        return LakeError(message)
+    return None
+
+
+def _plain(place: str) -> str:
+    """A place without its scheme, its connection and what a disk's may begin with."""
+    bare = re.sub(r"^[a-z0-9]+:/*(?:[^/@]*@)?", "/", place)
+    return "/" + bare.strip("/")
 
 
 def _of_files(text: str, spec: Migration) -> WaybillError | None:

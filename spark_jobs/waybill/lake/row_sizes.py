@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from waybill.lake.spans import LONGEST
 from waybill.tally import Tally
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from waybill.report import StageReport
-
-LONGEST = "longest_row"
-"""Under this name a report tells the bytes of the longest row, by the table's short name."""
 
 
 class RowSizes:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.connections import variable_of
 from waybill.errors import ConfigurationError
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
+from waybill.lake.java import check_java
 from waybill.lake.jvm_stderr import filtered
 from waybill.lake.object_storage import check_reachable
 from waybill.lake.properties_file import submit_arguments
@@ -49,6 +50,9 @@ def start_session(
         spec: a migration whose own settings (`spark:`) count too.
         name: what Spark's pages call it.
         settings: more settings, which go before all others.
+
+    Raises:
+        ConfigurationError: there is no Java that Spark can run.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -59,6 +63,7 @@ def start_session(
     builder = SparkSession.builder.appName(name)
     with filtered(), _same_interrupt():
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            check_java()
             settings = session_settings(spec, settings or {})
             _choose_address(settings["spark.master"])
             _start_java(settings)
@@ -167,7 +172,14 @@ def _new_session(
 ) -> SparkSession:
     folder = local_catalog_folder(properties)
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = (
+                f"the folder {folder} of the lake cannot be made ({error.strerror}): name one that "
+                "can be written under lake.warehouse"
+            )
+            raise ConfigurationError(message) from error
     _supply_library(spark)
     session = spark.newSession()
     conf = session.conf

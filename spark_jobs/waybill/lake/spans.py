@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.lake.commit import read_commit
 from waybill.lake.names import split
-from waybill.lake.row_sizes import LONGEST
 
 if TYPE_CHECKING:
-    from waybill.lake.catalog import Metadata
+    from waybill.lake.metadata import Metadata
+
+LONGEST = "longest_row"
+"""Under this name a report tells the bytes of the longest row, by the table's short name."""
 
 
 class Span(NamedTuple):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from pyspark.sql import functions as F
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
 from waybill.lake import commit as commits
-from waybill.lake.catalog import Catalog, Metadata
+from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.data_files import ROW_GROUP_BYTES
-from waybill.lake.names import branch_prefix, distinct_name, quoted, split, table_name
+from waybill.lake.history import History
+from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.session import lake_session
 from waybill.lake.settings import (
@@ -29,7 +29,7 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
-from waybill.lake.spans import Span, added, longest_row, onward
+from waybill.lake.spans import Span, longest_row, onward
 from waybill.lake.task_rows import TaskRows, read_in_tasks
 from waybill.layout import log_namespace
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from waybill.lake.metadata import Metadata
     from waybill.spec import Migration
 
 QUALIFIED = "waybill.table"
@@ -63,15 +64,7 @@ LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 
-class BranchInfo(NamedTuple):
-    """A branch that is waiting: written, not visible."""
-
-    name: str
-    head: int
-    commit: Commit | None
-
-
-class Lake:
+class Lake(History):
     """The Iceberg tables of one migration.
 
     Attributes:
@@ -82,8 +75,8 @@ class Lake:
     def __init__(
         self, spark: SparkSession, migration: str, warehouse: str, pieces: int | None = None
     ) -> None:
+        super().__init__(migration)
         self.spark = spark
-        self.migration = migration
         self._pieces = pieces
         self._catalog = Catalog(spark, warehouse)
 
@@ -100,10 +93,6 @@ class Lake:
 
     # Names. A full name is `lake.<namespace>.<table>`, plain words that need no quotes.
 
-    def log(self, name: str) -> str:
-        """Full name of a batch table: archive, changes, outbox, published, runs."""
-        return f"{CATALOG}.{log_namespace(self.migration)}.{name}"
-
     def merged(self, qualified: str) -> str:
         """Full name of the merged table of a source table (`shop.orders` -> `…shop_orders`).
 
@@ -111,23 +100,21 @@ class Lake:
         """
         plain = table_name(qualified)
         if self._catalog.exists(self.migration, plain):
-            owner = self._owner(plain)
+            owner = self.owner(plain)
             if owner not in (None, qualified):
                 return f"{CATALOG}.{self.migration}.{distinct_name(qualified)}"
         return f"{CATALOG}.{self.migration}.{plain}"
 
-    def merged_tables(self) -> dict[str, str]:
-        """Full names of the merged tables that are there, by source table, sorted."""
-        names = self._catalog.tables(self.migration)
-        owners = {name: self._owner(name) for name in names}
-        owned = {name if owner is None else owner: name for name, owner in owners.items()}
-        return {owner: f"{CATALOG}.{self.migration}.{owned[owner]}" for owner in sorted(owned)}
-
-    def _owner(self, name: str) -> str | None:
+    def owner(self, name: str) -> str | None:
+        """The source table of a merged table."""
         table = self._catalog.load(self.migration, name)
         return table.properties().get(QUALIFIED)  # type: ignore[no-any-return]
 
     # Tables.
+
+    def table_names(self, namespace: str) -> list[str]:
+        """Names of the tables of a namespace, sorted."""
+        return self._catalog.tables(namespace)
 
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
@@ -189,72 +176,6 @@ class Lake:
             update = update.set(key, value)
         update.commit()
 
-    # What was committed.
-
-    def head(self, table: str, ref: str = "main") -> int | None:
-        """Id of the snapshot that a branch or tag names; None if there is none."""
-        if not self.exists(table):
-            return None
-        return self._catalog.metadata(*split(table)).refs.get(ref)
-
-    def commits(self, table: str) -> Iterator[Commit]:
-        """What stages committed to main, newest first."""
-        return self.between(table, None, None)
-
-    def known_since(self, table: str) -> int:
-        """The time (milliseconds since 1970) main's history goes back to, 0 if it is whole."""
-        metadata = self.metadata(table)
-        line = metadata.ancestors(metadata.refs.get("main"))
-        return line[-1].time_ms if line and line[-1].parent is not None else 0
-
-    def between(self, table: str, after: int | None, upto: int | None) -> Iterator[Commit]:
-        """What stages committed after one snapshot and up to another, newest first.
-
-        Both may be snapshots that upkeep made, which carry no stamp.
-
-        Args:
-            table: full name.
-            after: snapshot that is excluded, None to go on to the beginning.
-            upto: newest snapshot, None for the newest there is.
-        """
-        if not self.exists(table):
-            return
-        metadata = self.metadata(table)
-        inside = upto is None
-        for snapshot in metadata.ancestors(metadata.refs.get("main")):
-            if snapshot.id == after:
-                return
-            inside = inside or snapshot.id == upto
-            commit = commits.read_commit(snapshot)
-            if inside and commit is not None:
-                yield commit
-
-    def newest(self, table: str, after: int | None = None) -> int | None:
-        """Up to where a consumer can read: the newest snapshot of main that a stage committed.
-
-        What upkeep put on top of it brings no rows, and could not be told apart by its stamp.
-
-        Args:
-            table: full name.
-            after: where the consumer stands, which is returned where nothing has come since.
-        """
-        if not self.exists(table):
-            return None
-        metadata = self.metadata(table)
-        for snapshot in metadata.ancestors(metadata.refs.get("main")):
-            if snapshot.id == after or commits.read_commit(snapshot) is not None:
-                return snapshot.id
-        return None
-
-    def find(self, table: str, stage: str, batch: str) -> Commit | None:
-        """The visible commit of a stage and batch, None if the batch has not been done."""
-        found = (c for c in self.commits(table) if c.stage == stage and c.batch == batch)
-        return next(found, None)
-
-    def last(self, table: str, stage: str) -> Commit | None:
-        """The newest visible commit of a stage, whose cursor the next batch starts from."""
-        return next((c for c in self.commits(table) if c.stage == stage), None)
-
     # Writing.
 
     def branch(self, table: str, stage: str, batch: str) -> Branch:
@@ -265,27 +186,12 @@ class Lake:
         """
         return commits.start_branch(self._catalog, table, stage, batch)
 
-    def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
-        """Branches of a stage (and batch) that are there and not visible."""
-        if not self.exists(table):
-            return []
-        metadata = self._catalog.metadata(*split(table))
-        prefix = f"{stage}_" if batch is None else branch_prefix(stage, batch)
-        return [
-            BranchInfo(name, head, commits.read_commit(metadata.snapshots[head]))
-            for name, head in metadata.refs.items()
-            if name in commits.branches(metadata) and name.startswith(prefix)
-        ]
-
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
         """What is stamped and waits, and could become visible: main has not left it behind."""
-        stamped = [
-            (info.commit, self.reopen(table, info.name))
-            for info in self.waiting(table, stage, batch)
-            if info.commit is not None
+        return [
+            (commit, self.reopen(table, name))
+            for name, commit in self.held_commits(table, stage, batch)
         ]
-        same = commits.alike(self.metadata(table)) if stamped else []
-        return [(commit, branch) for commit, branch in stamped if branch.base in same]
 
     def reopen(self, table: str, name: str) -> Branch:
         """A branch that another stage wrote, e.g. to judge or to fast-forward it.
@@ -301,6 +207,20 @@ class Lake:
         return Branch(self._catalog, table, name, base, metadata.refs[name])
 
     # Reading.
+
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Mapping[str, Sequence[str | int]],
+        snapshot: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """See `History.scan`; a query of Spark."""
+        rows = self.read(table, snapshot)
+        for column, values in where.items():
+            rows = rows.where(rows[column].isin(*values))
+        for row in rows.select(*columns).toLocalIterator(prefetchPartitions=True):
+            yield {name: _plain(value) for name, value in row.asDict().items()}
 
     def read(self, table: str, snapshot: int | None = None) -> DataFrame:
         """The visible rows of a table, or those of an earlier snapshot."""
@@ -351,7 +271,7 @@ class Lake:
         """
         rows = self.increment(*span, parallel=True)
         for column, values in where.items():
-            rows = rows.where(F.col(column).isin(*values))
+            rows = rows.where(rows[column].isin(*values))
         rows = rows.select(*schema.names)
         if span.empty:
             return TaskRows.of(rows)
@@ -431,20 +351,8 @@ class Lake:
         """Bytes of the longest row of a span, None if nobody can tell."""
         return longest_row(self.metadata(span.table), span)
 
-    def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
-        """How many rows `increment` has, from the metadata alone.
-
-        Rows that were deleted again count too, as they do there; not so where `after` is None.
-        """
-        return self._added(Span(table, after, upto), "added-records", "total-records")
-
     def _added_bytes(self, span: Span) -> int:
         return self._added(span, "added-files-size", "total-files-size")
-
-    def _added(self, span: Span, counter: str, total: str) -> int:
-        if span.empty:
-            return 0
-        return added(self.metadata(span.table), span, counter, total)
 
     def mark_read(self, table: str, consumer: str, snapshot: int | None) -> None:
         """Note that a consumer has read up to a snapshot; what follows is kept from expiry."""
@@ -478,4 +386,12 @@ class Lake:
     def tables(self) -> dict[str, list[str]]:
         """Names of the tables that are there, by namespace."""
         spaces: list[Any] = [self.migration, log_namespace(self.migration)]
-        return {space: self._catalog.tables(space) for space in spaces}
+        return {space: self.table_names(space) for space in spaces}
+
+
+def _plain(value: Any) -> Any:
+    """A value as every reader of the lake gives it: times in UTC, bytes that do not change."""
+    if isinstance(value, datetime):
+        # Spark's are those of this machine's clock, and do not say so.
+        return value.astimezone(UTC)
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -16,7 +16,7 @@ from waybill.lake.names import literal, split
 from waybill.lake.settings import CATALOG
 
 if TYPE_CHECKING:
-    from waybill.lake.catalog import Metadata
+    from waybill.lake.metadata import Metadata
     from waybill.lake.tables import Lake
 
 BUSY = "somebody writes it, or it waits for the gate"

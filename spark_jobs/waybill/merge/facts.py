@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
+from waybill.layout import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
-from waybill.merge.ledger import REFUSED, Ledger
+from waybill.merge.position import REFUSED, held_position, held_snapshot, position_of
 from waybill.merge.rules import Change
 from waybill.merge.texts import read_image
-from waybill.merge.transactions import NAME_SQL, name_of
+from waybill.merge.transactions import name_of
 
 if TYPE_CHECKING:
-    from waybill.lake import Lake
+    from waybill.lake.history import History
 
 
 def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
@@ -42,7 +41,7 @@ def place_of(row: dict[str, Any]) -> Place:
 
 
 def merged_facts(
-    lake: Lake, qualified: str, rows: list[dict[str, Any]], held: bool = False
+    lake: History, qualified: str, rows: list[dict[str, Any]], held: bool = False
 ) -> Merged:
     """What the merge knows of a table and of some rows of its log.
 
@@ -55,22 +54,23 @@ def merged_facts(
     Raises:
         ConfigurationError: none waits.
     """
-    ledger = Ledger(lake)
-    snapshot, position = ledger.held() if held else (None, ledger.position())
+    position = held_position(lake) if held else position_of(lake)
     state = position.state.table(qualified)
-    kept = lake.read(ledger.table, snapshot).where(
-        (F.col("kind") == REFUSED) & (F.col("table") == qualified)
-    )
-    refused = {place_of(row.asDict()): row.reason for row in kept.collect()}
+    refused = {}
+    if lake.exists(lake.log("merges")):
+        asked = {"kind": [REFUSED], "table": [qualified]}
+        snapshot = held_snapshot(lake) if held else None
+        kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked, snapshot)
+        refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}
     names = {name_of(row["transaction"]) for row in rows if row["transaction"]}
     open_ = {name_of(transaction.id) for transaction in position.state.open}
     waiting = dict.fromkeys(open_ & names, "waits for the end of its")
     if names:
-        log = lake.read(lake.log("changes")).where("operation = 'rollback'")
-        ended = log.select(F.expr(NAME_SQL).alias("name")).where(F.col("name").isin(*names))
-        waiting.update({row["name"]: "rolled back with its" for row in ended.distinct().collect()})
+        ended = lake.scan(lake.log("changes"), ["transaction"], {"operation": ["rollback"]})
+        rolled_back = {name_of(row["transaction"]) for row in ended if row["transaction"]}
+        waiting.update(dict.fromkeys(rolled_back & names, "rolled back with its"))
     return Merged(
         state.truncated,
         frozenset(state.names),

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from waybill.lake.names import literal
 from waybill.layout import CHANGE_PLACE
 from waybill.merge.held import arrived, in_transactions, transaction_events
-from waybill.merge.ledger import REFUSED
+from waybill.merge.position import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import (
     NAME_SQL,

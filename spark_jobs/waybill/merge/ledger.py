@@ -11,35 +11,29 @@ that waits for the gate; branches of tables without one were left behind by a me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from waybill.errors import ConfigurationError, GateError
 from waybill.layout import MERGES
-from waybill.merge.state import MergeState
+from waybill.merge.position import (
+    REFUSED,
+    STAGE,
+    STATE,
+    Position,
+    held_position,
+    held_snapshot,
+    position_of,
+)
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake
+    from waybill.merge.state import MergeState
     from waybill.spec import Migration
-
-STAGE = "merge"
-STATE, REFUSED = "state", "refused"
-
-
-class Position(NamedTuple):
-    """Where the merge stands.
-
-    Attributes:
-        changes: snapshot of `changes` up to which everything is merged, None at the beginning.
-        state: what it remembers.
-    """
-
-    changes: int | None
-    state: MergeState
 
 
 class Ledger:
@@ -106,12 +100,7 @@ class Ledger:
 
     def position(self, batch: str | None = None) -> Position:
         """Where the last visible merge ended, or that of a batch."""
-        last = self.lake.last(self.table, STAGE)
-        if batch is not None:
-            last = self.lake.find(self.table, STAGE, batch)
-        if last is None:
-            return Position(None, MergeState())
-        return self._after(last, None)
+        return position_of(self.lake, batch)
 
     def held(self) -> tuple[int, Position]:
         """Snapshot of the record that waits for the gate, and where its merge would stand.
@@ -119,12 +108,10 @@ class Ledger:
         Raises:
             ConfigurationError: no merge waits.
         """
-        main = {commit.batch for commit in self.lake.commits(self.table)}
-        held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
-        if not held:
-            message = "no batch waits for the gate, so nothing is held: leave --held out"
-            raise ConfigurationError(message)
-        return held[-1].snapshot, self._after(held[-1], held[-1].snapshot)
+        position = held_position(self.lake)
+        snapshot = held_snapshot(self.lake)
+        assert snapshot is not None
+        return snapshot, position
 
     def held_branches(self) -> dict[str, str]:
         """Branches of the merge that waits for the gate, by table; of what is not visible yet.
@@ -139,16 +126,6 @@ class Ledger:
             for table, name in commit.cursor["branches"].items()
             if name in {info.name for info in self.lake.waiting(table, STAGE, commit.batch)}
         }
-
-    def _after(self, merge: Commit, snapshot: int | None) -> Position:
-        """Where a merge ended, by the record of merges as of a snapshot."""
-        rows = (
-            self.lake.read(self.table, snapshot)
-            .where((F.col("kind") == STATE) & (F.col("batch") == merge.batch))
-            .select("body")
-            .collect()
-        )
-        return Position(merge.cursor["changes"], MergeState.from_json(rows[0].body))
 
     def needed(self) -> set[int]:
         """Snapshots of `changes` that merges go on from, which upkeep has to keep.
@@ -232,9 +209,7 @@ class Ledger:
 
 def with_held(lake: Lake) -> DataFrame:
     """The record of merges, with that of the merge that waits for its gate, if one does."""
-    table = lake.log("merges")
-    held = [commit.snapshot for commit, _ in lake.held(table, STAGE)]
-    return lake.read(table, held[-1] if held else None)
+    return lake.read(lake.log("merges"), held_snapshot(lake))
 
 
 def drop_held(lake: Lake) -> None:

@@ -13,8 +13,8 @@ from waybill.errors import ReconciliationError
 from waybill.layout import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.chains import fold_chains
-from waybill.merge.ledger import REFUSED
 from waybill.merge.moves import Resolver
+from waybill.merge.position import REFUSED
 from waybill.merge.texts import Stored, json_text
 from waybill.merge.typed import typed, value_name
 

@@ -13,8 +13,9 @@ from waybill.merge.bags import BagMerge
 from waybill.merge.effects import effects, newest, tombstones
 from waybill.merge.fits import misfit
 from waybill.merge.increment import Held, Increment
-from waybill.merge.ledger import STAGE, Ledger, drop_held
+from waybill.merge.ledger import Ledger, drop_held
 from waybill.merge.plan import Plan, TablePlan, make_plan
+from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
 from waybill.merge.settling import refused_rows
 from waybill.merge.table import TableMerge

@@ -12,7 +12,8 @@ from waybill.errors import ConflictError
 from waybill.lake.names import literal
 from waybill.lake.upkeep import BUSY, MEANWHILE
 from waybill.merge import columns as own
-from waybill.merge.ledger import STAGE, Ledger
+from waybill.merge.ledger import Ledger
+from waybill.merge.position import STAGE
 
 if TYPE_CHECKING:
     from waybill.lake import Branch, Lake

@@ -140,14 +140,35 @@ def table_profile(qualified: str, rows: DataFrame, batch: str) -> dict[str, Any]
     ).first()
     if own is None:
         raise AssertionError("an aggregate without groups has one row")
+    return table_figures(
+        qualified,
+        whole["all"] - whole.tombstones,
+        whole.tombstones,
+        own.written,
+        duplicates,
+        whole.nulls + own.nulls,
+        whole.unknown + own.shown,
+    )
+
+
+def table_figures(
+    table: str,
+    rows: int,
+    tombstones: int,
+    written: int,
+    duplicate_keys: int = 0,
+    null_keys: int = 0,
+    tombstones_as_rows: int = 0,
+) -> dict[str, Any]:
+    """A row of the profile `tables`; expectations/README.md says what its columns mean."""
     return {
-        "table": qualified,
-        "rows": whole["all"] - whole.tombstones,
-        "tombstones": whole.tombstones,
-        "written": own.written,
-        "duplicate_keys": duplicates,
-        "null_keys": whole.nulls + own.nulls,
-        "tombstones_as_rows": whole.unknown + own.shown,
+        "table": table,
+        "rows": rows,
+        "tombstones": tombstones,
+        "written": written,
+        "duplicate_keys": duplicate_keys,
+        "null_keys": null_keys,
+        "tombstones_as_rows": tombstones_as_rows,
     }
 
 

@@ -84,7 +84,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     )
     if result.outcome == FAILED:
         _record(lake, runs, result, report, HELD, started)
-        raise GateError(_refusal(spec, batch, result, places[1]))
+        raise GateError(_refusal(spec, batch, result, places[1]), report.to_dict())
     _show(staged, batch_judged.record, context)
     _record(lake, runs, result, report, STAGE, started)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):

@@ -1,0 +1,190 @@
+"""Tables, keys and types that a migration declares, held against a sample of its messages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from waybill.cli.findings import NOTE, OK, WRONG, Finding
+from waybill.nearest import did_you_mean
+from waybill.types import INTEGER_RANGE, parse_type
+
+if TYPE_CHECKING:
+    from waybill.records import Change, TableSchema
+    from waybill.spec import Migration, Table
+    from waybill.types import LogicalType
+
+_DECIMAL = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
+
+
+@dataclass
+class Seen:
+    """One table of the sample.
+
+    Attributes:
+        names: what a declaration may call it.
+        columns: columns that its messages name.
+    """
+
+    names: tuple[str, ...]
+    columns: set[str] = field(default_factory=set)
+
+
+class Sampled(NamedTuple):
+    """What a sample tells about tables.
+
+    Attributes:
+        changes: the changes as the migration decodes them.
+        plain: the changes as they are without any declaration, so that a key column that does not
+            exist does not hide the columns that do.
+        whole: whether the sample is all that the source holds.
+    """
+
+    changes: list[Change]
+    plain: list[Change]
+    whole: bool
+
+    def tables(self) -> dict[str, Seen]:
+        """The tables of the sample by qualified name."""
+        found: dict[str, Seen] = {}
+        for change in (*self.changes, *self.plain):
+            schema = change.schema
+            if schema.table:
+                names = (schema.qualified_name, ".".join(filter(None, _short(schema))))
+                table = found.setdefault(schema.qualified_name, Seen(names))
+                table.columns.update(schema.names)
+        return found
+
+
+def _short(schema: TableSchema) -> tuple[str | None, str | None]:
+    return schema.database, schema.table
+
+
+def check_tables(spec: Migration, sampled: Sampled) -> Iterator[Finding]:
+    """Hold every declared table against the sample."""
+    tables = sampled.tables()
+    for name, declared in spec.tables.items():
+        about = f"tables.{name}"
+        fitting = [seen for seen in tables.values() if _is_called(name, seen)]
+        if fitting:
+            yield from _columns(about, declared, fitting, sampled)
+        else:
+            yield _unseen(about, name, list(tables), sampled.whole and name not in spec.full)
+
+
+def _is_called(name: str, table: Seen) -> bool:
+    if "*" in name:
+        return any(fnmatchcase(own, name) for own in table.names)
+    return name in table.names
+
+
+def _unseen(about: str, name: str, known: list[str], whole: bool) -> Finding:
+    """What is wrong with the name of a table that the sample does not have."""
+    longer = [table for table in known if table.endswith(f".{name}")]
+    if longer:
+        text = f"no table is called {name}: write it with its database, {' or '.join(longer)}"
+        return Finding(about, WRONG, text)
+    if whole and known:
+        text = (
+            f"no message of the source has a table {name}: mend the name, or leave it out until "
+            f"there is one{did_you_mean(name, known)}"
+        )
+        return Finding(about, WRONG, text)
+    text = (
+        "no message of the sample has it, so its key and its types are not proven"
+        f"{did_you_mean(name, known)}"
+    )
+    return Finding(about, NOTE, text)
+
+
+def _columns(
+    about: str, declared: Table, tables: list[Seen], sampled: Sampled
+) -> Iterator[Finding]:
+    known = sorted({column for table in tables for column in table.columns})
+    for table in tables:
+        for name in declared.key or ():
+            if name not in table.columns:
+                text = (
+                    f"key: {table.names[0]} has no column {name}: name columns that its rows have"
+                    f"{did_you_mean(name, known)}"
+                )
+                yield Finding(about, WRONG, text)
+    for name in declared.columns:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            text = f"columns.{name}: no row of the sample has such a column{hint}"
+            yield Finding(about, NOTE, text, {"column": name})
+    types = {name: text for name, text in declared.columns.items() if name in known}
+    names = {table.names[0] for table in tables}
+    changes = [c for c in sampled.changes if c.schema.qualified_name in names]
+    yield from _types(about, types, changes)
+
+
+def _types(about: str, types: dict[str, str], changes: list[Change]) -> Iterator[Finding]:
+    """Hold the values of declared columns against their types."""
+    parsed = {name: parse_type(text) for name, text in types.items()}
+    values: Counter[str] = Counter()
+    faults: dict[str, str] = {}
+    for change in changes:
+        for name, text in _values(change):
+            if name not in parsed or text is None:
+                continue
+            values[name] += 1
+            if name not in faults and not is_value(text, parsed[name]):
+                place = change.message
+                where = f"{place.topic}/{place.partition}/{place.offset}"
+                faults[name] = f"{where} says {text[:60]!r}"
+    for name, fault in faults.items():
+        told = (
+            f"columns.{name}: {types[name]} does not hold the values of the sample ({fault}): "
+            "declare the type that the source has"
+        )
+        yield Finding(about, WRONG, told, {"column": name})
+    unproven = [name for name in types if name not in values]
+    if unproven:
+        told = f"no row of the sample has a value in {', '.join(unproven)}: types not proven"
+        yield Finding(about, NOTE, told, {"columns": unproven})
+    proven = [name for name in values if name not in faults]
+    if proven:
+        told = f"{sum(values[n] for n in proven)} values fit the types of {', '.join(proven)}"
+        yield Finding(about, OK, told, {"columns": proven})
+
+
+def _values(change: Change) -> Iterable[tuple[str, str | None]]:
+    for image in (change.before, change.after):
+        if image is not None:
+            yield from image_of(image).items()
+
+
+def image_of(image: Any) -> Mapping[str, str | None]:
+    """The columns that an image tells, with their texts."""
+    plain: dict[str, str | None] = msgspec.to_builtins(image)
+    return plain
+
+
+def is_value(text: str, type_: LogicalType) -> bool:
+    """Whether a text is a value of a declared type."""
+    from waybill.merge.columns import lake_type
+    from waybill.merge.fits import fits
+
+    if type_.kind in INTEGER_RANGE:
+        least, most = INTEGER_RANGE[type_.kind]
+        return re.fullmatch(r"-?\d{1,20}", text, re.ASCII) is not None and (
+            least <= int(text) <= most
+        )
+    if type_.kind == "decimal":
+        found = _DECIMAL.fullmatch(text)
+        digits = (type_.precision or 0) - (type_.scale or 0)
+        return found is not None and (
+            len(found[1].lstrip("0")) <= digits
+            and len((found[2] or "").rstrip("0")) <= (type_.scale or 0)
+        )
+    if type_.kind == "bit":
+        return re.fullmatch(r"[01]*", text) is not None and len(text) <= (type_.precision or 1)
+    return fits(text, lake_type(type_))

@@ -1,0 +1,183 @@
+"""What stages have committed to the tables of a migration, told from their metadata alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.lake import commit as commits
+from waybill.lake.names import branch_prefix
+from waybill.lake.settings import CATALOG
+from waybill.lake.spans import Span, added
+from waybill.layout import log_namespace
+
+if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
+    from waybill.lake.metadata import Metadata
+
+
+class BranchInfo(NamedTuple):
+    """A branch that is waiting: written, not visible."""
+
+    name: str
+    head: int
+    commit: Commit | None
+
+
+class History(ABC):
+    """The tables of one migration for whoever only looks, with Spark or without.
+
+    Args:
+        migration: its name.
+    """
+
+    def __init__(self, migration: str) -> None:
+        self.migration = migration
+
+    @abstractmethod
+    def exists(self, table: str) -> bool:
+        """Whether the table is there."""
+
+    @abstractmethod
+    def metadata(self, table: str) -> Metadata:
+        """Snapshots and refs of a table as they are now."""
+
+    @abstractmethod
+    def table_names(self, namespace: str) -> list[str]:
+        """Names of the tables of a namespace, sorted."""
+
+    @abstractmethod
+    def owner(self, name: str) -> str | None:
+        """The source table of a merged table."""
+
+    @abstractmethod
+    def scan(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Mapping[str, Sequence[str | int]],
+        snapshot: int | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Rows of a table, in no order.
+
+        Args:
+            table: full name.
+            columns: those that are wanted.
+            where: the values that rows have in some columns.
+            snapshot: the rows of this one, not of the newest that is visible.
+        """
+
+    def log(self, name: str) -> str:
+        """Full name of a batch table: archive, changes, outbox, published, runs."""
+        return f"{CATALOG}.{log_namespace(self.migration)}.{name}"
+
+    def merged_tables(self) -> dict[str, str]:
+        """Full names of the merged tables that are there, by source table, sorted."""
+        names = self.table_names(self.migration)
+        owners = {name: self.owner(name) for name in names}
+        owned = {name if owner is None else owner: name for name, owner in owners.items()}
+        return {owner: f"{CATALOG}.{self.migration}.{owned[owner]}" for owner in sorted(owned)}
+
+    def head(self, table: str, ref: str = "main") -> int | None:
+        """Id of the snapshot that a branch or tag names; None if there is none."""
+        if not self.exists(table):
+            return None
+        return self.metadata(table).refs.get(ref)
+
+    def commits(self, table: str) -> Iterator[Commit]:
+        """What stages committed to main, newest first."""
+        return self.between(table, None, None)
+
+    def known_since(self, table: str) -> int:
+        """The time (milliseconds since 1970) main's history goes back to, 0 if it is whole."""
+        metadata = self.metadata(table)
+        line = metadata.ancestors(metadata.refs.get("main"))
+        return line[-1].time_ms if line and line[-1].parent is not None else 0
+
+    def between(self, table: str, after: int | None, upto: int | None) -> Iterator[Commit]:
+        """What stages committed after one snapshot and up to another, newest first.
+
+        Both may be snapshots that upkeep made, which carry no stamp.
+
+        Args:
+            table: full name.
+            after: snapshot that is excluded, None to go on to the beginning.
+            upto: newest snapshot, None for the newest there is.
+        """
+        if not self.exists(table):
+            return
+        metadata = self.metadata(table)
+        inside = upto is None
+        for snapshot in metadata.ancestors(metadata.refs.get("main")):
+            if snapshot.id == after:
+                return
+            inside = inside or snapshot.id == upto
+            commit = commits.read_commit(snapshot)
+            if inside and commit is not None:
+                yield commit
+
+    def newest(self, table: str, after: int | None = None) -> int | None:
+        """Up to where a consumer can read: the newest snapshot of main that a stage committed.
+
+        What upkeep put on top of it brings no rows, and could not be told apart by its stamp.
+
+        Args:
+            table: full name.
+            after: where the consumer stands, which is returned where nothing has come since.
+        """
+        if not self.exists(table):
+            return None
+        metadata = self.metadata(table)
+        for snapshot in metadata.ancestors(metadata.refs.get("main")):
+            if snapshot.id == after or commits.read_commit(snapshot) is not None:
+                return snapshot.id
+        return None
+
+    def find(self, table: str, stage: str, batch: str) -> Commit | None:
+        """The visible commit of a stage and batch, None if the batch has not been done."""
+        found = (c for c in self.commits(table) if c.stage == stage and c.batch == batch)
+        return next(found, None)
+
+    def last(self, table: str, stage: str) -> Commit | None:
+        """The newest visible commit of a stage, whose cursor the next batch starts from."""
+        return next((c for c in self.commits(table) if c.stage == stage), None)
+
+    def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
+        """Branches of a stage (and batch) that are there and not visible."""
+        if not self.exists(table):
+            return []
+        metadata = self.metadata(table)
+        prefix = f"{stage}_" if batch is None else branch_prefix(stage, batch)
+        return [
+            BranchInfo(name, head, commits.read_commit(metadata.snapshots[head]))
+            for name, head in metadata.refs.items()
+            if name in commits.branches(metadata) and name.startswith(prefix)
+        ]
+
+    def held_commits(
+        self, table: str, stage: str, batch: str | None = None
+    ) -> list[tuple[str, Commit]]:
+        """Branches that are stamped and wait, and that main has not left behind."""
+        waiting = [info for info in self.waiting(table, stage, batch) if info.commit is not None]
+        if not waiting:
+            return []
+        metadata = self.metadata(table)
+        same = commits.alike(metadata)
+        return [
+            (info.name, info.commit)
+            for info in waiting
+            if info.commit is not None and commits.branch_base(metadata, info.name) in same
+        ]
+
+    def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
+        """How many rows `increment` has, from the metadata alone.
+
+        Rows that were deleted again count too, as they do there; not so where `after` is None.
+        """
+        return self._added(Span(table, after, upto), "added-records", "total-records")
+
+    def _added(self, span: Span, counter: str, total: str) -> int:
+        if span.empty:
+            return 0
+        return added(self.metadata(span.table), span, counter, total)

@@ -1,0 +1,90 @@
+"""Where the merge stands, told by the batch table `merges`; read with Spark or without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import ConfigurationError
+from waybill.merge.state import MergeState
+from waybill.order import order_number
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+
+STAGE = "merge"
+STATE, REFUSED = "state", "refused"
+
+
+class Position(NamedTuple):
+    """Where the merge stands.
+
+    Attributes:
+        changes: snapshot of `changes` up to which everything is merged, None at the beginning.
+        state: what it remembers.
+    """
+
+    changes: int | None
+    state: MergeState
+
+
+def position_of(lake: History, batch: str | None = None) -> Position:
+    """Where the last visible merge ended, or that of a batch."""
+    table = lake.log("merges")
+    last = lake.last(table, STAGE) if batch is None else lake.find(table, STAGE, batch)
+    return Position(None, MergeState()) if last is None else _after(lake, last, None)
+
+
+def held_merge(lake: History) -> Commit | None:
+    """The stamp of the merge that waits for its gate, if one does."""
+    table = lake.log("merges")
+    held = [commit for _, commit in lake.held_commits(table, STAGE)]
+    if not held:
+        return None
+    shown = {commit.batch for commit in lake.commits(table)}
+    return next((commit for commit in reversed(held) if commit.batch not in shown), None)
+
+
+def held_snapshot(lake: History) -> int | None:
+    """Snapshot of `merges` with the record of the merge that waits for its gate, if one does."""
+    held = held_merge(lake)
+    return None if held is None else held.snapshot
+
+
+def held_position(lake: History) -> Position:
+    """Where the merge that waits for its gate would stand.
+
+    Raises:
+        ConfigurationError: none waits.
+    """
+    held = held_merge(lake)
+    if held is None:
+        message = "no batch waits for the gate, so nothing is held: leave --held out"
+        raise ConfigurationError(message)
+    return _after(lake, held, held.snapshot)
+
+
+def _after(lake: History, merge: Commit, snapshot: int | None) -> Position:
+    """Where a merge ended, by the record of merges as of a snapshot."""
+    wanted = {"kind": [STATE], "batch": [merge.batch]}
+    (row,) = lake.scan(lake.log("merges"), ["body"], wanted, snapshot)
+    return Position(merge.cursor["changes"], MergeState.from_json(row["body"]))
+
+
+def order_of(order_key: str, source_time: datetime | None, by_source_time: bool) -> str:
+    """The order that the merge goes by; `waybill.merge.increment.order_sql` is the same in SQL.
+
+    Args:
+        order_key: of the change.
+        source_time: of the change.
+        by_source_time: changes without a sequence id take their source time for one.
+    """
+    if not by_source_time or not order_key.startswith("1//"):
+        return order_key
+    micros = 0
+    if source_time is not None:
+        seconds = int(source_time.replace(microsecond=0).timestamp())
+        micros = seconds * 1_000_000 + source_time.microsecond
+    return f"1/{order_number(max(micros, 0))}{order_key[2:]}"

@@ -1,0 +1,161 @@
+"""What `status`, `quarantine` and `changes` say of a lake that no Spark has been started for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.lake_by_hand import catalog_in, commit
+from tests.unit.test_cli import PROJECT, waybill
+from waybill.lake.without_spark import LakeWithoutSpark
+from waybill.layout import ARCHIVE, CHANGES
+from waybill.merge.position import order_of
+from waybill.order import order_key, order_number
+from waybill.spec_file import load_migration
+
+TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
+
+WATCHED = """
+import sys
+from waybill.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = [name for name in ("pyspark", "py4j", "great_expectations") if name in sys.modules]
+    sys.stderr.write(f"loaded: {heavy}")
+"""
+
+
+def row(offset: int, row_key: str, **more: object) -> dict[str, object]:
+    image = json.dumps({"id": row_key, "n": str(offset)})
+    return {
+        "topic": "shop",
+        "partition": 0,
+        "offset": offset,
+        "index": 0,
+        "batch": f"b{offset}",
+        "operation": "insert",
+        "database": "shop",
+        "table": "orders",
+        "outcome": "ok",
+        "key": json.dumps({"id": row_key}),
+        "after": image,
+        "source_time": TIME,
+        "order_key": order_key((9 - offset,), 1, 0, offset, 0, False),
+        **more,
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    catalog = catalog_in(tmp_path / "lake")
+    why = {"reason_kind": "json", "reason": "it is none"}
+    batches = [
+        [row(0, "7")],
+        [row(1, "8"), row(1, "x", outcome="refused", key=None, index=1, **why)],
+        [row(2, "7", operation="update")],
+    ]
+    for number, rows in enumerate(batches):
+        report = {"rows_in": len(rows), "rows_out": len(rows), "refused": {}, "details": {}}
+        stamp = (f"b{number}", "convert", {"archive": {"upto": number}}, report)
+        commit(catalog, "shop_log.changes", CHANGES, rows, stamp)
+        message = {"topic": "shop", "partition": 0, "offset": number, "value": b"\xff%d" % number}
+        stamp = (f"b{number}", "snapshot", {}, report)
+        commit(catalog, "shop_log.archive", ARCHIVE, [message], stamp)
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "name: shop\nsource: {files: {path: in}, envelope: canal}\nlake: {warehouse: lake}\n"
+    )
+    return file
+
+
+def look(*words: object) -> list[dict]:
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, *map(str, words), "--json"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs"), "JAVA_HOME": "/nowhere"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"loaded: []")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_status(file):
+    snapshot, convert, *_ = look("status", file)
+    assert (snapshot["batch"], snapshot["batches"], snapshot["in"]) == ("b2", 3, 1)
+    assert (convert["batch"], convert["lag"]) == (None, 3)
+
+
+def test_changes_come_in_the_order_of_the_merge(file):
+    found = look("changes", file, "--table", "shop.orders")
+    assert [change["offset"] for change in found] == [2, 1, 0]
+    assert found[0]["source_time"] == TIME.isoformat()
+    found = look("changes", file, "--key", "7")
+    assert [(change["offset"], change["outcome"]) for change in found] == [
+        (2, "not merged yet"),
+        (0, "not merged yet"),
+    ]
+    assert look("changes", file, "--key", '{"id": "8"}')[0]["offset"] == 1
+    assert len(look("changes", file, "--limit", "2")) == 2
+
+
+def test_a_table_without_changes(file):
+    done = waybill("changes", file, "--table", "shop.order")
+    assert done.returncode == 2
+    assert b"no changes of table shop.order; did you mean 'shop.orders'?" in done.stderr
+
+
+def test_quarantine(file):
+    (found,) = look("quarantine", "list", file)
+    assert (found["offset"], found["index"], found["by"], found["kind"]) == (
+        1,
+        1,
+        "convert",
+        "json",
+    )
+    assert found["table"] == "shop.orders"
+    assert look("quarantine", "list", file, "--kind", "value") == []
+    assert look("quarantine", "list", file, "--batch", "b2") == []
+    (shown,) = look("quarantine", "show", file, "shop/0/1")
+    assert shown["value_base64"] == "/zE="
+
+
+def test_looking_makes_nothing(tmp_path):
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "name: shop\nsource: {files: {path: in}, envelope: canal}\nlake: {warehouse: lake}\n"
+    )
+    assert look("status", file)[0]["batch"] is None
+    done = waybill("quarantine", "list", file)
+    assert done.returncode == 2
+    assert b"has no changes yet: run it first" in done.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize("catalog", ["{type: hadoop}", "{type: rest, uri: 'http://127.0.0.1:9'}"])
+def test_a_catalog_that_only_spark_can_open(tmp_path, catalog):
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        "name: shop\nsource: {files: {path: in}, envelope: canal}\n"
+        f"lake: {{warehouse: lake, catalog: {catalog}}}\n"
+    )
+    assert LakeWithoutSpark.open(load_migration(file)) is None
+    done = waybill("status", file, JAVA_HOME="/nowhere")
+    assert b"only Spark can open this catalog, starting it takes some seconds" in done.stderr
+
+
+def test_the_order_of_a_change_by_its_source_time():
+    none, place = order_key(None, 1, 0, 5, 0, False), order_key((3,), 1, 0, 5, 0, False)
+    assert order_of(none, TIME, by_source_time=False) == none
+    assert order_of(place, TIME, by_source_time=True) == place
+    micros = 1767323045678901
+    assert order_of(none, TIME, by_source_time=True) == f"1/{order_number(micros)}{none[2:]}"
+    assert order_of(none, None, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
+    before = datetime(1969, 1, 1, 0, 0, 0, 5, UTC)
+    assert order_of(none, before, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
