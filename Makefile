@@ -13,6 +13,8 @@ FIRST ?= $(shell date +%Y%m%d)00
 # The servers of the whole stack, and those of tests beside them, each with its lock in stack.
 STACK := kafka s3proxy postgres
 SERVERS := $(STACK) rest schema_registry
+# Other programs that read what we write, each with its lock in tests/consumers.
+CONSUMERS := flink debezium canal
 BIN := $(CURDIR)/$(VENV)/bin
 PY := $(BIN)/python
 UV := $(BIN)/uv
@@ -51,6 +53,9 @@ setup: $(VENV)/.ready jars/.ready jars/spark.jsa ## Make .venv from the locks an
 .PHONY: servers
 servers: $(VENV)/.ready $(SERVERS:%=jars/%/.ready) ## Fetch the servers that some tests start, once
 	@scripts/preflight.sh java
+
+.PHONY: consumers
+consumers: servers $(CONSUMERS:%=jars/consumers/%/.ready) ## Fetch the programs that read in tests what is published, once
 
 .PHONY: setup-s3
 setup-s3: setup jars/s3/.ready ## Fetch what a lake in object storage needs beside setup, once
@@ -92,9 +97,13 @@ test-airflow: setup ## Run the tests of the DAGs and the plugin
 test-demo: setup ## Run the tests of the demo
 	@scripts/test.sh e2e
 
+.PHONY: test-consumers
+test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their formats
+	@scripts/test.sh consumers
+
 .PHONY: test-e2e
-test-e2e: setup-s3 servers ## Run what takes longer: killed runs, and real servers: Kafka, S3, PostgreSQL, the whole stack
-	@scripts/test.sh killed kafka s3 stack
+test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other readers, and real servers: Kafka, S3, PostgreSQL, the whole stack
+	@scripts/test.sh killed kafka consumers s3 stack
 
 .PHONY: test-nightly
 test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states
@@ -127,6 +136,8 @@ lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars
 	$(PY) scripts/jars.py lock
 	$(PY) scripts/jars.py lock jars-s3.lock jars/s3
 	@for server in $(SERVERS); do $(PY) scripts/jars.py lock stack/$$server.lock jars/$$server || exit 1; done
+	@for name in $(CONSUMERS); do \
+		$(PY) scripts/jars.py lock tests/consumers/$$name.lock jars/consumers/$$name || exit 1; done
 
 .PHONY: clean
 clean: ## Remove everything that make made
@@ -166,6 +177,11 @@ jars/s3/.ready: jars-s3.lock scripts/jars.py | $(VENV)/.ready
 	@touch $@
 
 $(SERVERS:%=jars/%/.ready): jars/%/.ready: stack/%.lock scripts/jars.py | $(VENV)/.ready
+	@scripts/preflight.sh java
+	@$(PY) scripts/jars.py fetch $< $(@D)
+	@touch $@
+
+$(CONSUMERS:%=jars/consumers/%/.ready): jars/consumers/%/.ready: tests/consumers/%.lock scripts/jars.py | $(VENV)/.ready
 	@scripts/preflight.sh java
 	@$(PY) scripts/jars.py fetch $< $(@D)
 	@touch $@

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -40,6 +40,8 @@ run_phase() {
         airflow) paths="tests/dags" options=$two_by_file ;;
         e2e) paths="tests/e2e" options=$two_by_file ;;
         killed) paths="tests/killed" options=$two ;;
+        # Each reader's Java and the broker are shared by all tests.
+        consumers) paths="tests/consumers" options= ;;
         stack) paths="tests/stack" options= ;;
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
         drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;
@@ -48,7 +50,7 @@ run_phase() {
                 tests/spark/test_gate_machine.py"
             options="--timeout=1800" ;;
         *)
-            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, stack, drawn and histories" >&2
+            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, consumers, stack, drawn and histories" >&2
             return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words

@@ -27,6 +27,7 @@ PHASES = {
     "dags",
     "e2e",
     "killed",
+    "consumers",
     "stack",
 }
 PIN = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)", re.MULTILINE)
@@ -116,7 +117,12 @@ def test_every_locked_package_and_jar_has_a_sum():
     for lock in ("requirements.txt", "requirements-dev.txt", "requirements-executors.txt"):
         for entry in re.split(r"\n(?=[a-zA-Z0-9])", read(lock)):
             assert "--hash=sha256:" in entry, entry
-    for lock in ("jars.lock", "jars-s3.lock", *map(str, (PROJECT / "stack").glob("*.lock"))):
+    further = [
+        str(path)
+        for room in ("stack", "tests/consumers")
+        for path in (PROJECT / room).glob("*.lock")
+    ]
+    for lock in ("jars.lock", "jars-s3.lock", *further):
         lines = [line for line in read(lock).splitlines() if not line.startswith(("#", "from "))]
         assert lines
         for line in lines:

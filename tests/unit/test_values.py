@@ -98,7 +98,15 @@ def test_what_has_no_plain_text_is_refused(number):
         ("-inf", "-Infinity"),
         # The exact value of the nearest float64, all 751 digits of it.
         (format(Decimal.from_float(5e-324), "f"), "5e-324"),
+        # As Java prints them: two digits at least, and before 19 often all 17.
+        ("4.9E-324", "5e-324"),
+        ("-9.9E-324", "-1e-323"),
+        ("7.4449557257619597E17", "7.44495572576196e+17"),
+        ("0.29999999999999999", "0.3"),
         # What does not fit stays.
+        ("7.4449557257619596E17", "7.4449557257619596E17"),
+        ("0.30000000000000001", "0.30000000000000001"),
+        ("4.8E-324", "4.8E-324"),
         ("1e400", "1e400"),
         ("1e-400", "1e-400"),
         ("0.1000000000000000000000001", "0.1000000000000000000000001"),
@@ -121,7 +129,8 @@ def test_float64_texts(text, canonical):
         ("1.10000002384185791015625", "1.1"),
         ("1.100000023841858", "1.1"),
         ("3.4028235E38", "3.4028235e+38"),
-        ("1.4E-45", "1.4E-45"),  # no text of the smallest float32 in 1 or 2 digits but 1e-45
+        ("1.4E-45", "1e-45"),  # as Java prints it
+        ("1.3E-45", "1.3E-45"),
         ("1e-45", "1e-45"),
         ("-0.0", "-0.0"),
         ("NaN", "NaN"),

@@ -130,9 +130,9 @@ def float32_value(value: float) -> str:
 def float64_text(text: str) -> str:
     """The canonical text of a float64 given in any notation.
 
-    A text whose exact value is neither that of the nearest float64 nor that of its shortest text
-    does not fit the type and is returned as it is, never rounded; so is a text out of range or no
-    number at all.
+    A text whose exact value is neither that of the nearest float64, nor that of its shortest text,
+    nor that of what Java prints for it does not fit the type and is returned as it is, never
+    rounded; so is a text out of range or no number at all.
     """
     try:
         value = float(text)
@@ -169,7 +169,13 @@ def _fitting(text: str, value: float, canonical: str) -> str:
         exact = Decimal(text)
     except InvalidOperation:
         return text
-    if exact == Decimal(canonical) or exact == Decimal(value) or exact == Decimal(repr(value)):
+    if exact in (Decimal(canonical), Decimal(value), Decimal(repr(value))):
+        return canonical
+    # Java writes two digits at least, and before 19 often all 17 (Double.toString, JDK-4511638):
+    # 4.9E-324 for 5e-324, 7.4449557257619597E17 for 7.44495572576196e17. Both are the float's own
+    # value, rounded to as many digits as the text has.
+    digits = len(exact.as_tuple().digits)
+    if "." in text and digits <= _MOST_DIGITS and exact == Decimal(f"{value:.{digits - 1}e}"):
         return canonical
     return text
 
@@ -210,6 +216,8 @@ def _next_after(value: float, towards: float) -> float:
 
 
 _INFINITY = float("inf")
+_MOST_DIGITS = 17
+"""No two float64 have the same first 17 digits."""
 _SMALLEST_NORMAL = 2.0**-126
 _FLOAT32 = struct.Struct(">f")
 _DOUBLE = struct.Struct(">d")

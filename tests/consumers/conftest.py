@@ -1,0 +1,53 @@
+"""One broker, and one Java machine a consumer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stack.kafka import Broker
+from tests.consumers.flink_sql import Flink
+from tests.consumers.java_machine import java_machine
+from tests.kafka.producing import send
+from tests.schema_registry import SchemaRegistry, schema_registry
+from waybill.connections import Connection
+from waybill.kafka.client import properties
+
+if TYPE_CHECKING:
+    from tests.consumers.sources import Published
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def publish(broker: Broker) -> Callable[[Published], str]:
+    """Sends messages to a topic of their own; its name."""
+    client = properties(Connection("tests", extra={"bootstrap.servers": broker.servers}))
+
+    def sent(messages: Published) -> str:
+        topic = broker.create_topic(f"consumers.{next(_numbers)}")
+        send(client, topic, messages)
+        return topic
+
+    return sent
+
+
+@pytest.fixture(scope="session")
+def flink(broker: Broker) -> Iterator[Flink]:
+    with java_machine("flink") as gateway:
+        yield Flink(gateway, broker.servers)
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistry]:
+    with schema_registry() as running:
+        yield running
