@@ -163,6 +163,8 @@ class Envelope(msgspec.Struct, frozen=True):
         partly: capabilities carried with a limit, each with the sentence that says which.
         limits: what settings give up of those carried in full.
         brings: capabilities that its messages may have and that Waybill does not write.
+        not_written: fields that its documents have and that are made for no change from another
+            envelope, each with what becomes of them; `*` stands for any end of a name.
         decoder: makes a decoder, None if the envelope is not read.
         encoder: makes an encoder, None if it is not written.
         decode_settings: what reading needs to be told.
@@ -191,6 +193,7 @@ class Envelope(msgspec.Struct, frozen=True):
     partly: dict[str, str] = {}
     limits: tuple[Limit, ...] = ()
     brings: frozenset[str] = frozenset()
+    not_written: dict[str, str] = {}
     decode_settings: type[Settings] = Settings
     encode_settings: type[Settings] = Settings
     key_by: str = ""

@@ -314,6 +314,9 @@ ENVELOPE = Envelope(
         "without one of the source it is the queue's",
         "other": "canal carries GTID and XA events that came from Canal, no others",
     },
+    not_written={
+        "gtid": "empty, except in messages that came from Canal",
+    },
     decoder=CanalDecoder,
     encoder=CanalEncoder,
     bulk_reader=_bulk_reader,

@@ -287,6 +287,18 @@ ENVELOPE = Envelope(
         "other events",
     },
     layouts=(BINLOG,),
+    not_written={
+        "xoffset": "carried on from messages of Maxwell; the place in a transaction of other "
+        "sources is part of position",
+        "commit": "carried on from messages of Maxwell, made for no others",
+        "gtid": "carried on from messages of Maxwell, made for no others",
+        "server_id": "carried on from messages of Maxwell, made for no others",
+        "thread_id": "carried on from messages of Maxwell, made for no others",
+        "schema_id": "carried on from messages of Maxwell, made for no others",
+        "query": "carried on from messages of Maxwell, made for no others",
+        "def": "the table after a statement is carried on from messages of Maxwell, made for no "
+        "others",
+    },
     decoder=MaxwellDecoder,
     encoder=MaxwellEncoder,
     bulk_reader=_bulk_reader,

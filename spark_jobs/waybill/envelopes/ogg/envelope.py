@@ -316,6 +316,10 @@ ENVELOPE = Envelope(
         "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
     layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
+    not_written={
+        "current_ts": "carried on from messages of GoldenGate, made for no others",
+        "tokens": "carried on from messages of GoldenGate, made for no others",
+    },
     decoder=OggDecoder,
     encoder=OggEncoder,
     bulk_reader=_bulk_reader,

@@ -416,6 +416,11 @@ ENVELOPE = Envelope(
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="oms",
     layouts=(ONE_NUMBER,),
+    not_written={
+        "allMetaData.checkpoint": "null, except in messages that came from OMS",
+        "allMetaData.source_identity": "null, except in messages that came from OMS",
+        "allMetaData.uniqueId": "null, except in messages that came from OMS",
+    },
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
     bulk_reader=_bulk_reader,
