@@ -37,6 +37,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def at_once(self) -> bool:
+        """Whether many messages can be read at once with these settings."""
+        return True
+
+    @property
     def has_ids(self) -> bool:
         """Whether changes that are read with these settings may have sequence ids."""
         return True
