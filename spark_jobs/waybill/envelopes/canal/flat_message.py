@@ -23,7 +23,11 @@ from msgspec import Meta, Raw
 from pydantic import Field
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings
+from waybill.envelopes.canal.encoder import (
+    WITHOUT_STATEMENTS,
+    CanalEncoder,
+    CanalWriteSettings,
+)
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.known_tables import FastFirst
@@ -314,6 +318,7 @@ ENVELOPE = Envelope(
         "without one of the source it is the queue's",
         "other": "canal carries GTID and XA events that came from Canal, no others",
     },
+    limits=WITHOUT_STATEMENTS,
     decoder=CanalDecoder,
     encoder=CanalEncoder,
     bulk_reader=_bulk_reader,
