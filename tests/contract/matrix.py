@@ -39,6 +39,8 @@ def tables() -> str:
             f"- `{limit.capability}` in part with `{limit.under}`: {limit.sentence}."
             for limit in envelope.limits
         ]
+        told = [f"`{name}` ({becomes})" for name, becomes in envelope.not_written.items()]
+        lines += ["", f"Not written: {'; '.join(told)}."] if told else []
     return "\n".join(lines) + "\n"
 
 

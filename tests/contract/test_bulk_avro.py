@@ -54,7 +54,9 @@ ROWS, AUDIT = Side("ibmcdc-avro"), Side("ibmcdc-avro", {"form": "audit"})
 EVENTS = Side("debezium-avro")
 MYSQL = Side("debezium-avro", {"connector": "mysql", "decimals": "precise", "temporal": "connect"})
 LONG = Side("debezium-avro", {"unsigned": "long", "unavailable": "x", "tombstones": False})
-JSON, CANAL, OMS = Side("debezium-json"), Side("canal"), Side("oms-default")
+JSON, CANAL = Side("debezium-json"), Side("canal")
+OMS = Side("oms-default", {"sequence_from": "position"})
+"""The streams here have no positions, or only some."""
 
 PAIRS = [
     *((source, JSON) for source in (ROWS, AUDIT, EVENTS, MYSQL, LONG)),

@@ -184,7 +184,7 @@ def test_a_message_of_too_many_columns_is_refused_with_the_setting(tmp_path):
     assert "describes 10001 columns" in refused["reason"]
     assert "max_columns is 10000" in refused["reason"]
     assert refused["offset"] == 0
-    done = waybill(*words, "--max-columns", "10001", given=wide.encode())
+    done = waybill(*words, "--max-columns", "10001", "--force", given=wide.encode())
     assert len(json.loads(done.stdout)["data"][0]) == 10_001
 
 

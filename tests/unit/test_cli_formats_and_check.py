@@ -32,6 +32,14 @@ def test_one_format_with_its_settings():
     assert json.loads(row)["name"] == "canal"
 
 
+def test_what_a_format_has_and_nobody_writes():
+    told = waybill("formats", "ogg").stdout.decode()
+    assert "not written" in told
+    assert "current_ts" in told
+    (row,) = waybill("formats", "ogg", "--json").stdout.splitlines()
+    assert json.loads(row)["not_written"]["tokens"]
+
+
 @pytest.mark.parametrize("side", ["decode_settings", "encode_settings"])
 def test_what_is_told_of_a_setting_is_one_line_and_its_default_can_be_set(side):
     for envelope in registry.all_envelopes():

@@ -12,7 +12,7 @@ import typer
 from waybill.cli.app import app
 
 PROJECT = Path(__file__).resolve().parents[2]
-PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/*.md"))]
+PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/**/*.md"))]
 SPANS = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
 CODE = ("spark_jobs", "plugins", "stack", "scripts", "bench", "tests", "migrations")
 

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from waybill.envelopes import registry
 from waybill.envelopes.canal.columns import text_reader, text_writer
-from waybill.envelopes.canal.encoder import statement_type
 from waybill.envelopes.notation.mysql_types import (
     fixed_length,
     jdbc_type,
@@ -20,6 +19,7 @@ from waybill.envelopes.notation.mysql_types import (
     members,
     name_of,
 )
+from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Column, Message, intern_schema
@@ -229,7 +229,7 @@ def test_extras_of_another_family_are_no_extras_of_this_one():
     ],
 )
 def test_types_of_statements(sql, kind):
-    assert statement_type(sql) == kind
+    assert operation_of(sql) == kind
 
 
 def test_an_unknown_time_zone_is_told_when_the_settings_are_read():

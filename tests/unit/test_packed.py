@@ -14,7 +14,17 @@ from tests import structure
 
 PROJECT = Path(__file__).resolve().parents[2]
 DRIVERS_OWN = {
-    *("airflow", "fastapi", "great_expectations", "jinja2", "pandas", "rich", "typer", "uvicorn"),
+    *(
+        "airflow",
+        "fastapi",
+        "great_expectations",
+        "jinja2",
+        "pandas",
+        "pyiceberg",
+        "rich",
+        "typer",
+        "uvicorn",
+    ),
     "croniter",  # schedules are looked at where a migration's file is read
     *("py4j", "pyspark"),  # a worker has these by Spark
 }

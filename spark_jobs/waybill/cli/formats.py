@@ -94,6 +94,7 @@ def describe(envelope: Envelope) -> dict[str, Any]:
         "pairs": envelope.pairs,
         "carries": {name: carried(envelope, name) for name in CAPABILITIES},
         "brings": sorted(envelope.brings),
+        "not_written": dict(envelope.not_written),
         "limits": dict(envelope.partly),
         "limits_of_settings": [
             {**structs.asdict(limit), "text": str(limit)} for limit in envelope.limits
@@ -185,6 +186,11 @@ def _print_one(described: dict[str, Any]) -> None:
             for name, how in described["carries"].items()
         ],
     )
+    if described["not_written"]:
+        print_table(
+            ["not written", "what becomes of it"],
+            [[name, told] for name, told in described["not_written"].items()],
+        )
     for side, key in (("from", "decode_settings"), ("to", "encode_settings")):
         if described[key]:
             print_table(

@@ -99,7 +99,7 @@ class Decoding:
         def decode(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             schemas.begin()
             joiner = PairJoiner() if reading.envelope.pairs else None
-            reader = reading.envelope.bulk_reader
+            reader = reading.envelope.bulk_reader if reading.settings.at_once else None
             work = ChangeBatches(reading.decoder(), batch_id, joiner, reader)
             yield from sizes.of(work.convert(iter(batches)))
             joined = 0 if joiner is None else joiner.joined

@@ -37,6 +37,11 @@ class Settings(BaseModel):
         return self
 
     @property
+    def at_once(self) -> bool:
+        """Whether many messages can be read at once with these settings."""
+        return True
+
+    @property
     def has_ids(self) -> bool:
         """Whether changes that are read with these settings may have sequence ids."""
         return True
@@ -169,6 +174,8 @@ class Envelope(msgspec.Struct, frozen=True):
         partly: capabilities carried with a limit, each with the sentence that says which.
         limits: what settings give up of those carried in full.
         brings: capabilities that its messages may have and that Waybill does not write.
+        not_written: fields that its documents have and that are made for no change from another
+            envelope, each with what becomes of them; `*` stands for any end of a name.
         decoder: makes a decoder, None if the envelope is not read.
         encoder: makes an encoder, None if it is not written.
         decode_settings: what reading needs to be told.
@@ -197,6 +204,7 @@ class Envelope(msgspec.Struct, frozen=True):
     partly: dict[str, str] = {}
     limits: tuple[Limit, ...] = ()
     brings: frozenset[str] = frozenset()
+    not_written: dict[str, str] = {}
     decode_settings: type[Settings] = Settings
     encode_settings: type[Settings] = Settings
     key_by: str = ""

@@ -77,9 +77,12 @@ class ConvertJob:
 
     @property
     def by_bulk(self) -> bool:
-        """Whether both envelopes can convert many messages at once."""
+        """Whether both envelopes can convert many messages at once, as they are told to."""
         source, target = registry.get(self.source), registry.get(self.target)
-        return source.bulk_reader is not None and target.bulk_writer is not None
+        if source.bulk_reader is None or target.bulk_writer is None:
+            return False
+        told = checked_settings(source.decode_settings, self.decode_settings, source, "from")
+        return told.at_once
 
     @property
     def lines_by_bulk(self) -> bool:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
-from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.canal.encoder import (
@@ -28,20 +27,23 @@ from waybill.envelopes.canal.encoder import (
     CanalEncoder,
     CanalWriteSettings,
 )
+from waybill.envelopes.canal.settings import CanalReadSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
 from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import ZoneName, zone_named
+from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.truncates import of_partition
+from waybill.envelopes.notation.unnamed import HINT, named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.protocol import Envelope, Settings
+from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
+    from waybill.envelopes.protocol import Decoder
     from waybill.records import Message
     from waybill.tables import TableRules
 
@@ -71,17 +73,6 @@ _NULL = Raw(b"null")
 _DATABASE, _TABLE = b'"database":"', b'"table":"'
 _TAIL = 150
 """Canal's own messages name the table within so many bytes of the end."""
-
-
-class CanalReadSettings(Settings):
-    """What reading Canal needs to be told."""
-
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone of the Canal server's Java machine (IANA name): it prints "
-        "TIMESTAMP columns in it. One in an hour that its clocks showed twice is read as the "
-        "first.",
-    )
 
 
 class FlatMessage(msgspec.Struct, gc=False):
@@ -118,6 +109,7 @@ class CanalDecoder(FastFirst[CanalTable]):
 
     def __init__(self, settings: CanalReadSettings, rules: TableRules) -> None:
         self.zone = zone_named(settings.timezone)
+        self.unnamed = settings.table
         self.rules = rules
         self._shapes: Bounded[Shape, CanalTable] = Bounded()
         self._hints: dict[tuple[bytes, bytes], CanalTable] = {}
@@ -157,7 +149,10 @@ class CanalDecoder(FastFirst[CanalTable]):
 
     def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
         if not flat.table:
-            raise Refusal("shape", "a message with rows names no table")
+            if self.unnamed is None:
+                raise Refusal("shape", f"a message with rows names no table; {HINT}")
+            database, flat.table = named_by(self.unnamed, message.topic)
+            flat.database = flat.database or database
         if not flat.data:
             sentence = f"{flat.type} without rows; Canal needs binlog_format=ROW at the source"
             raise Refusal("shape", sentence)
@@ -277,6 +272,14 @@ def event_of(message: Message, flat: FlatMessage, operation: str) -> Change:
     )
 
 
+def _decoder(settings: Any, rules: TableRules) -> Decoder:
+    if settings.values == "text":
+        return CanalDecoder(settings, rules)
+    from waybill.envelopes.canal.typed_rows import TypedRowsDecoder
+
+    return TypedRowsDecoder(settings, rules)
+
+
 def _bulk_reader(decoder: Any) -> BulkReader:
     from waybill.envelopes.canal.bulk import CanalReader
 
@@ -319,7 +322,10 @@ ENVELOPE = Envelope(
         "other": "canal carries GTID and XA events that came from Canal, no others",
     },
     limits=WITHOUT_STATEMENTS,
-    decoder=CanalDecoder,
+    not_written={
+        "gtid": "empty, except in messages that came from Canal",
+    },
+    decoder=_decoder,
     encoder=CanalEncoder,
     bulk_reader=_bulk_reader,
     bulk_writer=_bulk_writer,

@@ -33,6 +33,7 @@ Unusual = frozenset[tuple[str, int]]
 _USUAL: Unusual = frozenset()
 _BLOB, _VARCHAR = 2004, 12
 _NULL = Raw(b"null")
+_TYPED_HINT = "; set `values: json` of the source where Flink, SeaTunnel or InLong wrote it"
 _json = msgspec.json.Encoder().encode
 _json_into = msgspec.json.Encoder().encode_into
 
@@ -308,7 +309,8 @@ class CanalTable:
         try:
             image = msgspec.json.decode(row, type=self.image)
         except JSON_ERRORS as error:
-            raise Refusal("shape", f"a row has the wrong shape: {error}") from None
+            hint = "" if self.mysql is not None else _TYPED_HINT
+            raise Refusal("shape", f"a row has the wrong shape: {error}{hint}") from None
         if converted and self.convert is not None:
             self.convert(image)
         return image

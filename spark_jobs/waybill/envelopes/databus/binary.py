@@ -88,6 +88,12 @@ ENVELOPE = Envelope(
     carries=CARRIES,
     partly=PARTLY,
     layouts=(SHARED_WINDOWS,),
+    not_written={
+        "trace": "the attribute is carried on from events of Databus, set for no others",
+        "replicated": "the attribute is carried on from events of Databus, set for no others",
+        "metadata": "the metadata part of version 2 is carried on from events of Databus, made "
+        "for no others",
+    },
     decoder=BinaryDecoder,
     encoder=BinaryEncoder,
     decode_settings=DatabusReadSettings,

@@ -54,6 +54,13 @@ ENVELOPE = Envelope(
     carries=CARRIES,
     partly=PARTLY,
     layouts=(SHARED_WINDOWS,),
+    not_written={
+        "traceEnabled": "carried on from messages of Databus, made for no others",
+        "traceOn": "false, except in events that came from Databus",
+        "isReplicated": "false, except in events that came from Databus",
+        "hasPayloadMetadata": "false, except in events that came from Databus",
+        "metadataValue": "carried on from messages of Databus, made for no others",
+    },
     decoder=JsonDecoder,
     encoder=JsonEncoder,
     decode_settings=DatabusReadSettings,

@@ -300,6 +300,13 @@ ENVELOPE = Envelope(
         "other": "only statements of row changes and events that came from the same family",
     },
     layouts=(ONE_NUMBER,),
+    not_written={
+        "schema.source.dbVersion": "carried on from messages of DataWorks, made for no others",
+        "payload.timestamp.systemTime": "carried on from messages of DataWorks, made for no others",
+        "payload.timestamp.checkpointTime": "carried on from messages of DataWorks, made for no "
+        "others",
+        "payload.ddl.ddlMeta": "carried on from messages of DataWorks, made for no others",
+    },
     decoder=BlobDecoder,
     encoder=BlobEncoder,
     bulk_reader=_bulk_reader,

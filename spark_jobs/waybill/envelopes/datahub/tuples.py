@@ -441,6 +441,11 @@ ENVELOPE = Envelope(
         ),
     ),
     layouts=(ONE_NUMBER,),
+    not_written={
+        "ShardId": "the shard of a record is chosen by the program that puts it into DataHub",
+        "PartitionKey": "as ShardId",
+        "HashKey": "as ShardId",
+    },
     decoder=TupleDecoder,
     encoder=TupleEncoder,
     bulk_reader=_bulk_reader,

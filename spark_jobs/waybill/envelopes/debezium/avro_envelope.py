@@ -16,7 +16,7 @@ from waybill.envelopes.debezium.avro_settings import (
     DebeziumAvroWriteSettings,
 )
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
-from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO
+from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO, NOT_WRITTEN
 from waybill.envelopes.debezium.source import LAYOUTS
 from waybill.envelopes.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import WITHOUT_PLACE
@@ -64,6 +64,7 @@ ENVELOPE = Envelope(
         ),
     ),
     layouts=LAYOUTS,
+    not_written=NOT_WRITTEN,
     decoder=DebeziumAvroDecoder,
     encoder=DebeziumAvroEncoder,
     decode_settings=DebeziumAvroReadSettings,

@@ -53,6 +53,25 @@ def _bulk_writer(encoder: Any) -> BulkWriter:
     return DebeziumWriter(encoder)
 
 
+NOT_WRITTEN = {
+    "ts_us": "the message's own time in microseconds is carried on from Debezium, made for no "
+    "others",
+    "ts_ns": "the message's own time in nanoseconds is carried on from Debezium, made for no "
+    "others",
+    "source.server_id": "carried on from messages of the connector, made for no others",
+    "source.gtid": "carried on from messages of the connector, made for no others",
+    "source.file": "the place in the source is carried on from the connector; that of other "
+    "sources is in source.sequence",
+    "source.pos": "as source.file",
+    "source.row": "as source.file",
+    "source.lsn": "as source.file",
+    "source.txId": "carried on from the connector; the transaction of other sources is in "
+    "transaction.id",
+    "source.thread": "carried on from messages of the connector, made for no others",
+    "source.query": "carried on from messages of the connector, made for no others",
+}
+"""What both of Debezium's envelopes carry on and do not make."""
+
 ENVELOPE = Envelope(
     name="debezium-json",
     title="Debezium change events as JSON",
@@ -76,6 +95,11 @@ ENVELOPE = Envelope(
         ),
     ),
     layouts=LAYOUTS,
+    not_written={
+        **NOT_WRITTEN,
+        "tableChanges": "empty in schema changes that did not come from Debezium: the statement "
+        "is told, not the table that it leaves",
+    },
     decoder=DebeziumDecoder,
     encoder=DebeziumEncoder,
     bulk_reader=_bulk_reader,

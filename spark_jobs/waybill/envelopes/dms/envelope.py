@@ -449,6 +449,16 @@ ENVELOPE = Envelope(
     layouts=(
         SequenceLayout(("first number of the position", "second", "third"), (20, 20), 10**18),
     ),
+    not_written={
+        "control": "control records are carried on from DMS; none are made to tell the keys and "
+        "types of tables",
+        "metadata.partition-key-value": "carried on from messages of DMS, made for no others",
+        "metadata.transaction-record-id": "carried on from DMS; the place in a transaction of "
+        "other sources is part of stream-position",
+        "metadata.prev-transaction-id": "carried on from messages of DMS, made for no others",
+        "metadata.prev-transaction-record-id": "carried on from messages of DMS, made for no "
+        "others",
+    },
     decoder=DmsDecoder,
     encoder=DmsEncoder,
     bulk_reader=_bulk_reader,

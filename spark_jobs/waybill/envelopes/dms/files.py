@@ -445,6 +445,11 @@ ENVELOPE = Envelope(
         f"35 digits at most; {WITHOUT_PLACE}",
     },
     layouts=(SequenceLayout(("sequence column",), (), 10**SEQUENCE_DIGITS),),
+    not_written={
+        "BI_*": "columns with the row before are read, and not written",
+        "AR_H_*": "header columns are columns of the table, but for those that timestamp_column "
+        "and sequence_column name",
+    },
     decoder=DmsFilesDecoder,
     encoder=DmsFilesEncoder,
     bulk_reader=_bulk_reader,

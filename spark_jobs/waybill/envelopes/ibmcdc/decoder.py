@@ -206,7 +206,7 @@ def _audited(
     entry = given if isinstance(given, str) else None
     if entry in BEFORE_ROWS:
         # The record after it has the row as it became; nothing ties the two but their place, and a
-        # change of the key may put them into two partitions: it is not told (docs/formats.md).
+        # change of the key may put them into two partitions: not told (docs/formats/ibmcdc.md).
         return skipped(message, "row before an update")
     operation = None if entry is None else OPERATIONS.get(entry)
     if operation is None:

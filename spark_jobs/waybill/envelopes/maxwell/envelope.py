@@ -39,6 +39,7 @@ from waybill.envelopes.maxwell.settings import (
 from waybill.envelopes.notation.json_rows import Readers, Row, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.told_keys import check_told_key, is_compared
+from waybill.envelopes.notation.unnamed import HINT, named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import SequenceLayout
@@ -99,6 +100,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             return event(message, value, kind, top, self.positions)
         if kind not in ROWS:
             raise Refusal("operation", f"Maxwell has no type {kind[:40]!r}")
+        if "table" not in top:
+            top = self._named(message, top)
+            value = _json(top)
         try:
             told = _decode_row(value)
         except JSON_ERRORS as error:
@@ -107,6 +111,17 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         if self.settings.own_database and told.database == self.settings.own_database:
             return self._own(message, told, top)
         return self._row(message, kind, told, others)
+
+    def _named(self, message: Message, top: dict[str, Raw]) -> dict[str, Raw]:
+        """A message that names no table, with the table that the settings name.
+
+        Raises:
+            Refusal: they name none.
+        """
+        if self.settings.table is None:
+            raise Refusal("shape", f"a message with a row names no table; {HINT}")
+        database, table = named_by(self.settings.table, message.topic)
+        return {"database": Raw(_json(database or "")), **top, "table": Raw(_json(table))}
 
     def _own(self, message: Message, told: Any, top: dict[str, Raw]) -> Change:
         """A row of a table of Maxwell itself."""
@@ -288,6 +303,18 @@ ENVELOPE = Envelope(
         "`full_rows: insert`, and no other events",
     },
     layouts=(BINLOG,),
+    not_written={
+        "xoffset": "carried on from messages of Maxwell; the place in a transaction of other "
+        "sources is part of position",
+        "commit": "carried on from messages of Maxwell, made for no others",
+        "gtid": "carried on from messages of Maxwell, made for no others",
+        "server_id": "carried on from messages of Maxwell, made for no others",
+        "thread_id": "carried on from messages of Maxwell, made for no others",
+        "schema_id": "carried on from messages of Maxwell, made for no others",
+        "query": "carried on from messages of Maxwell, made for no others",
+        "def": "the table after a statement is carried on from messages of Maxwell, made for no "
+        "others",
+    },
     decoder=MaxwellDecoder,
     encoder=MaxwellEncoder,
     bulk_reader=_bulk_reader,

@@ -16,6 +16,7 @@ from waybill.envelopes.notation.temporal import (
     wall_from_utc,
     zone_named,
 )
+from waybill.envelopes.notation.unnamed import DESCRIPTION, UnnamedTable
 from waybill.envelopes.protocol import Settings
 
 
@@ -53,6 +54,12 @@ class MaxwellReadSettings(MaxwellSettings):
         description="Texts of ENUM and SET columns that come from the binlog have each quote "
         "doubled, as Maxwell 1.22 writes them.",
     )
+    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
+
+    @property
+    def at_once(self) -> bool:
+        """See `Settings.at_once`."""
+        return self.table is None
 
 
 class MaxwellWriteSettings(MaxwellSettings):

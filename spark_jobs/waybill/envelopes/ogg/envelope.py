@@ -16,6 +16,7 @@ from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.notation.unnamed import HINT, named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.ogg.encoder import OggEncoder
 from waybill.envelopes.ogg.notation import (
@@ -25,6 +26,7 @@ from waybill.envelopes.ogg.notation import (
     name_of,
     read_style,
     sequence_of,
+    text_of,
 )
 from waybill.envelopes.protocol import NO_TRUNCATES, Envelope
 from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
@@ -107,8 +109,11 @@ class OggDecoder(FastRemembering["_Table"]):
     def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
-            told = _decode(value)
             top = _decode_names(value)
+            if "table" not in top and "op_type" in top:
+                top = self._named(message, top)
+                value = _json(top)
+            told = _decode(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         name, keys = name_of(told.table), _key_of(told)
@@ -135,6 +140,18 @@ class OggDecoder(FastRemembering["_Table"]):
         if told.primary_keys is not None or keys is None:
             self._learn(told, reader)
         return change
+
+    def _named(self, message: Message, top: dict[str, Raw]) -> dict[str, Raw]:
+        """A message that names no table, with the table that the settings name.
+
+        Raises:
+            Refusal: they name none.
+        """
+        if self.settings.table is None:
+            raise Refusal("shape", f"an operation names no table; {HINT}")
+        database, table = named_by(self.settings.table, message.topic)
+        name = text_of(database, None, table)
+        return {"table": Raw(_json(name)), **top}
 
     def _learn(self, told: _Message, reader: RowReader) -> None:
         """Take the fast way for the next messages of this table."""
@@ -317,6 +334,10 @@ ENVELOPE = Envelope(
     },
     limits=(NO_TRUNCATES,),
     layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
+    not_written={
+        "current_ts": "carried on from messages of GoldenGate, made for no others",
+        "tokens": "carried on from messages of GoldenGate, made for no others",
+    },
     decoder=OggDecoder,
     encoder=OggEncoder,
     bulk_reader=_bulk_reader,

@@ -37,7 +37,7 @@ from waybill.bulk.values import carried, column, field_of, nulls, times
 from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
 from waybill.envelopes.notation.json_columns import write_integer
-from waybill.envelopes.notation.told_keys import is_compared
+from waybill.envelopes.notation.told_keys import SEPARATOR, is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
 from waybill.envelopes.oms.columns import (
@@ -50,7 +50,7 @@ from waybill.envelopes.oms.columns import (
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
-from waybill.envelopes.oms.writers import LIGHT_TYPE, SEPARATOR
+from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
 

@@ -43,6 +43,7 @@ from waybill.bulk.values import (
 from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
+from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.oms.bulk_rows import (
     DECIDED_BITS,
     Cells,
@@ -59,7 +60,6 @@ from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex_encoder import shown
 from waybill.envelopes.oms.styles import style_of
-from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -344,6 +344,11 @@ ENVELOPE = Envelope(
     ),
     unnumbered="dataworks",
     layouts=(OPTIONAL_NUMBER,),
+    not_written={
+        "schema.source.dbVersion": "null, except in messages that came from OMS",
+        "payload.timestamp.systemTime": "carried on from messages of OMS, made for no others",
+        "payload.timestamp.checkpointTime": "carried on from messages of OMS, made for no others",
+    },
     decoder=OmsDataworksDecoder,
     encoder=OmsDataworksEncoder,
     bulk_reader=_bulk_reader,

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from waybill.bounded import Bounded
 from waybill.envelopes.notation.known_tables import FastFirst
-from waybill.envelopes.notation.told_keys import check_told_key
+from waybill.envelopes.notation.told_keys import SEPARATOR, check_told_key
 from waybill.envelopes.notation.truncates import emptied, table_emptied
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.columns import kind_of
@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import BulkWriter
     from waybill.records import Message
     from waybill.tables import TableRule, TableRules
-
-SEPARATOR = "\u0001"
-"""Stands between the names (and the values) of a key of several columns."""
 
 _NULL = Raw(b"null")
 _META, _TABLE, _DB = b'"allMetaData"', b'"table_name":"', b'"db":"'
@@ -419,6 +416,11 @@ ENVELOPE = Envelope(
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="oms",
     layouts=(ONE_NUMBER,),
+    not_written={
+        "allMetaData.checkpoint": "null, except in messages that came from OMS",
+        "allMetaData.source_identity": "null, except in messages that came from OMS",
+        "allMetaData.uniqueId": "null, except in messages that came from OMS",
+    },
     decoder=OmsDefaultDecoder,
     encoder=OmsDefaultEncoder,
     bulk_reader=_bulk_reader,

@@ -16,11 +16,12 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
 from waybill.envelopes.moved_rows import standing_alone
+from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
-from waybill.envelopes.oms.writers import SEPARATOR, writers
+from waybill.envelopes.oms.writers import writers
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.written_sequence import (
     OMS_DIGITS,

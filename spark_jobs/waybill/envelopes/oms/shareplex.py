@@ -332,6 +332,12 @@ ENVELOPE = Envelope(
     limits=(NULL_IS_UNTOUCHED,),
     unnumbered="shareplex",
     layouts=(SequenceLayout(("scn", "place in idx"), (5,), 10**15),),
+    not_written={
+        "meta.size": "carried on from messages of OMS, made for no others",
+        "meta.idx": "carried on from messages of OMS; the place in a transaction of other "
+        "sources is part of scn",
+        "meta.seq": "carried on from messages of OMS, made for no others",
+    },
     decoder=OmsShareplexDecoder,
     encoder=OmsShareplexEncoder,
     bulk_reader=_bulk_reader,

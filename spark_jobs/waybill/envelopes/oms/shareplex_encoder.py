@@ -19,13 +19,13 @@ from waybill.envelopes.generated import function
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
+from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation
-from waybill.envelopes.oms.writers import SEPARATOR
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence_layout import OWN
 from waybill.envelopes.written_sequence import OMS_DIGITS, WrittenSequence

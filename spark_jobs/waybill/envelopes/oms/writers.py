@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 
 from waybill.envelopes.generated import FEW, Few, function
 from waybill.envelopes.notation.json_columns import write_integer
+from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.notation.values import is_integer_text, is_plain_number
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
 from waybill.types import LogicalType
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.records import TableSchema
-
-SEPARATOR = "\u0001"
-"""Stands between the names (and the values) of a key of several columns."""
 
 LIGHT_TYPE = "__light_type"
 """The member of a row in which DefaultExtendColumnType tells the types of its columns."""

@@ -1,0 +1,34 @@
+"""What reading Canal needs to be told."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from waybill.envelopes.notation.temporal import ZoneName
+from waybill.envelopes.notation.unnamed import DESCRIPTION, UnnamedTable
+from waybill.envelopes.protocol import Settings
+
+
+class CanalReadSettings(Settings):
+    """What reading Canal needs to be told."""
+
+    timezone: ZoneName = Field(
+        default="UTC",
+        description="Time zone of the Canal server's Java machine (IANA name): it prints "
+        "TIMESTAMP columns in it. One in an hour that its clocks showed twice is read as the "
+        "first.",
+    )
+    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
+    values: Literal["text", "json"] = Field(
+        default="text",
+        description="How values stand in rows: all as texts (Canal, TiCDC), or as JSON values of "
+        "their types, bytes as Base64 (canal-json of Flink, Flink CDC, SeaTunnel and InLong, whose "
+        "updates may come as a delete and an insert).",
+    )
+
+    @property
+    def at_once(self) -> bool:
+        """See `Settings.at_once`."""
+        return self.table is None and self.values == "text"
