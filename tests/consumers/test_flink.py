@@ -78,7 +78,6 @@ def from_debezium(publish, tmp_path_factory):
     return topic
 
 
-@pytest.mark.xfail(reason="O1: a change of the key becomes a removal and an update of what is gone")
 @pytest.mark.parametrize("name", ["customers", "notes"])
 @pytest.mark.parametrize("label", ["canal-json", "maxwell-json", "ogg-json"])
 def test_changes_of_the_key_that_came_from_debezium(flink, from_debezium, label, name):
@@ -122,7 +121,6 @@ def canal(kind: str, row: dict[str, str], old: dict[str, str] | None = None) -> 
     return json.dumps(message).encode()
 
 
-@pytest.mark.xfail(reason="V17: a row that did not change gets no row before")
 def test_an_update_that_changes_nothing(flink, publish, tmp_path):
     lines = [canal("INSERT", {"id": "1", "b": "x"}), canal("UPDATE", {"id": "1", "b": "x"}, {})]
     messages = convert(Reader("canal"), "debezium-json", lines, tmp_path)
@@ -132,7 +130,6 @@ def test_an_update_that_changes_nothing(flink, publish, tmp_path):
     assert +reading.rows == {("1", "x"): 1}
 
 
-@pytest.mark.xfail(reason="V19: a row without a time of its source gets no `ts`")
 def test_maxwell_s_time_of_a_row_without_one(flink, publish):
     envelope = envelopes.get("maxwell")
     schema = probes.table({"id": "bigint", "b": "varchar(9)"})

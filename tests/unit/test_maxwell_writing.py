@@ -22,7 +22,7 @@ RULES = TableRules({"shop.t": TableRule(("id",), {"id": parse_type("int64")})})
 @pytest.mark.parametrize("operation", ["insert", "ddl", "heartbeat"])
 @pytest.mark.parametrize("time", [FIRST, LAST])
 def test_a_time_that_is_written_is_read(operation, time):
-    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True))  # type: ignore[misc]
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True, statements=True))  # type: ignore[misc]
     row = {"after": {"id": "1", "region": "eu", "amount": None}} if operation == "insert" else {}
     if operation == "heartbeat":
         row = {"schema": NO_TABLE}
@@ -42,7 +42,7 @@ def test_a_time_that_is_written_is_read(operation, time):
 @pytest.mark.parametrize("operation", ["insert", "delete", "ddl", "heartbeat"])
 def test_a_message_always_has_a_time(operation):
     """Without one of the source it is the queue's, and that is counted."""
-    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True))  # type: ignore[misc]
+    encoder = MAXWELL.encoder(MAXWELL.encode_settings(control_messages=True, statements=True))  # type: ignore[misc]
     row = {"id": "1", "region": "eu", "amount": None}
     images = {"insert": {"after": row}, "delete": {"before": row}}.get(operation, {})
     if operation == "heartbeat":

@@ -156,6 +156,12 @@ class Limit(msgspec.Struct, frozen=True):
         return f"with {self.under}, {self.sentence}"
 
 
+NO_TRUNCATES = Limit(
+    "truncates", False, "truncate", "a TRUNCATE is left out, and readers keep the rows"
+)
+"""The limit of the setting `truncates`, where an envelope has it."""
+
+
 class Envelope(msgspec.Struct, frozen=True):
     """The declaration of one envelope.
 

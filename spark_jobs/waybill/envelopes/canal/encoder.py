@@ -26,7 +26,7 @@ from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.truncates import told_statement, truncate_of
 from waybill.envelopes.notation.unchanged import one_column
-from waybill.envelopes.protocol import Encoded, Settings
+from waybill.envelopes.protocol import Encoded, Limit, Settings
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
 
@@ -59,6 +59,11 @@ class CanalWriteSettings(Settings):
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
         "many readers stop at them.",
     )
+    statements: bool = Field(
+        default=True,
+        description="Write statements and TRUNCATE too, as Canal does. false leaves them out and "
+        "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
+    )
 
 
 class _Carried(msgspec.Struct, gc=False):
@@ -75,6 +80,12 @@ class _Extra(msgspec.Struct, gc=False):
     canal: _Carried | None = None
 
 
+WITHOUT_STATEMENTS = (
+    Limit("statements", False, "ddl", "statements are left out"),
+    Limit("statements", False, "truncate", "a TRUNCATE is left out, and readers keep the rows"),
+)
+"""What the setting `statements` gives up."""
+
 _OURS = b'{"canal":'
 _NOTHING = _Carried()
 _decode_extra = msgspec.json.Decoder(_Extra).decode
@@ -90,6 +101,7 @@ class CanalEncoder:
     def __init__(self, settings: CanalWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
         self.control_messages = settings.control_messages
+        self.statements = settings.statements
         self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -115,6 +127,9 @@ class CanalEncoder:
         sql = change.ddl_text or carried.sql or ""
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
+            return []
+        if operation in ("ddl", "truncate") and not self.statements:
+            losses.append(operation)
             return []
         if operation == "heartbeat":
             if not self.control_messages:

@@ -22,7 +22,11 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import CanalEncoder, CanalWriteSettings
+from waybill.envelopes.canal.encoder import (
+    WITHOUT_STATEMENTS,
+    CanalEncoder,
+    CanalWriteSettings,
+)
 from waybill.envelopes.canal.settings import CanalReadSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
@@ -317,6 +321,7 @@ ENVELOPE = Envelope(
         "without one of the source it is the queue's",
         "other": "canal carries GTID and XA events that came from Canal, no others",
     },
+    limits=WITHOUT_STATEMENTS,
     not_written={
         "gtid": "empty, except in messages that came from Canal",
     },

@@ -10,7 +10,12 @@ from msgspec import Meta, Raw
 from waybill.envelopes.canal.columns import text_reader
 from waybill.envelopes.generated import converter, counter, gaps, overlay, untold
 from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.mysql_types import jdbc_type, logical_type, raised_jdbc_type
+from waybill.envelopes.notation.mysql_types import (
+    jdbc_type,
+    logical_type,
+    members,
+    raised_jdbc_type,
+)
 from waybill.envelopes.notation.values import JSON_ERRORS, quotes_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
@@ -26,7 +31,7 @@ _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 _MAX_SQL_TYPES = 1_000
 Unusual = frozenset[tuple[str, int]]
 _USUAL: Unusual = frozenset()
-_BLOB = 2004
+_BLOB, _VARCHAR = 2004, 12
 _NULL = Raw(b"null")
 _TYPED_HINT = "; set `values: json` of the source where Flink, SeaTunnel or InLong wrote it"
 _json = msgspec.json.Encoder().encode
@@ -349,18 +354,26 @@ def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
         raise Refusal("shape", f"{sentence}, so that its value after the update is not known")
 
 
+def _number(text: str) -> int:
+    """The number of a MySQL type, that of what stands in `data`."""
+    if logical_type(text).kind in ("enum", "set") and not members(text):
+        # Without its words a value has no number, and is written as its text.
+        return _VARCHAR
+    return jdbc_type(text)
+
+
 class SqlTypes:
     """`sqlType` as Canal would state it.
 
     An unsigned integer that its signed type does not hold gets the next larger type, and a SET
-    that is null the number of a BLOB.
+    that is null the number of a BLOB. An ENUM or SET whose words are not known has that of a text.
 
     Args:
         schema: a schema whose source types are MySQL's.
     """
 
     def __init__(self, schema: TableSchema) -> None:
-        self.usual = {c.name: jdbc_type(c.source_type or "") for c in schema.columns}
+        self.usual = {c.name: _number(c.source_type or "") for c in schema.columns}
         self.raised: list[tuple[str, str, int, int]] = []
         self.sets: list[tuple[str, str]] = []
         for i, column in enumerate(schema.columns):
@@ -368,7 +381,7 @@ class SqlTypes:
             raised = raised_jdbc_type(text)
             if raised is not None:
                 self.raised.append((f"f{i}", column.name, *raised))
-            elif text.lower().startswith("set"):
+            elif text.lower().startswith("set") and members(text):
                 self.sets.append((f"f{i}", column.name))
         self.varying = bool(self.raised or self.sets)
         self._json = {_USUAL: _json(self.usual)}

@@ -18,7 +18,7 @@ from waybill.envelopes.debezium.avro_settings import (
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
 from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO, NOT_WRITTEN
 from waybill.envelopes.debezium.source import LAYOUTS
-from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
+from waybill.envelopes.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import WITHOUT_PLACE
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ ENVELOPE = Envelope(
     partly=_PARTLY,
     limits=(
         NEGATIVE_ZERO,
+        NO_TRUNCATES,
         *(
             Limit("unsigned", "number", name, "numbers of 2^63 and more are refused")
             for name in ("types", "exact_numbers")

@@ -273,7 +273,7 @@ class DebeziumEncoder:
     def _without_row(self, change: Change, losses: list[str]) -> list[Encoded]:
         operation, extra = change.operation, change.extra
         table = self._table(change.schema)
-        if operation == "truncate":
+        if operation == "truncate" and self.settings.truncates:
             ours = extra is not None and extra.startswith(EXTRA)
             fields = extra[_EXTRA_LENGTH:-2] if ours and extra else table.blocks(change, "t")
             value = b'{"before":null,"after":null,' + fields + b"}"
@@ -281,7 +281,7 @@ class DebeziumEncoder:
                 value = self._wrapped(table, value, None, fields)
             return [Encoded(None, value)]
         payload = None
-        if self.settings.control_messages:
+        if self.settings.control_messages and operation != "truncate":
             if extra is not None and extra.startswith(CONTROL):
                 payload = extra[len(CONTROL) : -1]
             else:

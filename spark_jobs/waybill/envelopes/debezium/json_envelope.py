@@ -15,7 +15,7 @@ from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
 from waybill.envelopes.debezium.source import LAYOUTS
-from waybill.envelopes.protocol import CAPABILITIES, Envelope, Limit
+from waybill.envelopes.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ ENVELOPE = Envelope(
     partly=_PARTLY,
     limits=(
         NEGATIVE_ZERO,
+        NO_TRUNCATES,
         Limit(
             "control_messages",
             True,

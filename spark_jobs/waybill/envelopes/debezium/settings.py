@@ -76,6 +76,9 @@ class DebeziumWriteSettings(Settings):
     """The text that stands for a column that the source did not send."""
     tombstones: bool = True
     """Follow every delete by a message without value, for compacted topics."""
+    truncates: bool = True
+    """Write TRUNCATE, as a connector does with `skipped.operations: none`. Off, it is left out and
+    counted, for readers that know rows only; they keep the rows of the table."""
     control_messages: bool = False
     """Write schema changes, begin and commit, heartbeats and logical messages too, in Debezium's
     notation, among the rows. Off, they are left out and counted: many readers stop at them."""

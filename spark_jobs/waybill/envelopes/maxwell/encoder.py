@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from waybill.envelopes.generated import difference, fill
 from waybill.envelopes.maxwell.events import statement_type
@@ -54,6 +54,8 @@ class MaxwellEncoder:
         self.style = style_of(settings)
         self.own = settings.own_database
         self.control_messages = settings.control_messages
+        self.statements = settings.statements
+        self.reads_are_inserts = settings.full_rows == "insert"
         self._tables: dict[TableSchema, _Table] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -68,6 +70,9 @@ class MaxwellEncoder:
             change = standing_alone(change, losses, counts_gaps=True)
         if not _is_ours(change):
             change = in_order(change, losses)
+        if change.operation == "read" and self.reads_are_inserts:
+            losses.append("full_rows")
+            change = structs.replace(change, operation="insert")
         schema = change.schema
         if self.own and schema.database == self.own:
             sentence = f"rows of database {self.own!r} are taken for Maxwell's own"
@@ -116,9 +121,12 @@ class MaxwellEncoder:
             return "transactions"
         if operation == "heartbeat":
             return None if self.control_messages else "heartbeat"
-        if operation == "truncate" or (operation == "other" and not carried):
-            return operation
-        return None
+        if operation == "ddl":
+            return None if self.statements else "ddl"
+        if operation == "other":
+            # These frame rows of a bootstrap, which then has none.
+            return None if carried and not self.reads_are_inserts else "other"
+        return operation
 
     def _own_database(self) -> str:
         if not self.own:

@@ -284,7 +284,7 @@ ENVELOPE = Envelope(
     ),
     partly={
         "heartbeat": "heartbeats are written with `control_messages: true` only",
-        "full_rows": AS_INSERT,
+        "full_rows": f"{AS_INSERT}; with `full_rows: insert` all of them are",
         "sequence_id": WITHOUT_PLACE,
         "types": "maxwell tells numbers, texts and documents apart and nothing more; declare the "
         "types under tables when it is read",
@@ -296,10 +296,11 @@ ENVELOPE = Envelope(
         "are cut off, and always a time: without one of the source it is the queue's",
         "transactions": "maxwell has no begin, commit and rollback, and only numbers as the id of "
         "a transaction",
-        "ddl": "maxwell describes the table before and after a statement too; for statements from "
-        "elsewhere these descriptions are missing",
-        "other": "maxwell carries the begin and end of a bootstrap that came from Maxwell, no "
-        "other events",
+        "ddl": "statements are written with `statements: true` only; maxwell describes the table "
+        "before and after a statement too; for statements from elsewhere these descriptions are "
+        "missing",
+        "other": "maxwell carries the begin and end of a bootstrap that came from Maxwell, without "
+        "`full_rows: insert`, and no other events",
     },
     layouts=(BINLOG,),
     not_written={

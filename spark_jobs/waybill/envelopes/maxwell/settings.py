@@ -70,6 +70,16 @@ class MaxwellWriteSettings(MaxwellSettings):
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
         "many readers stop at them.",
     )
+    statements: bool = Field(
+        default=False,
+        description="Write schema changes too, as Maxwell does with output_ddl=true. Off, as "
+        "Maxwell has it by default, they are left out and counted: many readers stop at them.",
+    )
+    full_rows: Literal["bootstrap-insert", "insert"] = Field(
+        default="bootstrap-insert",
+        description="How full rows are written. `insert` is for readers that know Maxwell's "
+        "inserts only: full rows are counted, and the begin and end of a bootstrap are left out.",
+    )
 
 
 def style_of(settings: MaxwellSettings) -> Style:

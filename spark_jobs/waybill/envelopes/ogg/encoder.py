@@ -33,6 +33,7 @@ class OggEncoder:
 
     def __init__(self, settings: OggWriteSettings) -> None:
         self.packed = PackedSequence(settings)
+        self.truncates = settings.truncates
         self._tables: dict[TableSchema, _Table] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -47,7 +48,7 @@ class OggEncoder:
             change = self.packed.as_full_row(change, losses)
         operation, schema = change.operation, change.schema
         kind = TYPES.get(operation)
-        if operation == "truncate":
+        if operation == "truncate" and self.truncates:
             name = _json(text_of(schema.database, schema.schema, schema.table))
             value = b'{"table":%b,"op_type":"T"%b,"before":null,"after":null}'
             return [

@@ -28,7 +28,7 @@ from waybill.envelopes.ogg.notation import (
     sequence_of,
     text_of,
 )
-from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.protocol import NO_TRUNCATES, Envelope
 from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
@@ -332,6 +332,7 @@ ENVELOPE = Envelope(
         "under tables when it is read",
         "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
+    limits=(NO_TRUNCATES,),
     layouts=(structs.replace(OPTIONAL_NUMBER, below_zero=True),),
     not_written={
         "current_ts": "carried on from messages of GoldenGate, made for no others",

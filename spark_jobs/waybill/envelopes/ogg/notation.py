@@ -65,7 +65,13 @@ class OggReadSettings(Settings):
 
 
 class OggWriteSettings(PackedSettings):
-    """Writing GoldenGate needs to be told nothing; op_ts of other sources is in UTC."""
+    """What writing GoldenGate may be told; op_ts of other sources is in UTC."""
+
+    truncates: bool = Field(
+        default=True,
+        description="Write TRUNCATE, as GoldenGate does with GETTRUNCATES. false leaves it out and "
+        "counts it, for readers that know rows only; they keep the rows of the table.",
+    )
 
 
 # Names

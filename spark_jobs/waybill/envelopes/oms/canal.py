@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.envelopes.canal.encoder import WITHOUT_STATEMENTS
 from waybill.envelopes.canal.flat_message import (
     EVENTS,
     ROWS,
@@ -314,6 +315,7 @@ ENVELOPE = Envelope(
         "without one of the source it is the queue's",
         "other": "oms-canal carries GTID and XA events that came from Canal, no others",
     },
+    limits=WITHOUT_STATEMENTS,
     decoder=OmsCanalDecoder,
     encoder=OmsCanalEncoder,
     bulk_reader=_bulk_reader,

@@ -51,6 +51,11 @@ class OmsCanalWriteSettings(OmsWriteSettings):
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
         "many readers stop at them.",
     )
+    statements: bool = Field(
+        default=True,
+        description="Write statements and TRUNCATE too, as Canal does. false leaves them out and "
+        "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
+    )
 
 
 class OmsCanalEncoder:
@@ -86,6 +91,9 @@ class OmsCanalEncoder:
         kind = carried.type
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
+            return []
+        if operation in ("ddl", "truncate") and not self.settings.statements:
+            losses.append(operation)
             return []
         if operation == "heartbeat":
             if not self.settings.control_messages:
