@@ -181,8 +181,12 @@ def oms_shareplex(event: Event) -> list[bytes]:
 def debezium(event: Event, position: Row, before: Row | None) -> list[bytes]:
     source = {"version": "2.5.0.Final", "name": "s", "ts_ms": TIME, "db": "shop", "table": "t"}
     source |= {"snapshot": "true" if event.operation == "read" else "false"} | position
-    op = {"read": "r", "insert": "c", "update": "u", "delete": "d"}[event.operation]
-    return [dumps({"before": before, "after": event.after, "source": source, "op": op})]
+    if event.operation == "update" and before and event.after and before["id"] != event.after["id"]:
+        rows = [("d", before, None), ("c", None, event.after)]
+    else:
+        op = {"read": "r", "insert": "c", "update": "u", "delete": "d"}[event.operation]
+        rows = [(op, before, event.after)]
+    return [dumps({"before": b, "after": a, "source": source, "op": op}) for op, b, a in rows]
 
 
 def debezium_mysql(event: Event) -> list[bytes]:
@@ -311,8 +315,7 @@ class Source:
     Attributes:
         envelope: name of the envelope.
         messages: the messages of an event.
-        moves: whether its messages tell changes of the key. Debezium tells them as a delete and an
-            insert, which are tested where those are joined.
+        moves: whether its messages tell changes of the key.
         partitions: partitions among which its changes keep their order by ids.
         settings: what reading is told.
     """
@@ -331,12 +334,12 @@ SOURCES = {
     "oms-extended": Source("oms-extended", oms_extended),
     "oms-dataworks": Source("oms-dataworks", oms_dataworks),
     "oms-shareplex": Source("oms-shareplex", oms_shareplex),
-    "debezium-mysql": Source("debezium-json", debezium_mysql, moves=False),
+    "debezium-mysql": Source("debezium-json", debezium_mysql),
     "debezium-postgresql": Source(
-        "debezium-json", debezium_postgresql, False, settings=(("replica_identity", "full"),)
+        "debezium-json", debezium_postgresql, settings=(("replica_identity", "full"),)
     ),
-    "debezium-oracle": Source("debezium-json", debezium_oracle, moves=False),
-    "debezium-sqlserver": Source("debezium-json", debezium_sqlserver, moves=False),
+    "debezium-oracle": Source("debezium-json", debezium_oracle),
+    "debezium-sqlserver": Source("debezium-json", debezium_sqlserver),
     "maxwell": Source("maxwell", maxwell),
     "ogg": Source("ogg", ogg),
     "dms": Source("dms", dms),
