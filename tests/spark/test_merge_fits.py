@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from waybill.merge.columns import extend
 from waybill.merge.fits import fits, value_sql
+from waybill.merge.typed import typed, value_name
+from waybill.records import Column, intern_schema
+from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,3 +57,23 @@ def test_sql_and_python_agree(spark: SparkSession) -> None:
         if found[text][f"c{i}"] and not fits(text, type_)
     }
     assert loose == set()
+
+
+def test_declared_and_stated_digits_of_the_second_are_all_kept(spark: SparkSession) -> None:
+    told = (
+        Column("declared", parse_type("timestamp")),
+        Column("stated", parse_type("timestamptz"), "TIMESTAMP(9) WITH TIME ZONE"),
+        Column("silent", parse_type("timestamp")),
+    )
+    schema = intern_schema("shop", None, "t", told, ("declared",))
+    columns = extend((), [schema], {"declared": parse_type("timestamp(12)")}, "shop.t", 0)
+    texts = ["2024-05-06T07:08:09.123456789012", "2024-05-06T07:08:09.123456789Z"]
+    fine = (
+        f'{{"declared":"{texts[0]}","stated":"{texts[1]}","silent":"2024-05-06T07:08:09.123456"}}'
+    )
+    finer = '{"declared":null,"stated":null,"silent":"2024-05-06T07:08:09.123456789"}'
+    frame = spark.createDataFrame([(fine, True), (finer, True)], "image string, live boolean")
+    first, second = typed(frame, columns).collect()
+    assert [first[value_name(0)], first[value_name(1)]] == texts
+    assert first[value_name(2)].microsecond == 123456
+    assert (first.misfit, second.misfit) == (False, True)

@@ -172,3 +172,11 @@ def test_suites_are_run_over_what_the_sample_has(tmp_path):
     assert met == "ok 4 expectations can be checked, 3 are met"
     assert unmet.startswith("note the sample does not meet (warning)")
     assert found["suites"][0].startswith("note not proven by a sample")
+
+
+@pytest.mark.parametrize(
+    ("text", "proves"),
+    [("2024-05-06T07:08:09.123456789", True), ("2024-05-06T07:08:09", True), ("a", False)],
+)
+def test_a_time_with_nine_digits_is_held_against_the_calendar(text, proves):
+    assert is_value(text, parse_type("timestamp(9)")) is proves

@@ -33,7 +33,10 @@ from waybill.types import parse_type
         ("date", "date"),
         ("time", "string"),
         ("timestamp", "timestamp_ntz"),
+        ("timestamp(6)", "timestamp_ntz"),
+        ("timestamp(7)", "string"),
         ("timestamptz", "timestamp"),
+        ("timestamptz(12)", "string"),
         ("json", "string"),
         ("unknown", "string"),
     ],
@@ -194,3 +197,61 @@ def test_a_misfit_says_which_column_and_value():
     assert misfit({"n": None, "t": "x"}, columns) is None
     assert misfit({"t": "x"}, columns) is None
     assert misfit({"n": "x"}, columns) == "column n is int in the lake and cannot hold 'x'"
+
+
+@pytest.mark.parametrize(
+    ("source", "lake"),
+    [
+        ("TIMESTAMP(6)", "timestamp_ntz"),
+        ("TIMESTAMP(9)", "string"),
+        ("DATETIME2(7)", "string"),
+        ("TIMESTAMP(12)", "string"),
+        ("io.debezium.time.MicroTimestamp", "timestamp_ntz"),
+        ("io.debezium.time.NanoTimestamp", "string"),
+        ("timestamp", "timestamp_ntz"),
+    ],
+)
+def test_digits_of_the_second_that_the_source_states(source, lake):
+    told = (Told("c", parse_type("timestamp"), source),)
+    (column,) = extend((), [intern_schema("shop", None, "t", told, ("c",))], {}, "shop.t", 0)
+    assert column.type == lake
+
+
+def test_a_declaration_goes_before_the_digits_that_the_source_states():
+    told = (Told("c", parse_type("timestamp"), "TIMESTAMP(9)"),)
+    schemas = [intern_schema("shop", None, "t", told, ("c",))]
+    (column,) = extend((), schemas, {"c": parse_type("timestamp(6)")}, "shop.t", 0)
+    assert column.type == "timestamp_ntz"
+
+
+def test_more_digits_of_the_second_for_a_column_that_is_there():
+    assert grown("timestamp", "timestamp(9)", in_lake=False) == "string"
+    assert grown("timestamp(9)", "timestamp", in_lake=True) == "string"
+    for declared in (None, {"c": "timestamp(9)"}):
+        with pytest.raises(SchemaChangeError, match=r"c: timestamp\(9\)}}}, under a new migration"):
+            grown("timestamp", "timestamp(9)", declared=declared)
+    with pytest.raises(SchemaChangeError, match="c: string"):
+        grown("timestamp", "timestamptz(9)", in_lake=False)
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "declaration"),
+    [
+        ("timestamp_ntz", "2024-05-06T07:08:09.123456789", "timestamp(9)"),
+        ("timestamp_ntz", "2024-05-06T07:08:09.123456700", "timestamp(7)"),
+        ("timestamp", "2024-05-06T07:08:09.1234567890123Z", "timestamptz(12)"),
+    ],
+)
+def test_a_finer_time_is_refused_with_the_declaration_that_keeps_it(type_, text, declaration):
+    said = misfit({"c": text}, [Column("c", "c", type_)])
+    assert said == (
+        f"column c is {type_} in the lake and cannot hold {text!r}: declare the column as "
+        f"{declaration}, which keeps every digit as text, under a new migration name if the table "
+        "is in the lake already"
+    )
+
+
+@pytest.mark.parametrize("text", ["2024-02-30T07:08:09.123456789", "x.123456789", "infinity"])
+def test_what_is_no_time_is_told_no_declaration(text):
+    said = misfit({"c": text}, [Column("c", "c", "timestamp_ntz")])
+    assert said == f"column c is timestamp_ntz in the lake and cannot hold {text!r}"

@@ -170,9 +170,13 @@ def image_of(image: Any) -> Mapping[str, str | None]:
 
 def is_value(text: str, type_: LogicalType) -> bool:
     """Whether a text is a value of a declared type."""
-    from waybill.merge.columns import lake_type
+    from waybill.merge.columns import finer_time, lake_type
     from waybill.merge.fits import fits
 
+    if finer_time(type_):
+        # The lake has it as text, which anything fits; without what is finer it is a time or none.
+        coarser = re.sub(r"([.]\d{6})\d+", r"\1", text, flags=re.ASCII)
+        return fits(coarser, lake_type(type_._replace(precision=None)))
     if type_.kind in INTEGER_RANGE:
         least, most = INTEGER_RANGE[type_.kind]
         return re.fullmatch(r"-?\d{1,20}", text, re.ASCII) is not None and (

@@ -1,7 +1,8 @@
 """The columns of a merged table: names and types in the lake for those of the source.
 
 A type in the lake holds every value of the logical type exactly; where there is none (numbers of
-more than 38 digits, times of day, intervals) the column is a string with the exact text.
+more than 38 digits, times finer than microseconds, times of day, intervals) the column is a string
+with the exact text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import SchemaChangeError
+from waybill.fraction_digits import with_digits
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema
@@ -67,6 +69,8 @@ _TYPES = {
     "timestamp": "timestamp_ntz",
     "timestamptz": "timestamp",
 }
+_MICROSECOND = 6
+"""Digits of the second that a timestamp of the lake holds."""
 _WIDER = {("int", "bigint"), ("float", "double")}
 _DIGITS = {"int": 10, "bigint": 19}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -95,7 +99,15 @@ def lake_type(logical: LogicalType) -> str:
         precision, scale = logical.precision or 0, logical.scale or 0
         fits = 0 < precision <= 38 and 0 <= scale <= precision
         return f"decimal({precision},{scale})" if fits else "string"
+    if finer_time(logical):
+        return "string"
     return _TYPES.get(logical.kind, "string")
+
+
+def finer_time(logical: LogicalType) -> bool:
+    """Whether it is a timestamp with more digits of the second than the lake's types hold."""
+    finer = logical.precision is not None and logical.precision > _MICROSECOND
+    return finer and logical.kind in ("timestamp", "timestamptz")
 
 
 def lake_name(name: str, taken: Iterable[str]) -> str:
@@ -142,7 +154,7 @@ def extend(
     fixed = {column.name for column in columns[:in_lake]}
     for schema in schemas:
         for told in schema.columns:
-            logical = declared.get(told.name, told.type)
+            logical = declared.get(told.name) or with_digits(told)
             known = logical.kind != "unknown"
             type_ = lake_type(logical)
             have = found.get(told.name)
@@ -152,6 +164,8 @@ def extend(
             elif known:
                 in_use = told.name in fixed
                 joined = _joined(have, type_, in_use, told.name in declared)
+                if not in_use and finer_time(logical) and have.type == _TYPES[logical.kind]:
+                    joined = type_
                 if joined is None:
                     raise SchemaChangeError(_sentence(table, have, logical))
                 found[told.name] = have._replace(type=joined, known=True)
@@ -159,7 +173,8 @@ def extend(
 
 
 def _sentence(table: str, have: Column, logical: LogicalType) -> str:
-    example = f"tables: {{{table}: {{columns: {{{have.name}: string}}}}}}"
+    wide = logical if finer_time(logical) and have.type == _TYPES[logical.kind] else "string"
+    example = f"tables: {{{table}: {{columns: {{{have.name}: {wide}}}}}}}"
     return (
         f"column {have.name} of {table} is {have.type} in the lake and now comes as {logical}, "
         "which does not fit: take the change back at the source, or declare a type that holds "

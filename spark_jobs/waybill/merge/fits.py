@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from waybill.fraction_digits import MOST_DIGITS
+
 if TYPE_CHECKING:
     from waybill.merge.columns import Column
 
@@ -22,6 +24,8 @@ _SHAPES = {
     "timestamp_ntz": f"^{_DATE}[T ]{_TIME}$",
     "timestamp": f"^{_DATE}[T ]{_TIME}Z$",
 }
+_FINER = re.compile(r"(.+[.][0-9]{6})([0-9]*[1-9])0*(Z?)")
+_DECLARED = {"timestamp_ntz": "timestamp", "timestamp": "timestamptz"}
 _NUMBER = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
 _FLOAT = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|NaN|-?Infinity", re.ASCII)
 _LARGEST = {"float": 3.4028235677973366e38, "double": float("inf")}
@@ -128,4 +132,14 @@ def misfit(image: Mapping[str, str | None], columns: Iterable[Column]) -> str | 
 def misfit_sentence(column: Column, text: str) -> str:
     """Why a text was refused by its column."""
     shown = text if len(text) <= 60 else f"{text[:57]}…"
-    return f"column {column.name} is {column.type} in the lake and cannot hold {shown!r}"
+    sentence = f"column {column.name} is {column.type} in the lake and cannot hold {shown!r}"
+    finer = _FINER.fullmatch(text)
+    if column.type not in _DECLARED or finer is None:
+        return sentence
+    if not fits(f"{finer[1]}{finer[3]}", column.type):
+        return sentence
+    digits = min(6 + len(finer[2]), MOST_DIGITS)
+    return (
+        f"{sentence}: declare the column as {_DECLARED[column.type]}({digits}), which keeps every "
+        "digit as text, under a new migration name if the table is in the lake already"
+    )

@@ -6,7 +6,6 @@ agree is fetched and compared in full, which also finds the words for it.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -21,10 +20,10 @@ from waybill.envelopes import registry
 from waybill.envelopes.batch import CHANGE, changes_of
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
+from waybill.fraction_digits import with_digits
 from waybill.layout import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
-from waybill.types import LogicalType
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.protocol import Decoder
     from waybill.lake import TaskRows
-    from waybill.records import Column
     from waybill.spec import Source, Target
 
 EXAMPLES = 20
@@ -149,7 +147,7 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
             columns = types.setdefault(name, {})
             for column in schema.columns:
                 if column.type.kind != "unknown":
-                    columns.setdefault(column.name, set()).add(_with_digits(column))
+                    columns.setdefault(column.name, set()).add(with_digits(column))
     return TableRules(
         {
             name.replace("*", "?"): TableRule(
@@ -161,29 +159,6 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
         # What is read again was taken once, whatever the limit was.
         max_columns=sys.maxsize,
     )
-
-
-def _with_digits(column: Column) -> LogicalType:
-    """A column's type; a time's with the digits of its second, which some envelopes count in."""
-    known = column.type
-    if known.kind in ("time", "timestamp", "timestamptz") and known.precision is None:
-        source = column.source_type or ""
-        found = re.search(r"\((\d)\)", source)
-        digits = int(found[1]) if found else _UNITS.get(source)
-        return known if digits is None else LogicalType(known.kind, digits)
-    return known
-
-
-_UNITS = {
-    f"{package}.{prefix}{kind}": digits
-    for package, units in (
-        ("io.debezium.time", {"": 3, "Micro": 6, "Nano": 9}),
-        ("org.apache.kafka.connect.data", {"": 3}),
-    )
-    for prefix, digits in units.items()
-    for kind in ("Time", "Timestamp")
-}
-"""Digits of the second in a count of a Connect type; messages without schema do not say it."""
 
 
 def reread(

@@ -61,7 +61,8 @@ PARTLY = {
     ),
     "other": (
         "control events that came from Databus itself only; of what an event has beside its row, "
-        "version 1 has no metadata and no key with a schema, version 2 no logical partition"
+        "version 1 has no metadata and no key with a schema, version 2 no logical partition; "
+        "schema ids that are versions (REPL_DBUS) stay so with `schema_ids: version` only"
     ),
 }
 CARRIES = frozenset(

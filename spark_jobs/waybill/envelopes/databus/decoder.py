@@ -75,6 +75,7 @@ class EventDecoder:
 
     def __init__(self, settings: DatabusReadSettings, rules: TableRules) -> None:
         self.settings = settings
+        self._versions = settings.schema_ids == "version"
         self.rules = rules
         self.book = schema_book(settings.schemas, settings.sources)
         self._plans: dict[bytes, RowPlan] = {}
@@ -146,7 +147,7 @@ class EventDecoder:
             full_row=full,
             source_time=micros(event.nanos),
             transaction=transaction,
-            extra=None if plan.own else family(event),
+            extra=None if plan.own else family(event, self._versions and event.value is not None),
         )
 
     def _row_of_key(self, plan: RowPlan, key: int | bytes | Part) -> Any:
@@ -315,9 +316,15 @@ def key_row(plan: RowPlan, key: int | bytes | Part) -> Any:
 _USUAL = b'{"databus":{"version":%d,"source":%d,"physical":%d,"logical":%d,"key":"%d"}}'
 
 
-def family(event: Event) -> bytes:
-    """What a Databus event carries beside the change, for targets of the family."""
+def family(event: Event, versions: bool = False) -> bytes:
+    """What a Databus event carries beside the change, for targets of the family.
+
+    Args:
+        event: it.
+        versions: whether the id of its schema is a version.
+    """
     flagged = event.replicated or event.trace or event.little or event.metadata is not None
+    flagged = flagged or versions
     if not flagged and type(event.key) is int and event.nanos % 1000 == 0:
         return _USUAL % (event.version, event.source, event.physical, event.logical, event.key)
     carried: dict[str, Any] = {"version": event.version, "source": event.source}
@@ -327,6 +334,8 @@ def family(event: Event) -> bytes:
         carried["nanos"] = event.nanos
     if event.metadata is not None:
         carried["metadata"] = written_part(event.metadata)
+    if versions:
+        carried["schema_ids"] = "version"
     for name in ("replicated", "trace", "little"):
         if getattr(event, name):
             carried[name] = True

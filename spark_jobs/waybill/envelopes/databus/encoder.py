@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 LONG_RANGE = INTEGER_RANGE["int64"]
 SHORTS = 1 << 15
+VERSIONS = 1 << 16
+"""Versions that fit the two bytes of an id."""
 MAX_SHAPES = 1_000
 """How many tables, and sets of columns of a table, are kept at once."""
 _LOST = {"truncate": "truncate", "ddl": "ddl", "heartbeat": "heartbeat", "other": "other"}
@@ -57,6 +59,7 @@ class _Table:
         self.present = presence(schema)
         self.writers: dict[tuple[Present, bool], RowWriter] = {}
         book = encoder.book
+        self.by_version = book.by_version
         self.registered = book.by_table.get(schema.qualified_name) or book.by_table.get(
             schema.table or ""
         )
@@ -72,6 +75,27 @@ class _Table:
                 crc32(schema.qualified_name.encode("utf-8", "surrogatepass")) % (SHORTS - 1) + 1
             )
         self.source = source
+
+    def version_id(self, source: int, order: Literal["little", "big"]) -> bytes:
+        """The id of the table's schema where ids are versions, as those of REPL_DBUS are.
+
+        Raises:
+            Refusal: kind `encoding`; readers would not find the schema by source and version.
+        """
+        registered, name = self.registered, self.schema.qualified_name
+        if registered is None or not 0 < registered.version < VERSIONS:
+            message = (
+                f"there is no schema with a version for {name}; put one under `schemas`, named "
+                "by its source and version, or set `schema_ids: digest`"
+            )
+            raise Refusal("encoding", message)
+        if self.by_version.get((source, registered.version)) is not registered:
+            message = (
+                f"version {registered.version} of the schema of {registered.source} is not known "
+                f"for the source id {source} of {name}; name the source's id under `sources`"
+            )
+            raise Refusal("encoding", message)
+        return registered.version.to_bytes(2, order).ljust(16, b"\0")
 
     def writer(self, image: Any, delete: bool) -> RowWriter:
         present = self.present(image)
@@ -197,6 +221,10 @@ class EventEncoder:
             raise writer.named(image, refusal) from None
         event.value = writer.to_json(value) if self.json_values else value
         event.digest, event.schema_version = writer.digest, writer.version
+        if self.settings.schema_ids == "version":
+            event.digest = table.version_id(source, "little" if self.little else "big")
+        elif carried is not None and carried.schema_ids == "version":
+            losses.append("other")
         event.json_value = self.json_values
         try:
             key = key_of(change.schema, image)

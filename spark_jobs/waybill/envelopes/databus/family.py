@@ -49,6 +49,7 @@ class Carried(msgspec.Struct, gc=False):
     digest: str = ""
     schema_version: int = 0
     value: str | None = None
+    schema_ids: str = "digest"
 
     def event_key(self, version: int) -> int | bytes | Part | None:
         """The event's key; None where it cannot be written in a version."""

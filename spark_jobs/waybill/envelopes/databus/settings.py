@@ -67,6 +67,9 @@ class DatabusWriteSettings(SequenceSettings):
     types are read and not written."""
     sources: Sources = Field(default_factory=dict)
     """Source ids by table or source. A table that has none gets one made from its name."""
+    schema_ids: Literal["digest", "version"] = "digest"
+    """What the schema id of an event is, as for reading. A `version` needs the schema of every
+    table under `schemas`, with its version and its source id."""
     headers: bool = True
     """Message headers say what an event has no room for: the schema, whether a row was inserted or
     updated, the transaction. Off: every table needs a schema under `schemas`."""
