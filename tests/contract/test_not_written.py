@@ -118,9 +118,8 @@ def test_what_is_declared_as_not_written_is_not_written(envelope):
 def test_what_came_from_the_same_format_is_carried_on(envelope):
     assert envelope.encoder is not None
     fields_of = envelope.encode_settings.model_fields
-    settings: dict[str, Any] = {
-        name: True for name in ("control_messages", "statements") if name in fields_of
-    }
+    asked = ("control_messages", "statements")
+    settings: dict[str, Any] = {name: True for name in asked if name in fields_of}
     versions = choosable(envelope).get("version", [None])
     made = [settings if v is None else {**settings, "version": v} for v in versions]
     encoders = [envelope.encoder(envelope.encode_settings(**told)) for told in made]
