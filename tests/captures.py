@@ -253,6 +253,8 @@ class Replay:
         self.tables: dict = {name: {} for name in self.capture["tables"]}
         self.graves: dict = {}
         self.kept = 0
+        self.unsent: set = set()
+        """Rows that moved and of which a value was not sent with the new key."""
 
     def key(self, table: str, image) -> tuple:
         kinds = self.capture["tables"][table]["columns"]
@@ -283,6 +285,11 @@ class Replay:
             assert key in table
         for column, value in values.items():
             if value is UNSET:
+                if column not in base:
+                    # The row moved as a delete and an insert, and its source sent no value.
+                    self.unsent.add((name, key))
+                    self.holes.add((name, key))
+                    return
                 self.kept += 1
                 values[column] = base[column]
         # A target may leave such a column out of its message altogether.

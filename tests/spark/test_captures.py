@@ -230,6 +230,8 @@ def test_the_tables_are_the_database_s_own(spark, migration, tmp_path, capture):
         replay = Replay(capture.folder, holes)
         for change in published(label, tmp_path / "out" / label, capture):
             replay.apply(change)
+        # Large values that PostgreSQL left out of a change of the key stand under the old key only.
+        assert not replay.unsent or capture.folder == "debezium-postgres-default"
         final = compare(
             capture.folder, "final", replay.tables, known["final"], frozenset(replay.holes)
         )

@@ -266,10 +266,10 @@ def test_what_a_held_merge_refused_is_in_quarantine_before_the_gate_passes(
 ) -> None:
     put(lake, "b1", [row(1, 1, n="1"), row(2, 2, n="9999999999")], [TABLE])
     merge(lake, migration(), "b1")
-    held = [(found.by, found.offset, found.batch) for found in refused(lake).collect()]
+    held = [(found["by"], found["offset"], found["batch"]) for found in refused(lake, {})]
     assert held == [("merge", 0, "b1")]
     let_pass(lake, "b1")
-    assert [(found.by, found.offset, found.batch) for found in refused(lake).collect()] == held
+    assert [(found["by"], found["offset"], found["batch"]) for found in refused(lake, {})] == held
 
 
 def test_a_declared_string_holds_what_its_type_cannot(lake: Lake, migration) -> None:

@@ -57,7 +57,7 @@ def filled(tables: dict) -> dict:
 @pytest.mark.parametrize("through", ["maxwell", "maxwell again"])
 def test_the_recorded_stream_leads_to_the_dumped_tables(through):
     decoder, replay = decoder_of(), Replay(FOLDER)
-    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(json_columns="text"))
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(json_columns="text", statements=True))
     points = defaultdict(list)
     for point in replay.capture["points"]:
         points[point["messages"]].append(point)
@@ -135,7 +135,7 @@ def test_the_order_keys_are_the_order():
 def test_messages_come_back_byte_by_byte():
     """But for notations of JSON: escapes, and floats in Java's digits."""
     decoder = decoder_of()
-    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(json_columns="text"))
+    encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(json_columns="text", statements=True))
     same = 0
     for n, line in enumerate(lines(FOLDER, "messages.jsonl")):
         for change in decoder.decode(Message("t", 0, n, 0, None, line)):
