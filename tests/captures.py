@@ -283,17 +283,19 @@ class Replay:
             assert key not in table
         else:
             assert key in table
-        for column, value in values.items():
+        for column, value in [*values.items()]:
             if value is UNSET:
-                if column not in base:
-                    # The row moved as a delete and an insert, and its source sent no value.
-                    self.unsent.add((name, key))
-                    self.holes.add((name, key))
-                    return
                 self.kept += 1
-                values[column] = base[column]
-        # A target may leave such a column out of its message altogether.
-        table[key] = {**base, **values}
+                # A target may leave such a column out of its message altogether.
+                del values[column]
+        row = {**base, **values}
+        described = self.capture["tables"][name]
+        if described["columns"].keys() - described.get("added", {}).keys() - row.keys():
+            # The row moved as a delete and an insert, and its source sent no value of some column.
+            self.unsent.add((name, key))
+            self.holes.add((name, key))
+            return
+        table[key] = row
 
     def taken(self, name: str, key: tuple) -> dict:
         """The row that moved: still under its old key, or deleted there just before."""
