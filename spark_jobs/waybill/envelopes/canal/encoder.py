@@ -45,15 +45,9 @@ _ROW_TYPES = {
 }
 
 
-class CanalWriteSettings(Settings):
-    """What writing Canal needs to be told."""
+class CanalEventSettings(Settings):
+    """Which messages without a row are written, in every format that has those of Canal."""
 
-    timezone: ZoneName = Field(
-        default="UTC",
-        description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
-        "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
-        "because it would be read as the first.",
-    )
     control_messages: bool = Field(
         default=False,
         description="Write heartbeats too, among the rows. Off, they are left out and counted: "
@@ -63,6 +57,17 @@ class CanalWriteSettings(Settings):
         default=True,
         description="Write statements and TRUNCATE too, as Canal does. false leaves them out and "
         "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
+    )
+
+
+class CanalWriteSettings(CanalEventSettings):
+    """What writing Canal needs to be told."""
+
+    timezone: ZoneName = Field(
+        default="UTC",
+        description="Time zone (IANA name) in which TIMESTAMP columns are printed, as the Java "
+        "machine of a Canal server would. One in an hour that the clocks showed before is refused, "
+        "because it would be read as the first.",
     )
 
 

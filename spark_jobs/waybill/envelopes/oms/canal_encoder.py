@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pydantic import Field
 
 from waybill.bounded import Bounded
-from waybill.envelopes.canal.encoder import carried_by, count_losses
+from waybill.envelopes.canal.encoder import CanalEventSettings, carried_by, count_losses
 from waybill.envelopes.generated import fill
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
@@ -43,19 +42,8 @@ _ROW_TYPES = {
 _json = msgspec.json.Encoder().encode
 
 
-class OmsCanalWriteSettings(OmsWriteSettings):
+class OmsCanalWriteSettings(OmsWriteSettings, CanalEventSettings):
     """What writing messages of the Canal format needs to be told."""
-
-    control_messages: bool = Field(
-        default=False,
-        description="Write heartbeats too, among the rows. Off, they are left out and counted: "
-        "many readers stop at them.",
-    )
-    statements: bool = Field(
-        default=True,
-        description="Write statements and TRUNCATE too, as Canal does. false leaves them out and "
-        "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
-    )
 
 
 class OmsCanalEncoder:
