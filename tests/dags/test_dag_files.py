@@ -27,6 +27,17 @@ def load() -> DagBag:
     return DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
 
 
+RUN_TYPES = [
+    *("asset_materialization", "asset_triggered", "manual", "operator_triggered", "scheduled")
+]
+"""How runs may come about: all ways but a backfill."""
+
+
+def run_types(dag) -> list[str]:
+    """What the scheduler reads of how a DAG may run."""
+    return sorted(DagSerialization.from_dict(DagSerialization.to_dict(dag)).allowed_run_types)
+
+
 @pytest.fixture(scope="module")
 def bag():
     return load()
@@ -61,14 +72,7 @@ class TestDag:
 
     def test_it_cannot_be_backfilled(self, dag):
         """A batch takes what is new and belongs to no date."""
-        told = DagSerialization.from_dict(DagSerialization.to_dict(dag)).allowed_run_types
-        assert sorted(told) == [
-            "asset_materialization",
-            "asset_triggered",
-            "manual",
-            "operator_triggered",
-            "scheduled",
-        ]
+        assert run_types(dag) == RUN_TYPES
 
     def test_a_run_may_take_as_long_as_it_takes(self, dag):
         """Airflow would skip what is left of a first snapshot, which is then all in vain."""
@@ -316,6 +320,7 @@ def test_upkeep_is_a_dag_of_its_own_where_the_file_asks(migrations):
     assert sorted(bag.dags) == ["kept", "kept_upkeep", "plain"]
     dag = bag.dags["kept_upkeep"]
     assert [task.task_id for task in dag.tasks] == ["upkeep"]
+    assert run_types(dag) == RUN_TYPES
     assert dag.schedule == "@weekly"
     assert dag.dagrun_timeout is None
     assert {"waybill", "upkeep"} <= set(dag.tags)
