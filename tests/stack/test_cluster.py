@@ -55,6 +55,8 @@ class Driver(Server):
             self._answers,
             {
                 "WAYBILL_DRIVER_TOKEN": TOKEN,
+                # The folders of the tests lie beside its own.
+                "WAYBILL_MIGRATIONS": str(folder.parent),
                 "SPARK_LOCAL_IP": LOOPBACK,
                 "PYSPARK_PYTHON": BARE["PYSPARK_PYTHON"],
             },
