@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
+from waybill.envelopes.notation.declared import check_for
+from waybill.errors import Refusal
 from waybill.nearest import did_you_mean
-from waybill.types import INTEGER_RANGE, parse_type
+from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
     from waybill.spec import Migration, Table
     from waybill.types import LogicalType
-
-_DECIMAL = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 @dataclass
@@ -177,18 +177,13 @@ def is_value(text: str, type_: LogicalType) -> bool:
         # The lake has it as text, which anything fits; without what is finer it is a time or none.
         coarser = re.sub(r"([.]\d{6})\d+", r"\1", text, flags=re.ASCII)
         return fits(coarser, lake_type(type_._replace(precision=None)))
-    if type_.kind in INTEGER_RANGE:
-        least, most = INTEGER_RANGE[type_.kind]
-        return re.fullmatch(r"-?\d{1,20}", text, re.ASCII) is not None and (
-            least <= int(text) <= most
-        )
-    if type_.kind == "decimal":
-        found = _DECIMAL.fullmatch(text)
-        digits = (type_.precision or 0) - (type_.scale or 0)
-        return found is not None and (
-            len(found[1].lstrip("0")) <= digits
-            and len((found[2] or "").rstrip("0")) <= (type_.scale or 0)
-        )
+    check = check_for(type_) if type_.is_integer or type_.kind == "decimal" else None
+    if check is not None:
+        try:
+            check(text)
+        except Refusal:
+            return False
+        return True
     if type_.kind == "bit":
         return re.fullmatch(r"[01]*", text) is not None and len(text) <= (type_.precision or 1)
     return fits(text, lake_type(type_))
