@@ -34,7 +34,7 @@ from waybill.envelopes.notation.known_tables import FastFirst
 from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.notation.truncates import of_partition
-from waybill.envelopes.notation.unnamed import HINT, named_by
+from waybill.envelopes.notation.unnamed import named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.errors import Refusal
@@ -149,9 +149,8 @@ class CanalDecoder(FastFirst[CanalTable]):
 
     def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
         if not flat.table:
-            if self.unnamed is None:
-                raise Refusal("shape", f"a message with rows names no table; {HINT}")
-            database, flat.table = named_by(self.unnamed, message.topic)
+            name = named_by(self.unnamed, message.topic, "a message with rows")
+            database, flat.table = name
             flat.database = flat.database or database
         if not flat.data:
             sentence = f"{flat.type} without rows; Canal needs binlog_format=ROW at the source"

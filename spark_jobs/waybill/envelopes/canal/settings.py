@@ -7,11 +7,10 @@ from typing import Literal
 from pydantic import Field
 
 from waybill.envelopes.notation.temporal import ZoneName
-from waybill.envelopes.notation.unnamed import DESCRIPTION, UnnamedTable
-from waybill.envelopes.protocol import Settings
+from waybill.envelopes.notation.unnamed import UnnamedTableSettings
 
 
-class CanalReadSettings(Settings):
+class CanalReadSettings(UnnamedTableSettings):
     """What reading Canal needs to be told."""
 
     timezone: ZoneName = Field(
@@ -20,7 +19,6 @@ class CanalReadSettings(Settings):
         "TIMESTAMP columns in it. One in an hour that its clocks showed twice is read as the "
         "first.",
     )
-    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
     values: Literal["text", "json"] = Field(
         default="text",
         description="How values stand in rows: all as texts (Canal, TiCDC), or as JSON values of "
@@ -31,4 +29,4 @@ class CanalReadSettings(Settings):
     @property
     def at_once(self) -> bool:
         """See `Settings.at_once`."""
-        return self.table is None and self.values == "text"
+        return super().at_once and self.values == "text"

@@ -27,7 +27,7 @@ from waybill.envelopes.notation.temporal import (
     utc_from_wall,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import HINT, named_by
+from waybill.envelopes.notation.unnamed import named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.errors import Refusal
 from waybill.records import Change, refused, skipped
@@ -116,9 +116,7 @@ class TypedRowsDecoder(Remembering):
         """
         if told.table:
             return told.database or None, None, told.table
-        if self.settings.table is None:
-            raise Refusal("shape", f"a message with rows names no table; {HINT}")
-        database, table = named_by(self.settings.table, message.topic)
+        database, table = named_by(self.settings.table, message.topic, "a message with rows")
         return told.database or database, None, table
 
     def _change(

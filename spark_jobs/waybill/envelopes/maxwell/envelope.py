@@ -39,7 +39,7 @@ from waybill.envelopes.maxwell.settings import (
 from waybill.envelopes.notation.json_rows import Readers, Row, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.told_keys import check_told_key, is_compared
-from waybill.envelopes.notation.unnamed import HINT, named_by
+from waybill.envelopes.notation.unnamed import named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.sequence_layout import SequenceLayout
@@ -118,9 +118,7 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         Raises:
             Refusal: they name none.
         """
-        if self.settings.table is None:
-            raise Refusal("shape", f"a message with a row names no table; {HINT}")
-        database, table = named_by(self.settings.table, message.topic)
+        database, table = named_by(self.settings.table, message.topic, "a message with a row")
         return {"database": Raw(_json(database or "")), **top, "table": Raw(_json(table))}
 
     def _own(self, message: Message, told: Any, top: dict[str, Raw]) -> Change:

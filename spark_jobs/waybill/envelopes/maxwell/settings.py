@@ -16,7 +16,7 @@ from waybill.envelopes.notation.temporal import (
     wall_from_utc,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import DESCRIPTION, UnnamedTable
+from waybill.envelopes.notation.unnamed import UnnamedTableSettings
 from waybill.envelopes.protocol import Settings
 
 
@@ -41,7 +41,7 @@ class MaxwellSettings(Settings):
     )
 
 
-class MaxwellReadSettings(MaxwellSettings):
+class MaxwellReadSettings(MaxwellSettings, UnnamedTableSettings):
     """What reading Maxwell needs to be told."""
 
     missing_nulls: bool = Field(
@@ -54,12 +54,6 @@ class MaxwellReadSettings(MaxwellSettings):
         description="Texts of ENUM and SET columns that come from the binlog have each quote "
         "doubled, as Maxwell 1.22 writes them.",
     )
-    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
-
-    @property
-    def at_once(self) -> bool:
-        """See `Settings.at_once`."""
-        return self.table is None
 
 
 class MaxwellWriteSettings(MaxwellSettings):

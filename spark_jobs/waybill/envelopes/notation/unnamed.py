@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
+
+from waybill.envelopes.protocol import Settings
+from waybill.errors import Refusal
 
 _TOPIC = "{topic}"
 _NAME = re.compile(r"([^.{}]+\.)?[^.{}]+")
@@ -36,7 +39,29 @@ HINT = "where the writer names no table (Flink does not), set `table` of the sou
 """What a refusal of such a message says of the way out."""
 
 
-def named_by(setting: str, topic: str) -> tuple[str | None, str]:
-    """Database and table of a message of a topic that names none."""
+class UnnamedTableSettings(Settings):
+    """What reading needs to be told where messages may name no table."""
+
+    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
+
+    @property
+    def at_once(self) -> bool:
+        """See `Settings.at_once`."""
+        return self.table is None
+
+
+def named_by(setting: str | None, topic: str, what: str) -> tuple[str | None, str]:
+    """Database and table of a message of a topic that names none.
+
+    Args:
+        setting: the table, None where the settings name none.
+        topic: name of the topic.
+        what: the message, as the format calls it.
+
+    Raises:
+        Refusal: the settings name no table.
+    """
+    if setting is None:
+        raise Refusal("shape", f"{what} names no table; {HINT}")
     parts = setting.replace(_TOPIC, topic, 1).split(".")
     return (parts[-2] or None) if len(parts) > 1 else None, parts[-1]

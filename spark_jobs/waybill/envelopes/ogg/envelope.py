@@ -16,7 +16,7 @@ from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import zone_named
-from waybill.envelopes.notation.unnamed import HINT, named_by
+from waybill.envelopes.notation.unnamed import named_by
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.ogg.encoder import OggEncoder
 from waybill.envelopes.ogg.notation import (
@@ -147,9 +147,7 @@ class OggDecoder(FastRemembering["_Table"]):
         Raises:
             Refusal: they name none.
         """
-        if self.settings.table is None:
-            raise Refusal("shape", f"an operation names no table; {HINT}")
-        database, table = named_by(self.settings.table, message.topic)
+        database, table = named_by(self.settings.table, message.topic, "an operation")
         name = text_of(database, None, table)
         return {"table": Raw(_json(name)), **top}
 

@@ -19,8 +19,7 @@ from waybill.envelopes.notation.temporal import (
     utc_from_wall,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import DESCRIPTION, UnnamedTable
-from waybill.envelopes.protocol import Settings
+from waybill.envelopes.notation.unnamed import UnnamedTableSettings
 from waybill.envelopes.sequence_layout import optional
 from waybill.envelopes.written_sequence import PackedSettings
 from waybill.errors import Refusal
@@ -43,7 +42,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 
 
-class OggReadSettings(Settings):
+class OggReadSettings(UnnamedTableSettings):
     """What reading GoldenGate needs to be told."""
 
     timezone: ZoneName = Field(
@@ -56,12 +55,6 @@ class OggReadSettings(Settings):
         description="Time zone (IANA name) of times in columns that are declared as timestamptz "
         "and whose texts name none; left out, such a time is refused.",
     )
-    table: UnnamedTable | None = Field(default=None, description=DESCRIPTION)
-
-    @property
-    def at_once(self) -> bool:
-        """See `Settings.at_once`."""
-        return self.table is None
 
 
 class OggWriteSettings(PackedSettings):
