@@ -237,14 +237,12 @@ class _Table:
     Args:
         schema: the table.
         writer: what writes one message of it.
-        earlier: in the notation before V3.3.0.
     """
 
-    def __init__(self, schema: TableSchema, writer: OmsWriter, earlier: bool) -> None:
+    def __init__(self, schema: TableSchema, writer: OmsWriter) -> None:
         self.writer = writer
         self.ids = BulkWrittenSequence(writer.ids)
-        columns = in_notation(schema, earlier).columns
-        notations = [notation_of(column.type, earlier) for column in columns]
+        notations = writer.notations
         self.puts = tuple(map(put_of, notations))
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
@@ -268,7 +266,6 @@ class OmsBulkWriter(BulkWriter):
 
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
-        self._earlier = encoder.settings.version == "earlier"
         self._tables: Bounded[TableSchema, _Table | None] = Bounded()
 
     def _table(self, schema: TableSchema) -> _Table | None:
@@ -276,7 +273,7 @@ class OmsBulkWriter(BulkWriter):
         table = self._tables.get(schema)
         if table is None:
             try:
-                table = _Table(schema, self._encoder.table(schema), self._earlier)
+                table = _Table(schema, self._encoder.table(schema))
             except Refusal:
                 return None
             self._tables[schema] = table

@@ -103,7 +103,7 @@ class OmsCanalWriter(BulkWriter):
 
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
-        self._style = style_of(encoder.settings.version)
+        self._style = style_of(encoder.settings.version, encoder.settings.trailing_zeros)
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
         self._flagged = Flagged()
 

@@ -59,7 +59,6 @@ from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex_encoder import shown
-from waybill.envelopes.oms.styles import style_of
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ class _Table:
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         self.table = encoder.table(schema)
         self.ids = BulkWrittenSequence(self.table.ids)
-        style = style_of(encoder.settings.version)
+        style = self.table.style
         noted = self.table.rows.schema
         self.puts = puts_of(noted, style)
         self.key = schema.key_places if schema.key else ()

@@ -130,7 +130,8 @@ class OmsDataworksEncoder:
         self.settings = settings
         self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         zone = zone_named(settings.timezone)
-        self.style = dataworks_style(settings.version, zone, settings.times == "milliseconds")
+        numbers = settings.times == "milliseconds"
+        self.style = dataworks_style(settings.version, zone, numbers, settings.trailing_zeros)
         self.buffer = bytearray()
         self._tables: Bounded[Any, _Table] = Bounded()
 

@@ -60,6 +60,11 @@ class OmsWriteSettings(Settings):
         description="`unchanged` writes LOB columns that an update did not touch as null in both "
         "images, as OMS does, where they would be left out otherwise.",
     )
+    trailing_zeros: bool = Field(
+        default=False,
+        description="Times keep the zeros that the source has at the end of their fraction of a "
+        "second; OMS shows none.",
+    )
 
 
 class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):

@@ -149,7 +149,8 @@ class ShareplexTable:
                 "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
             )
         self.schema, earlier = schema, settings.version == "earlier"
-        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
+        self.style = style_of(settings.version, settings.trailing_zeros)
+        self.rows = RowWriter(in_notation(schema, earlier), self.style)
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = WrittenSequence(settings, OMS_DIGITS)
         self.times = encoder.times
