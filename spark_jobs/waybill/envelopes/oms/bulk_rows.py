@@ -227,6 +227,32 @@ def put_of(notation: Notation | columns.Notation) -> Put:
     return Put(False, raw_by_call(write))
 
 
+def may_look_untouched(rows: Rows, lobs: tuple[int, ...]) -> Mask:
+    """Which updates may write a null that readers take for a LOB column that was not touched.
+
+    Where neither image has the column it is one.
+    """
+    closer = np.zeros(len(rows), np.bool_)
+    if rows.operation != "update" or rows.after is None:
+        return closer
+    for i in lobs:
+        now = rows.after[i]
+        if now is not None:
+            closer |= now.lengths < 0
+        elif rows.before is not None and rows.before[i] is not None:
+            closer[:] = True
+    return closer
+
+
+def untold(rows: Rows) -> frozenset[str]:
+    """The columns that an update tells nothing of; where they are written, they are null."""
+    if rows.operation != "update" or rows.after is None:
+        return frozenset()
+    before = rows.before or (None,) * len(rows.after)
+    images = zip(rows.schema.names, before, rows.after, strict=True)
+    return frozenset(name for name, was, now in images if was is None and now is None)
+
+
 # What is carried on
 
 

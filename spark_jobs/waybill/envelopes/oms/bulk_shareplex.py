@@ -49,10 +49,12 @@ from waybill.envelopes.oms.bulk_rows import (
     Cells,
     cells,
     decided_by,
+    may_look_untouched,
     nothing_carried,
     puts_of,
     rows_that_came_without,
     takes_of,
+    untold,
     without_untouched,
 )
 from waybill.envelopes.oms.lobs import untouchable
@@ -263,7 +265,7 @@ class OmsShareplexWriter(BulkWriter):
         if table is None or image is None or rows.moved_from is not None:
             return alone
         update = rows.operation == "update" and rows.before is not None
-        if (update and table.lobs) or any(image[place] is None for place in table.key):
+        if any(image[place] is None for place in table.key):
             return alone
         kept = _keeps(rows)
         flags = [kept, rows_that_came_without(rows), *table.ids.last_parts(rows)]
@@ -280,6 +282,7 @@ class OmsShareplexWriter(BulkWriter):
         classes[decided < 0] = -1
         if not rows.full_row and not (rows.sequence is None and carried(rows, FAMILY)):
             classes[table.ids.alone(rows) & ~kept] = -1
+        classes[may_look_untouched(rows, table.lobs)] = -1
         _leave_null_keys(classes, table, image)
         return classes
 
@@ -306,13 +309,17 @@ class OmsShareplexWriter(BulkWriter):
         keys: dict[Path, Get] = {
             (number,): column(after, place, PUT_TEXT) for number, place in enumerate(table.key)
         }
+        same |= {(image, name) for image in ("data", "key") for name in untold(rows)}
         return [Wording(values, same.__contains__, keys)]
 
 
 def _images(rows: Rows, table: _Table) -> dict[Path, Get]:
     """The values of both images."""
     values: dict[Path, Get] = {}
+    null = untold(rows)
     for i, (name, put) in enumerate(zip(rows.schema.names, table.puts, strict=True)):
+        if name in null:
+            continue
         values["data", name] = column(rows.operation != "delete", i, put)
         values["key", name] = column(False, i, put)
     return values
