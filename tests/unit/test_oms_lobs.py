@@ -122,6 +122,10 @@ def both_ways(target: str, messages: list[Message], **told: str) -> tuple[list, 
     return found[0]
 
 
+WHOLE = ["oms-default", "oms-extended", "oms-canal"]
+"""Formats whose rows have all columns; the others can leave some out."""
+
+
 @pytest.mark.parametrize("target", OMS)
 def test_a_column_that_oms_wrote_as_untouched_is_written_so_again(target):
     """The values of other updates go as they came, with a null in one image too."""
@@ -131,7 +135,8 @@ def test_a_column_that_oms_wrote_as_untouched_is_written_so_again(target):
         for i in range(1, 60)
         for was, now in [docs[i % 4]]
     ]
-    written, losses = both_ways(target, messages)
+    told = {} if target in WHOLE else {"lobs": "unchanged"}
+    written, losses = both_ways(target, messages, **told)
     assert not losses.keys() & {"unchanged_columns", "before_image"}
     untouched = written[3]
     assert untouched.count(b'"doc":null') == (1 if target in ("oms-canal", "oms-shareplex") else 2)
@@ -159,7 +164,8 @@ def test_what_is_read_as_null_is_not_written_as_untouched(target):
     source = registry.get("oms-extended")
     read = source.decode_settings(lobs="null")
     assert envelope.encode_settings().for_source(source, read).lobs == "null"
-    assert envelope.encode_settings().for_source(source, source.decode_settings()).lobs != "null"
+    follows = envelope.encode_settings().for_source(source, source.decode_settings()).lobs
+    assert follows == ("unchanged" if target in WHOLE else "null")
     chosen = envelope.encode_settings(lobs="null")
     assert chosen.for_source(source, source.decode_settings()).lobs == "null"
     canal = registry.get("canal")
@@ -167,9 +173,9 @@ def test_what_is_read_as_null_is_not_written_as_untouched(target):
 
 
 def test_losses_that_follow_from_what_is_read_are_told_before():
-    oms, target = registry.get("oms-extended"), registry.get("oms-dataworks")
+    oms, target = registry.get("oms-extended"), registry.get("oms-default")
     named = "with lobs: unchanged, a LOB column"
-    assert oms.losses_to(target, {})["unchanged_columns"].startswith(named)
-    assert "unchanged_columns" not in oms.losses_to(target, {"lobs": "null"})
-    assert "unchanged_columns" not in oms.losses_to(target, {}, {"lobs": "null"})
-    assert "unchanged_columns" not in registry.get("canal").losses_to(target, {})
+    assert oms.losses_to(target, {})["before_image"].startswith(named)
+    assert "before_image" not in oms.losses_to(target, {"lobs": "null"})
+    assert "before_image" not in oms.losses_to(target, {}, {"lobs": "null"})
+    assert "before_image" not in registry.get("canal").losses_to(target, {})

@@ -8,7 +8,7 @@ settings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -53,6 +53,8 @@ _into = msgspec.json.Encoder().encode_into
 
 class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
     """What writing DataWorks messages needs to be told."""
+
+    whole_rows: ClassVar[bool] = False
 
     times: Literal["oms", "milliseconds"] = Field(
         default="oms",

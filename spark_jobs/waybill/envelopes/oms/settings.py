@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -57,14 +57,20 @@ class OmsSequencedReadSettings(TenantReadSettings, SequencedReadSettings):
 
 
 class OmsWriteSettings(Settings):
-    """What writing messages of OMS needs to be told."""
+    """What writing messages of OMS needs to be told.
+
+    Attributes:
+        whole_rows: whether the format's rows have all columns, so that none can be left out.
+    """
+
+    whole_rows: ClassVar[bool] = True
 
     version: Version = _VERSION
     lobs: Literal["unchanged", "null"] = Field(
         default="null",
         description="`unchanged` writes LOB columns that an update did not touch as null in both "
-        "images, as OMS does, where they would be left out otherwise (`null`). Messages of OMS "
-        "that are read as `unchanged` are written so, unless this says otherwise.",
+        "images, as OMS does, where they would be left out otherwise (`null`). From OMS, "
+        "`oms-default`, `oms-extended` and `oms-canal` write as it was read, unless this is set.",
     )
     trailing_zeros: bool = Field(
         default=False,
@@ -75,7 +81,7 @@ class OmsWriteSettings(Settings):
     @classmethod
     def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
         """See `Settings.following`: what OMS wrote as null in both images is written so again."""
-        if not issubclass(source.decode_settings, OmsReadSettings):
+        if not (cls.whole_rows and issubclass(source.decode_settings, OmsReadSettings)):
             return {}
         return {"lobs": told.get("lobs", source.decode_settings.model_fields["lobs"].default)}
 
