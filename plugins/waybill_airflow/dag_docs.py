@@ -40,7 +40,8 @@ def _gate(spec: Migration) -> str:
 
 def _target(spec: Migration, target: Target) -> tuple[str, str, str]:
     source = registry.get(spec.source.envelope)
-    lost = source.losses_to(registry.get(target.envelope), target.settings)
+    written = registry.get(target.envelope)
+    lost = source.losses_to(written, target.settings, spec.source.settings)
     sentences = "<br>".join(f"{_cell(why)}" for why in lost.values())
     return (
         _code(target.envelope),

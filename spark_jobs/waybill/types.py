@@ -46,8 +46,9 @@ class LogicalType(NamedTuple):
 
     Attributes:
         kind: a name of the type table (int8 … uint64, decimal, number, float64, string, …).
-        precision: digits of a decimal, bits of a bit string, digits of the second of a time or
-            timestamp that a migration declares so; None where there is none or it is not told.
+        precision: digits of a decimal, bits of a bit string (1 for a boolean that is declared as
+            one), digits of the second of a time or timestamp that a migration declares so; None
+            where there is none or it is not told.
         scale: digits after the point of a decimal.
     """
 
@@ -59,7 +60,7 @@ class LogicalType(NamedTuple):
         if self.kind == "decimal":
             return f"decimal({self.precision},{self.scale})"
         if self.precision is not None:
-            return f"{self.kind}({self.precision})"
+            return f"{'bit' if self.kind == 'boolean' else self.kind}({self.precision})"
         return self.kind
 
     @property
@@ -78,6 +79,8 @@ NUMBER = LogicalType("number")
 STRING = LogicalType("string")
 BYTES = LogicalType("bytes")
 BOOLEAN = LogicalType("boolean")
+ONE_BIT = LogicalType("boolean", 1)
+"""A BIT(1) whose values are true and false; formats that have bits write it as one."""
 
 MAX_DIGITS = 20_000
 """Precisions and scales beyond it, which messages can invent, are not believed."""
@@ -175,6 +178,7 @@ _SQL = {
 }
 _TEMPORAL = ("time", "timestamp", "timestamptz")
 _SIZED = (*_TEMPORAL, "decimal", "number", "bit")
+_BITS = ("bit", "varbit", "bit varying")
 _ZONE = re.compile(r"(time|timestamp)\s*\(\s*(\d+)\s*\)\s*(with|without) time zone")
 _TYPE = re.compile(
     r"\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(([^()]*|.*)\))?\s*((?:unsigned|signed|zerofill|\s){0,9}+)\Z",
@@ -190,7 +194,8 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     instant (`timestamptz`) and `int8` has 8 bytes.
 
     Times and timestamps keep their digits of the second (`timestamp(3)`) only without a dialect,
-    that is where a migration declares them: envelopes that count time in units need to be told.
+    that is where a migration declares them: envelopes that count time in units need to be told. So
+    does a boolean that is declared as `bit(1)`; with a dialect the name of its type says it.
 
     Raises:
         ValueError: the name is not known.
@@ -212,7 +217,7 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     if found is not None and not (numbers and numbers[0] < 0 and found.kind in _SIZED):
         if numbers and not dialect and found.kind in _TEMPORAL:
             return LogicalType(found.kind, min(numbers[0], 12))
-        return found
+        return ONE_BIT if found == BOOLEAN and not dialect and name in _BITS else found
     known = ", ".join(sorted(PLAIN_KINDS))
     raise ValueError(
         f"{text!r} is not a column type; logical types are {known}, decimal(p,s), bit(n)"
@@ -238,7 +243,7 @@ def _numeric(name: str, numbers: list[int], unsigned: bool) -> LogicalType | Non
             return NUMBER
         # Below zero it counts zeros in front of the point: NUMBER(5,-2) holds up to 9999900.
         return LogicalType("decimal", numbers[0] - min(scale, 0), max(scale, 0))
-    if name in ("bit", "varbit", "bit varying"):
+    if name in _BITS:
         return BOOLEAN if (numbers or [1])[0] == 1 else LogicalType("bit", numbers[0])
     if name in _SIGNED:
         return LogicalType(f"{'u' if unsigned else ''}int{_SIGNED[name]}")

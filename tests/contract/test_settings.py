@@ -96,7 +96,9 @@ def test_a_history_comes_back_under_any_settings(envelope, data):
 def test_losses_are_told_before_with_the_settings(envelope):
     """A limit is told to those who set it, and to no others."""
     everything = structs.replace(envelope, carries=frozenset(PROBES), partly={})
-    usual = everything.losses_to(envelope, {})
+    fields = envelope.encode_settings.model_fields
+    defaults = {limit.setting: fields[limit.setting].default for limit in envelope.limits}
+    usual = everything.losses_to(envelope, defaults)
     for limit in envelope.limits:
         told = everything.losses_to(envelope, {limit.setting: limit.value})
         assert limit.capability not in usual

@@ -26,8 +26,10 @@ from waybill.bulk.notations import (
     units_to_wall_clock,
     wall_clock,
     wall_clock_to_units,
+    without_zeros,
     written,
 )
+from waybill.envelopes.notation import temporal
 from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.order import order_key, read_order_key
 
@@ -201,6 +203,27 @@ def test_wall_clocks_are_those_of_python(values):
         # What is not taken is left to `iso_from_blank` itself.
         assert found in ("BAD", iso_from_blank(value))
         assert found != "BAD" or value == iso_from_blank(value) or not value.isascii()
+
+
+CLOCK = st.from_regex(r"-?[0-9]{1,3}:[0-9]{2}:[0-6][0-9](\.[0-9]{0,10}0{0,3})?", fullmatch=True)
+
+
+@properties(200)
+@given(st.lists(CLOCK | st.from_regex(r"[0-9]{0,2}\.?[05Z:]{0,3}", fullmatch=True), min_size=1))
+@example(["00:01:02.500000", "00:01:02.000", "10:00:00", "00:61:02.50", "0", ".0", "00:00:00."])
+def test_zeros_at_the_end_of_fractions_go_as_python_takes_them_away(values):
+    for opening, kind in (("", "time"), ("2020-11-25T", "timestamp")):
+        shorten = temporal.without_zeros(kind)
+        usual = ["10:20:30.500", "10:20:30.000000000", "10:20:30", "10:20:30.05"]
+        given_texts = [opening + value for value in values + usual]
+        arena, texts = texts_of(given_texts)
+        found = back(arena, without_zeros(arena, texts, len(opening)))
+        for text, short in zip(given_texts, found, strict=True):
+            # What is not taken is left to that function itself.
+            told = kind == "timestamp" and not temporal.is_wall_clock(text)
+            assert told or short in ("BAD", shorten(text))
+        shown = ["10:20:30.5", "10:20:30", "10:20:30", "10:20:30.05"]
+        assert found[len(values) :] == [opening + clock for clock in shown]
 
 
 # Order keys

@@ -90,9 +90,44 @@ def test_columns_that_come_later_join_the_table():
     assert found[2] > 150
 
 
-def outcome(lines: list[bytes], rules: TableRules, bulk: bool) -> tuple[list[Any], Any, int]:
-    reads, writes = registry.get("oms-shareplex"), registry.get("oms-dataworks")
-    told: list[Any] = [reads.decode_settings(sequence_ids="none"), writes.encode_settings()]
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    "target", ["oms-default", "oms-extended", "oms-canal", "oms-dataworks", "oms-shareplex"]
+)
+def test_zeros_at_the_end_of_a_fraction_are_not_written_by_any_of_them(target, keep):
+    kinds = {"id": "int", "t": "time(6)", "dt": "datetime(6)", "ts": "timestamp(6)"}
+    rest = {"pkNames": ["id"], "isDdl": False, "old": None, "type": "INSERT", "es": 1, "ts": 1}
+    place = {"database": "shop", "table": "t", "mysqlType": kinds, **rest}
+
+    def line(i: int) -> bytes:
+        fraction = f"{i * 1000:06d}" if i else "000000"
+        clock = f"10:00:00.{fraction}"
+        times = {"t": clock, "dt": f"2020-01-01 {clock}", "ts": f"2020-01-01 {clock}"}
+        return dumped({**place, "data": [{"id": str(i), **times}]})
+
+    lines, rules = [line(i) for i in range(120)], TableRules({})
+    between = {"source": "canal", "target": target, "written": {"trailing_zeros": keep}}
+    expected = outcome(lines, rules, False, **between)
+    found = outcome(lines, rules, True, **between)
+    assert found == (*expected[:2], 120)
+    texts = b"".join(value for _, value in expected[0])
+    kept = [b'"10:00:00.020000"', b'"2020-01-01 10:00:00.000000"', b'"1577872800.020000"']
+    short = [b'"10:00:00.02"', b'"2020-01-01 10:00:00"', b'"1577872800.02"']
+    assert [text in texts for text in kept] == [keep] * 3
+    assert [text in texts for text in short] == [not keep] * 3
+
+
+def outcome(
+    lines: list[bytes],
+    rules: TableRules,
+    bulk: bool,
+    source: str = "oms-shareplex",
+    target: str = "oms-dataworks",
+    written: dict[str, Any] | None = None,
+) -> tuple[list[Any], Any, int]:
+    reads, writes = registry.get(source), registry.get(target)
+    read = {"sequence_ids": "none"} if source == "oms-shareplex" else {}
+    told: list[Any] = [reads.decode_settings(**read), writes.encode_settings(**written or {})]
     converter = Converter(reads, writes, rules, *told, lambda *_: pytest.fail("refused"))
     at_once = BulkConverter(reads, writes, converter, fewest=1)
     messages = [Message("t", 0, i, 1000, None, line) for i, line in enumerate(lines)]

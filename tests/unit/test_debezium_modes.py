@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.test_bulk import Outcome, agree, one_by_one
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Change, Message
@@ -95,8 +96,50 @@ DECLARED = TableRule(("id",), {"v": parse_type("decimal(10,2)")})
 @pytest.mark.parametrize("text", ["1.50", "-12", "123", "1e3"])
 def test_a_decimal_as_a_text_names_the_setting(text):
     with pytest.raises(Refusal, match="set `decimals: string` in the settings of the source"):
-        read(reader(DECLARED), plain(text))
-    assert read(reader(DECLARED, decimals="string"), plain(text)).after is not None
+        read(reader(DECLARED, decimals="precise"), plain(text))
+    told = read(reader(DECLARED, decimals="string"), plain(text)).after.f1
+    assert read(reader(DECLARED), plain(text)).after.f1 == told
+
+
+def test_without_the_setting_each_decimal_tells_how_it_is_written():
+    decoder = reader(DECLARED)
+    for _ in range(2):
+        for text, digits in (("AJY=", "1.50"), ("1.50", "1.50"), ("AG4=", "1.10"), ("-1", "-1")):
+            assert read(decoder, plain(text)).after.f1 == digits
+
+
+@pytest.mark.parametrize("text", ["1234", "12345678", "1E+3", "+123"])
+def test_a_decimal_that_is_digits_and_base64_is_refused(text):
+    """Whatever came before it: a connector can be set anew in the middle of a topic."""
+    decoder = reader(DECLARED)
+    for before in (None, "1.50", "AJY="):
+        if before is not None:
+            read(decoder, plain(before))
+        with pytest.raises(Refusal, match=r"`decimals: string` in .*, or `decimals: precise`"):
+            read(decoder, plain(text))
+    string = read(reader(DECLARED, decimals="string"), plain(text)).after.f1
+    precise = read(reader(DECLARED, decimals="precise"), plain(text)).after.f1
+    assert string != precise
+
+
+@pytest.mark.parametrize("decimals", ["string", "precise"])
+def test_both_speeds_read_and_refuse_the_same_decimals(decimals):
+    texts = ["1.50", "-12.25", "99999.99", "0.07"] * 50
+    kinds = {"id": parse_type("bigint"), "v": parse_type("decimal(10,2)")}
+    rules = TableRules({"shop.t": TableRule(("id",), kinds)})
+    place = {"database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT"}
+    place |= {"mysqlType": {"id": "bigint", "v": "decimal(10,2)"}, "es": 1, "ts": 1, "old": None}
+    rows = [{**place, "data": [{"id": str(n), "v": text}]} for n, text in enumerate(texts)]
+    write = ENVELOPE.encode_settings(decimals=decimals)
+    lines = [json.dumps(row).encode() for row in rows]
+    sent = one_by_one(Outcome("canal", "debezium-json", rules, None, write), lines)["values"]
+    assert agree("debezium-json", "canal", sent, rules) > 50
+    read_again = one_by_one(Outcome("debezium-json", "canal", rules), sent)["values"]
+    assert [json.loads(value)["data"][0]["v"] for value in read_again] == texts
+    own = b'"0.07"' if decimals == "string" else b'"Bw=="'
+    doubtful = [line.replace(own, b'"1234"') for line in sent]
+    agree("debezium-json", "canal", doubtful, rules)
+    assert len(one_by_one(Outcome("debezium-json", "canal", rules), doubtful)["refused"]) == 50
 
 
 def test_another_text_is_no_number():

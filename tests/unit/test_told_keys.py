@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.test_bulk import agree
+from tests.contract.test_bulk import Outcome, agree, one_by_one
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
@@ -48,6 +48,76 @@ MADE = {
     "oms-default": lambda number, id_, name: oms(number, f"{id_}\u0001{name}"),
     "maxwell": lambda number, id_, name: maxwell(number, [id_, name]),
 }
+
+
+def shareplex(number: int, rowid: Any, name: str = "", **more: Any) -> bytes:
+    meta = {"op": "ins", "table": "shop.t", "rowid": rowid, "scn": str(1_000 + number)}
+    row = {"id": number, "name": name or f"n{number}"}
+    message = {"data": row, "meta": {"time": "2020-12-31T00:11:11", **meta}, **more}
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def with_key(*key: str) -> TableRules:
+    return TableRules({"shop.t": TableRule(key, TYPES)})
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "known table"])
+def test_a_row_id_of_other_values_is_refused(known):
+    before = [shareplex(7, "shop.t-7")] if known else []
+    with pytest.raises(
+        Refusal, match=r"meta\.rowid tells the key '99', and that of the row is '1'"
+    ):
+        read("oms-shareplex", *before, shareplex(1, "shop.t-99"), rules=with_key("id"))
+    both = with_key("id", "name")
+    for told in ("1\u0001n2", "2\u0001n1", "1n2", "99"):
+        with pytest.raises(Refusal, match="nothing says which of them is meant"):
+            read("oms-shareplex", *before, shareplex(1, f"shop.t-{told}"), rules=both)
+
+
+@pytest.mark.parametrize(
+    ("key", "rowid"),
+    [
+        (("id",), "shop.t-1"),
+        (("id", "name"), "shop.t-1\u0001n1"),
+        # A sample of the document has nothing between the values.
+        (("id", "name"), "shop.t-1n1"),
+        # The key is declared in another order, or is another one of the table.
+        (("name", "id"), "shop.t-1\u0001n1"),
+        (("name",), "shop.t-1"),
+        (("id",), "renamed.t-99"),
+        (("id",), None),
+        ((), "shop.t-99"),
+    ],
+)
+def test_a_row_id_that_the_row_bears_out_is_taken(key, rowid):
+    for before in ([], [shareplex(7, "shop.t-7\u0001n7")]):
+        assert read("oms-shareplex", *before, shareplex(1, rowid), rules=with_key(*key)).outcome
+
+
+def test_a_row_id_may_be_that_of_the_row_before_an_update():
+    meta = {"op": "upd", "table": "shop.t", "rowid": "shop.t-1", "scn": "5"}
+    moved = {"data": {"id": 2}, "key": {"id": 1, "name": "n1"}, "meta": meta}
+    line = json.dumps(moved, separators=(",", ":")).encode()
+    for rowid, taken in ((b"shop.t-1", True), (b"shop.t-2", True), (b"shop.t-3", False)):
+        sent = line.replace(b"shop.t-1", rowid)
+        if taken:
+            assert read("oms-shareplex", sent, rules=with_key("id")).operation == "update"
+        else:
+            with pytest.raises(Refusal, match=r"meta\.rowid"):
+                read("oms-shareplex", sent, rules=with_key("id"))
+
+
+def test_both_speeds_refuse_the_same_row_ids():
+    lines = [shareplex(n, f"shop.t-{n}") for n in range(200)]
+    assert agree("oms-shareplex", "canal", lines, with_key("id")) > 150
+    both = [shareplex(n, f"shop.t-{n}\u0001n{n if n % 9 else 8}") for n in range(200)]
+    agree("oms-shareplex", "canal", both, with_key("id", "name"))
+    wrong = [shareplex(n, f"shop.t-{n if n % 9 else 999}") for n in range(200)]
+    assert agree("oms-shareplex", "canal", wrong, with_key("id")) > 100
+    refused = one_by_one(Outcome("oms-shareplex", "canal", with_key("id")), wrong)["refused"]
+    assert len(refused) == len(range(0, 200, 9))
+
+
 TYPES = {"id": parse_type("int64"), "name": parse_type("string")}
 RULES = TableRules({"shop.t": TableRule(None, TYPES)})
 

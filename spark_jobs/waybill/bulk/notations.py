@@ -332,6 +332,19 @@ def number_in(opening: bytes, marks: bytes, which: int) -> Convert:
     return convert
 
 
+def without_zeros(arena: Arena, texts: Texts, clock: int) -> Texts:
+    """Times without zeros at the end of their fraction.
+
+    Args:
+        arena: where the texts are.
+        texts: the times; those that end in zeros and are none need a closer look.
+        clock: how many bytes stand before the time of day.
+    """
+    lengths = texts.lengths.copy()
+    kernels.without_zeros(arena.data, texts.starts, lengths, clock)
+    return Texts(texts.starts, lengths)
+
+
 def padded(arena: Arena, values: Places, width: int) -> Texts:
     """Integers from 0 on with leading zeros; others need a closer look.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -67,7 +67,7 @@ def check(spec: Migration) -> Iterator[Finding]:
         plain = replace(plan.reading, rules=TableRules()).decoder()
         yield from check_tables(spec, Sampled(changes, list(_each(plain, sample)), whole))
     for target, writing in zip(spec.publish, plan.writings, strict=True):
-        yield from _losses(source, target)
+        yield from _losses(source, target, spec.source.settings)
         yield from _encoded(writing.encoder(trial=True), target, changes)
         if target.files is not None:
             yield _writable(f"target {target.label}", target.files.path)
@@ -173,8 +173,8 @@ def _undeclared(changes: list[Change]) -> Iterator[Finding]:
         yield Finding(f"table {name}", NOTE, text)
 
 
-def _losses(source: Envelope, target: Target) -> Iterator[Finding]:
-    losses = source.losses_to(registry.get(target.envelope), target.settings)
+def _losses(source: Envelope, target: Target, read: Mapping[str, object]) -> Iterator[Finding]:
+    losses = source.losses_to(registry.get(target.envelope), target.settings, read)
     about = f"target {target.label}"
     if not losses:
         yield Finding(about, OK, f"carries everything that {source.name} has")

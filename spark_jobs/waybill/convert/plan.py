@@ -87,7 +87,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
     for number, target in enumerate(spec.publish):
         envelope = registry.get(target.envelope)
         if spec.on_loss == "fail":
-            _refuse_losses(source, envelope, target.settings)
+            _refuse_losses(source, envelope, target.settings, spec.source.settings)
         place = f"publish[{number}].settings"
         settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
         settings = settings.for_source(source, reading.settings)
@@ -143,8 +143,10 @@ def _schemas(path: str, envelope: Envelope) -> Any:
         raise ConfigurationError(message) from error
 
 
-def _refuse_losses(source: Envelope, target: Envelope, settings: dict[str, Any]) -> None:
-    losses = source.losses_to(target, settings)
+def _refuse_losses(
+    source: Envelope, target: Envelope, settings: dict[str, Any], read: dict[str, Any]
+) -> None:
+    losses = source.losses_to(target, settings, read)
     if losses:
         told = "; ".join(losses.values())
         message = (

@@ -27,6 +27,16 @@ class Settings(BaseModel):
         """Settings of an encoder whose messages go nowhere: it leaves nothing behind either."""
         return self
 
+    @classmethod
+    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that follow from what is read, where nobody sets them.
+
+        Args:
+            source: the envelope that is read.
+            told: what its reading is told.
+        """
+        return {}
+
     def for_source(self, source: Envelope, told: Settings) -> Self:
         """Settings of an encoder that writes what messages of another envelope tell.
 
@@ -34,7 +44,9 @@ class Settings(BaseModel):
             source: the envelope that is read.
             told: what its reading was told.
         """
-        return self
+        follows = self.following(source, dict(told))
+        update = {n: value for n, value in follows.items() if n not in self.model_fields_set}
+        return self.model_copy(update=update)
 
     @property
     def at_once(self) -> bool:
@@ -224,14 +236,18 @@ class Envelope(msgspec.Struct, frozen=True):
             if settings.get(limit.setting) == limit.value
         }
 
-    def losses_to(self, target: Envelope, settings: Mapping[str, Any]) -> dict[str, str]:
+    def losses_to(
+        self, target: Envelope, settings: Mapping[str, Any], read: Mapping[str, Any] | None = None
+    ) -> dict[str, str]:
         """What messages of this envelope have and `target` does not carry, each with a sentence.
 
         Args:
             target: the envelope that is written.
             settings: what its writing is told.
+            read: what reading messages of this envelope is told.
         """
-        limits = target.limits_under(settings)
+        follows = target.encode_settings.following(self, read or {})
+        limits = target.limits_under({**follows, **settings})
         had = self.carries | self.partly.keys() | self.brings
         lost = {}
         for name in CAPABILITIES:

@@ -101,7 +101,7 @@ class PackedSettings(Settings):
 
     def for_source(self, source: Envelope, told: Settings) -> Self:
         """Settings of an encoder that writes what messages of this envelope tell."""
-        made = self.model_copy()
+        made = super().for_source(source, told)
         made._declared = source.layouts
         made._expected = source.name if source.layouts and told.has_ids else None
         return made

@@ -55,7 +55,7 @@ class ConvertJob:
     def declared_losses(self) -> dict[str, str]:
         """What the target cannot carry, as the declarations say it."""
         source, target = registry.get(self.source), registry.get(self.target)
-        return source.losses_to(target, self.encode_settings)
+        return source.losses_to(target, self.encode_settings, self.decode_settings)
 
     def converter(self, refuse: Refuse, keep_halves: bool = False) -> Converter:
         """A converter for this job.

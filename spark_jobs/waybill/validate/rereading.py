@@ -118,7 +118,8 @@ def reading_settings(target: Target, source: Source) -> dict[str, Any]:
     A topic without sequence ids stays one in the envelopes of its family.
     """
     envelope = registry.get(target.envelope)
-    written = envelope.encode_settings.model_validate(target.settings)
+    follows = envelope.encode_settings.following(registry.get(source.envelope), source.settings)
+    written = envelope.encode_settings.model_validate({**follows, **target.settings})
     settings: dict[str, Any] = {}
     for name in envelope.decode_settings.model_fields:
         value = getattr(written, name, None)

@@ -19,6 +19,7 @@ from waybill.bulk.kernels.times import (
     wall_clocks,
     with_last,
     without_last,
+    without_zeros,
 )
 
 __all__ = [
@@ -48,5 +49,6 @@ __all__ = [
     "wall_clocks",
     "with_last",
     "without_last",
+    "without_zeros",
     "words",
 ]

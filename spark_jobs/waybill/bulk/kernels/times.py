@@ -254,3 +254,41 @@ def without_last(arena, starts, lengths, last):
         if size < 0:
             continue
         lengths[i] = size - 1 if size > 0 and arena[starts[i] + size - 1] == last else BAD
+
+
+@compiled
+def _has_fraction(arena, p, size):
+    """Whether a text is a time of day with digits behind its point, as `00:01:02.5`."""
+    if size < 10 or arena[p + 2] != 58 or arena[p + 5] != 58 or arena[p + 8] != 46:
+        return False
+    for k in range(9, size):
+        if arena[p + k] < 48 or arena[p + k] > 57:
+            return False
+    minute, second = _two(arena, p + 3), _two(arena, p + 6)
+    return _two(arena, p) >= 0 and 0 <= minute < 60 and 0 <= second < 60
+
+
+@compiled
+def without_zeros(arena, starts, lengths, clock):
+    """Leave out the zeros at the end of the fraction of times of day.
+
+    Args:
+        arena: where the texts are.
+        starts: where each text starts.
+        lengths: becomes `BAD` where a text with a point ends in a zero and is no `00:01:02.5`
+            behind its first bytes.
+        clock: how many bytes stand before the time of day, none of which is looked at.
+    """
+    for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
+        p, size = starts[i], lengths[i]
+        if size < 1 or arena[p + size - 1] != 48:
+            continue
+        if _has_fraction(arena, p + clock, size - clock):
+            while arena[p + size - 1] == 48:
+                size -= 1
+            lengths[i] = size - 1 if size == clock + 9 else size
+            continue
+        for k in range(size):
+            if arena[p + k] == 46:
+                lengths[i] = BAD

@@ -16,6 +16,7 @@ from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
+from waybill.envelopes.generated import gaps
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.statements import operation_of
@@ -101,6 +102,7 @@ class _WrittenTable:
         self.key = key_writer(schema)
         self.same_key = same_key(schema)
         self.lossy = types_are_lost(schema)
+        self.gaps = gaps(len(schema.columns))
 
 
 class BlobEncoder:
@@ -235,6 +237,8 @@ def _count(change: Change, table: _WrittenTable, full_row: bool, losses: list[st
     """The losses that do not depend on how the row is written."""
     if table.lossy:
         losses.append("types")
+    if change.after is not None and table.gaps(change.after):
+        losses.append("unchanged_columns")
     if change.transaction is not None:
         losses.append("transactions")
     if change.operation == "read" and not full_row:
@@ -282,7 +286,7 @@ ENVELOPE = Envelope(
     sequence="payload.sequenceId, an integer in digits; -1 marks full rows",
     carries=frozenset(
         {
-            *("before_image", "unchanged_columns", "delete", "truncate", "heartbeat"),
+            *("before_image", "delete", "truncate", "heartbeat"),
             *("operations", "key_change", "key_columns", "exact_numbers", "schema_name"),
         }
     ),
@@ -297,6 +301,8 @@ ENVELOPE = Envelope(
         ),
         "sequence_id": f"a full row has none; {POSITIONS}",
         "source_time": "milliseconds; finer digits and times before 1970 are not carried",
+        "unchanged_columns": "rows are whole in the documents; a column that the source left out is"
+        " left out, which not every reader expects",
         "other": "only statements of row changes and events that came from the same family",
     },
     layouts=(ONE_NUMBER,),

@@ -267,7 +267,7 @@ def writer(column: Column, kind: str, zone: Zone) -> Convert | None:
     def write(text: str) -> str:
         if holds(text):
             return text
-        if logical == BOOLEAN and kind in INTEGERS and text in ("true", "false"):
+        if logical.kind == "boolean" and kind in INTEGERS and text in ("true", "false"):
             return "1" if text == "true" else "0"
         raise wrong(text)
 

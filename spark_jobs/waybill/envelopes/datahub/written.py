@@ -20,7 +20,6 @@ from waybill.envelopes.notation.values import (
 )
 from waybill.errors import Refusal
 from waybill.records import key_of
-from waybill.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +43,7 @@ def _long_writer(column: Column) -> Callable[[Any], Any]:
             and INT64[0] <= int(value) <= INT64[1]
         ):
             return Raw(value)
-        if column.type == BOOLEAN and value in ("true", "false"):
+        if column.type.kind == "boolean" and value in ("true", "false"):
             return int(value == "true")
         raise _cannot(column, value, "LONG (64 bits)")
 

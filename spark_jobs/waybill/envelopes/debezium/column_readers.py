@@ -229,7 +229,7 @@ class Readings:
 
     def _undeclared(self, kind: str) -> Reading:
         if kind == "str":
-            return Reading(STRING, TEXT, None, None, self._marks_of(None))
+            return Reading(STRING, TEXT, marks=self._marks_of(None))
         if kind == "structure":
             convert = self.marks.reader(values.structure_raw, self.placeholders(None))
             return Reading(JSON, Raw, convert, "structure", raw=True)
@@ -333,13 +333,13 @@ class Readings:
         return f"io.debezium.time.{prefix}{declared.kind.capitalize()}"
 
     def _string(self, declared: LogicalType) -> Callable[[str], str] | None:
-        name, settings = declared.kind, self.settings
+        name, scale, settings = declared.kind, declared.scale, self.settings
         if name in TEXT_KINDS:
             return _as_is
         if name in ("decimal", "number"):
-            if settings.decimals != "precise":
+            if settings.decimals in ("string", "double"):
                 return values.number_or_special
-            return None if declared.scale is None else values.unscaled_reader(declared.scale)
+            return None if scale is None else values.unscaled_reader(scale, settings.decimals)
         if name == "uint64" and settings.unsigned == "precise":
             return values.decimal_reader(0)
         if name == "bytes":

@@ -29,9 +29,10 @@ class DebeziumReadSettings(Settings):
     under `tables`; messages with a schema say it themselves.
     """
 
-    decimals: Literal["precise", "string", "double"] = "precise"
+    decimals: Literal["precise", "string", "double"] | None = None
     """The connector's `decimal.handling.mode`: a declared decimal is the Base64 of its unscaled
-    digits, a text, or a JSON number."""
+    digits, a text, or a JSON number. Left out, each value tells: `1.50` is a text of digits and
+    `AJY=` is Base64; one that may be both, such as `1234`, is refused."""
     unsigned: Literal["long", "precise", "number"] = "long"
     """The connector's `bigint.unsigned.handling.mode`: in a declared `bigint unsigned` a negative
     number stands for itself plus 2^64 (long), or it is the Base64 of its digits (precise)."""

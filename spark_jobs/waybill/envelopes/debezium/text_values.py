@@ -122,8 +122,15 @@ def decimal_reader(scale: int) -> Callable[[str], str]:
 
 
 @cache
-def unscaled_reader(scale: int) -> Callable[[str], str]:
-    """The same for a column without a schema, whose setting says what its texts are."""
+def unscaled_reader(scale: int, mode: str | None) -> Callable[[str], str]:
+    """The same for a column without a schema, whose setting says what its texts are.
+
+    Args:
+        scale: digits after the point.
+        mode: the setting; without it each text tells what it is.
+    """
+    if mode is None:
+        return _scaled_or_unscaled(scale)
     read = decimal_reader(scale)
 
     def told(text: str) -> str:
@@ -134,6 +141,30 @@ def unscaled_reader(scale: int) -> Callable[[str], str]:
                 raise
             sentence = f"{text[:60]!r} is a number and not the Base64 of its unscaled digits: set "
             raise Refusal("value", sentence + _STRING_MODE) from None
+
+    return told
+
+
+def _scaled_or_unscaled(scale: int) -> Callable[[str], str]:
+    """A reader of decimals that are digits or the Base64 of their unscaled digits, as each tells.
+
+    Nothing beside the value is asked: connectors can be set anew in the middle of a topic.
+
+    Source: Debezium, "Decimal types" of each connector (`decimal.handling.mode`).
+    """
+    read = decimal_reader(scale)
+
+    def told(text: str) -> str:
+        try:
+            number = number_or_special(text)
+        except Refusal:
+            return read(text)
+        try:
+            base64_bytes(text)
+        except Refusal:
+            return number
+        sentence = f"{text[:60]!r} is a number, and the Base64 of other unscaled digits: set "
+        raise Refusal("value", f"{sentence}{_STRING_MODE}, or `decimals: precise` there")
 
     return told
 

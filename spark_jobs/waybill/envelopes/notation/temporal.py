@@ -21,6 +21,7 @@ _parse = datetime.fromisoformat
 _SECOND = timedelta(seconds=1)
 _EPOCH_SECONDS = re.compile(r"(-?)([0-9]{1,12})(?:\.([0-9]{1,12}))?")
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799
+_CLOCK = re.compile(r"-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?")
 _ZONE_ID = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 
 
@@ -168,6 +169,31 @@ def _utc_wall_from_utc(text: str) -> str:
     if text[-1:] == "Z" and is_wall_clock(wall):
         return wall.replace("T", " ")
     return text
+
+
+def without_zeros(kind: str) -> Callable[[str], str]:
+    """A function from canonical times to those without zeros at the end of their fraction.
+
+    Texts that are no valid time stay as they are.
+
+    Args:
+        kind: `time`, `timestamp` or `timestamptz`.
+    """
+    last = "Z" if kind == "timestamptz" else ""
+    valid = is_clock if kind == "time" else is_wall_clock
+
+    def shorten(text: str) -> str:
+        told = text.removesuffix(last)
+        if told[-1:] != "0" or "." not in told or f"{told}{last}" != text or not valid(told):
+            return text
+        return told.rstrip("0").removesuffix(".") + last
+
+    return shorten
+
+
+def is_clock(text: str) -> bool:
+    """Whether a text is a time with seconds: of day, or MySQL's of more hours or below zero."""
+    return _CLOCK.fullmatch(text) is not None
 
 
 def utc_from_epoch(text: str) -> str:

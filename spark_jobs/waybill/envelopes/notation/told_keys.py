@@ -61,12 +61,14 @@ def _same(key: Sequence[Any], told: list[str]) -> bool:
     if SEPARATOR.join(key) == SEPARATOR.join(told):
         return True
     return len(key) == len(told) and all(
-        mine == other or _equal(mine, other) for mine, other in zip(key, told, strict=True)
+        is_same(mine, other) for mine, other in zip(key, told, strict=True)
     )
 
 
-def _equal(mine: str, other: str) -> bool:
-    """Whether two texts are one number."""
+def is_same(mine: str, other: str) -> bool:
+    """Whether two texts are the same, or one number."""
+    if mine == other:
+        return True
     if len(mine) > _LONGEST or len(other) > _LONGEST:
         return False
     try:

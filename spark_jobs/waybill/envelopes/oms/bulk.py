@@ -39,7 +39,13 @@ from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, deci
 from waybill.envelopes.notation.json_columns import write_integer
 from waybill.envelopes.notation.told_keys import SEPARATOR, is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS
-from waybill.envelopes.oms.bulk_rows import nothing_carried, put_of, without_untouched
+from waybill.envelopes.oms.bulk_rows import (
+    may_look_untouched,
+    nothing_carried,
+    put_of,
+    untold,
+    without_untouched,
+)
 from waybill.envelopes.oms.columns import (
     Notation,
     notation_of,
@@ -237,14 +243,12 @@ class _Table:
     Args:
         schema: the table.
         writer: what writes one message of it.
-        earlier: in the notation before V3.3.0.
     """
 
-    def __init__(self, schema: TableSchema, writer: OmsWriter, earlier: bool) -> None:
+    def __init__(self, schema: TableSchema, writer: OmsWriter) -> None:
         self.writer = writer
         self.ids = BulkWrittenSequence(writer.ids)
-        columns = in_notation(schema, earlier).columns
-        notations = [notation_of(column.type, earlier) for column in columns]
+        notations = writer.notations
         self.puts = tuple(map(put_of, notations))
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
@@ -268,7 +272,6 @@ class OmsBulkWriter(BulkWriter):
 
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
-        self._earlier = encoder.settings.version == "earlier"
         self._tables: Bounded[TableSchema, _Table | None] = Bounded()
 
     def _table(self, schema: TableSchema) -> _Table | None:
@@ -276,7 +279,7 @@ class OmsBulkWriter(BulkWriter):
         table = self._tables.get(schema)
         if table is None:
             try:
-                table = _Table(schema, self._encoder.table(schema), self._earlier)
+                table = _Table(schema, self._encoder.table(schema))
             except Refusal:
                 return None
             self._tables[schema] = table
@@ -292,8 +295,6 @@ class OmsBulkWriter(BulkWriter):
         if table is None or image is None or rows.moved_from is not None:
             return np.full(len(rows), -1, np.int64)
         writer = table.writer
-        if writer.lobs.columns and rows.operation == "update" and rows.before is not None:
-            return np.full(len(rows), -1, np.int64)
         numbers = np.zeros(len(rows), np.int64)
         if rows.source_time is not None:
             numbers += rows.source_time % 1_000_000 != 0
@@ -308,6 +309,7 @@ class OmsBulkWriter(BulkWriter):
             numbers[flag & (numbers >= 0)] += 1 << bit
         if _has_id(rows):
             numbers[ids.alone(rows)] = -1
+        numbers[may_look_untouched(rows, writer.lobs.columns)] = -1
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -318,12 +320,8 @@ class OmsBulkWriter(BulkWriter):
         told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
         if any(isinstance(told.get(name), Value) for name in _DECISIVE):
             return None
-        values: dict[Path, Get] = {}
-        now = "prevStruct" if rows.operation == "delete" else "postStruct"
-        for i, name in enumerate(rows.schema.names):
-            values[now, name] = completed(i, table.puts[i])
-            if rows.operation == "update":
-                values["prevStruct", name] = column(False, i, table.puts[i])
+        null = untold(rows)
+        values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {
             (i,): completed(place, PUT_TEXT) for i, place in enumerate(table.key)
         }
@@ -340,7 +338,24 @@ class OmsBulkWriter(BulkWriter):
         for name in _MADE_OF_OTHERS:
             if isinstance(told.get(name), Value):
                 values["allMetaData", name] = field_of(name)
-        return [Wording(values, _constant, keys)]
+
+        def constant(path: Path) -> bool:
+            return _constant(path) or (len(path) == 2 and path[1] in null)
+
+        return [Wording(values, constant, keys)]
+
+
+def _images_written(rows: Rows, puts: tuple[Put, ...], null: frozenset[str]) -> dict[Path, Get]:
+    """The values of the images, without columns of which nothing is told."""
+    values: dict[Path, Get] = {}
+    now = "prevStruct" if rows.operation == "delete" else "postStruct"
+    for i, name in enumerate(rows.schema.names):
+        if name in null:
+            continue
+        values[now, name] = completed(i, puts[i])
+        if rows.operation == "update":
+            values["prevStruct", name] = column(False, i, puts[i])
+    return values
 
 
 def filled_up(rows: Rows) -> Columns | None:

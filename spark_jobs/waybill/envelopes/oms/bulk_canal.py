@@ -17,8 +17,16 @@ from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import changed_columns, column, own, source_or_queue_times
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk import completed, filled_up
-from waybill.envelopes.oms.bulk_rows import Cells, cells, puts_of, takes_of, without_untouched
-from waybill.envelopes.oms.lobs import may_have_untouched, untouchable
+from waybill.envelopes.oms.bulk_rows import (
+    Cells,
+    cells,
+    may_look_untouched,
+    puts_of,
+    takes_of,
+    untold,
+    without_untouched,
+)
+from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 
@@ -103,7 +111,7 @@ class OmsCanalWriter(BulkWriter):
 
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
-        self._style = style_of(encoder.settings.version)
+        self._style = style_of(encoder.settings.version, encoder.settings.trailing_zeros)
         self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
         self._flagged = Flagged()
 
@@ -119,17 +127,18 @@ class OmsCanalWriter(BulkWriter):
         flags = [fine]
         if rows.operation != "update":
             return self._flagged.numbers(flags)
-        if may_have_untouched(rows.schema, self._settings):
-            return alone
+        closer = may_look_untouched(rows, maybe_untouched(rows.schema, self._settings))
         if rows.before is not None:
             changed = changed_columns(rows.arena, rows.before, image)
             if not changed:
                 return alone
             classes = self._flagged.numbers([*flags, *changed])
             # One column that did not change stands for all then.
-            classes[~np.any(changed, axis=0)] = -1
+            classes[~np.any(changed, axis=0) | closer] = -1
             return classes
-        return self._flagged.numbers(flags)
+        classes = self._flagged.numbers(flags)
+        classes[closer] = -1
+        return classes
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
         """The values of the one message of a row."""
@@ -141,7 +150,10 @@ class OmsCanalWriter(BulkWriter):
             )
         image = _image(rows) or ()
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
+        null = untold(rows)
         for i, name in enumerate(schema.names):
+            if name in null:
+                continue
             values["data", 0, name] = _of_row(rows, i, puts[i])
             if rows.operation == "update":
                 values["old", 0, name] = column(False, i, puts[i])
@@ -150,7 +162,11 @@ class OmsCanalWriter(BulkWriter):
             if image[place] is None:
                 return None
             keys[number,] = _of_row(rows, place, PUT_TEXT)
-        return [Wording(values, _constant, keys)]
+
+        def constant(path: Path) -> bool:
+            return _constant(path) or (path[0] in ("data", "old") and path[-1] in null)
+
+        return [Wording(values, constant, keys)]
 
 
 def _image(rows: Rows) -> Columns | None:

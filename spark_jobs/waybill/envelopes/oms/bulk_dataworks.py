@@ -24,13 +24,15 @@ from waybill.envelopes.oms.bulk_rows import (
     Cells,
     cells,
     decided_by,
+    may_look_untouched,
     nothing_carried,
     puts_of,
     rows_that_came_without,
     takes_of,
+    untold,
     without_untouched,
 )
-from waybill.envelopes.oms.lobs import may_have_untouched, untouchable
+from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.records import ROW_OPERATIONS
 
@@ -126,12 +128,7 @@ class OmsDataworksWriter(BulkWriter):
     def classes(self, rows: Rows) -> Places | None:
         """Rows by what the losses depend on, what they carry on, and whose sequence is kept."""
         image = _image(rows)
-        untouched = (
-            rows.operation == "update"
-            and rows.before is not None
-            and may_have_untouched(rows.schema, self._encoder.settings)
-        )
-        if image is None or rows.moved_from is not None or untouched:
+        if image is None or rows.moved_from is not None:
             return np.full(len(rows), -1, np.int64)
         numbers = self._decided(rows) * 2
         if rows.source_time is not None:
@@ -142,6 +139,8 @@ class OmsDataworksWriter(BulkWriter):
             numbers = numbers * 2 + flag
         if not _goes_without(rows):
             numbers[self._ids.alone(rows) & ~kept] = -1
+        lobs = maybe_untouched(rows.schema, self._encoder.settings)
+        numbers[may_look_untouched(rows, lobs)] = -1
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -154,7 +153,10 @@ class OmsDataworksWriter(BulkWriter):
                 self._encoder.style,
             )
         values, same = self._beside(rows)
+        null = untold(rows)
         for i, name in enumerate(schema.names):
+            if name in null:
+                continue
             values["payload", "after", "data", name] = column(True, i, puts[i])
             values["payload", "before", "data", name] = column(False, i, puts[i])
         image = _image(rows) or ()
@@ -167,7 +169,7 @@ class OmsDataworksWriter(BulkWriter):
         }
 
         def constant(path: Path) -> bool:
-            return path[0] in _SAME or path in same
+            return path[0] in _SAME or path in same or (path[2:3] == ("data",) and path[-1] in null)
 
         return [Wording(values, constant, keys)]
 

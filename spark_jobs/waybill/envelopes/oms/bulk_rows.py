@@ -30,6 +30,7 @@ from waybill.bulk.notations import (
     raw_by_call,
     same,
     short_float,
+    without_zeros,
 )
 from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra, Value
@@ -171,25 +172,37 @@ def of_kinds(cell: Cell, wanted: int) -> Cell:
 # Writing
 
 
-def _up_to(longest: int, convert: Convert | None = None) -> Convert:
-    """A converter of texts of so many bytes; longer ones need a closer look."""
+def _shown(longest: int, convert: Convert | None, clock: int, zeros: bool) -> Convert:
+    """A converter of times as OMS shows them; what is no usual one needs a closer look.
 
-    def short(arena: Arena, texts: Texts) -> Texts:
-        lengths = np.where(texts.lengths > longest, BAD, texts.lengths)
-        found = Texts(texts.starts, lengths)
-        return found if convert is None else convert(arena, found)
+    Args:
+        longest: bytes of the longest one.
+        convert: what else is done to them.
+        clock: where the time of day begins.
+        zeros: whether zeros at the end of the fraction stay.
+    """
 
-    return short
+    def show(arena: Arena, texts: Texts) -> Texts:
+        found = Texts(texts.starts, np.where(texts.lengths > longest, BAD, texts.lengths))
+        if convert is not None:
+            found = convert(arena, found)
+        return found if zeros else without_zeros(arena, found, clock)
+
+    return show
 
 
-def _writer_of(kind: str) -> Any:
-    return columns.notation_of(LogicalType(kind)).write
+def _times(zeros: bool) -> dict[Any, Convert]:
+    to_blank = TO_BLANK, len("2020-11-25T")
+    longest = len("00:01:02.123456789")
+    return {
+        columns.notation_of(LogicalType(kind), zeros=zeros).write: _shown(
+            longest + clock, convert, clock, zeros
+        )
+        for kind, convert, clock in (("timestamp", *to_blank), ("time", None, 0))
+    }
 
 
-TIMES: dict[Any, Convert] = {
-    _writer_of("timestamp"): _up_to(len("2020-11-25T00:01:02.123456789"), TO_BLANK),
-    _writer_of("time"): _up_to(len("00:01:02.123456789")),
-}
+TIMES = _times(False) | _times(True)
 """What writes times that are not longer than those with the nine digits of a second."""
 
 
@@ -212,6 +225,32 @@ def put_of(notation: Notation | columns.Notation) -> Put:
     if write in TIMES:
         return Put(True, or_else(TIMES[write], by_call(write)))
     return Put(False, raw_by_call(write))
+
+
+def may_look_untouched(rows: Rows, lobs: tuple[int, ...]) -> Mask:
+    """Which updates may write a null that readers take for a LOB column that was not touched.
+
+    Where neither image has the column it is one.
+    """
+    closer = np.zeros(len(rows), np.bool_)
+    if rows.operation != "update" or rows.after is None:
+        return closer
+    for i in lobs:
+        now = rows.after[i]
+        if now is not None:
+            closer |= now.lengths < 0
+        elif rows.before is not None and rows.before[i] is not None:
+            closer[:] = True
+    return closer
+
+
+def untold(rows: Rows) -> frozenset[str]:
+    """The columns that an update tells nothing of; where they are written, they are null."""
+    if rows.operation != "update" or rows.after is None:
+        return frozenset()
+    before = rows.before or (None,) * len(rows.after)
+    images = zip(rows.schema.names, before, rows.after, strict=True)
+    return frozenset(name for name, was, now in images if was is None and now is None)
 
 
 # What is carried on

@@ -23,6 +23,7 @@ from waybill.bulk.notations import (
     joined_texts,
     numbers,
     or_else,
+    same,
     units_to_wall_clock,
     wall_clock,
     wall_clock_to_units,
@@ -43,26 +44,30 @@ from waybill.bulk.values import (
 from waybill.envelopes.bulk_sequence import BulkWrittenSequence
 from waybill.envelopes.notation.bulk_remembering import RememberingReader
 from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
-from waybill.envelopes.notation.told_keys import SEPARATOR
+from waybill.envelopes.notation.told_keys import SEPARATOR, is_compared
 from waybill.envelopes.oms.bulk_rows import (
     DECIDED_BITS,
     Cells,
     cells,
     decided_by,
+    may_look_untouched,
     nothing_carried,
     puts_of,
     rows_that_came_without,
     takes_of,
+    untold,
     without_untouched,
 )
 from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.row_ids import opening_of
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex_encoder import shown
-from waybill.envelopes.oms.styles import style_of
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
@@ -89,6 +94,7 @@ class OmsShareplexReader(RememberingReader):
         super().__init__(decoder)
         self._decoder = decoder
         self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        self._checks: Bounded[tuple[TableSchema, bytes], Callable[[Rows], Mask]] = Bounded()
         micros = by_call(lambda text: str(decoder.times[text]))
         if decoder.zone.key == "UTC":
             to_units = wall_clock_to_units(6)
@@ -136,8 +142,19 @@ class OmsShareplexReader(RememberingReader):
             FAMILY if extra else "",
             extra,
             None if extra else _nothing,
+            check=self._check(sample, schema) if "rowid" in extra else None,
             full_row=change.full_row,
         )
+
+    def _check(self, sample: Sample, schema: TableSchema) -> Callable[[Rows], Mask] | None:
+        """What tells rows whose `rowid` needs a closer look; None where it is not compared."""
+        if not schema.key or not is_compared(schema):
+            return None
+        name = sample.json(sample.slots["meta", "table"])
+        check = self._checks.get((schema, name))
+        if check is None:
+            check = self._checks[schema, name] = _other_row_ids(_text_of(name))
+        return check
 
     def _images(
         self, sample: Sample, schema: TableSchema, operation: str
@@ -160,6 +177,28 @@ class OmsShareplexReader(RememberingReader):
         # What is null in the row before and did not change may be no value at all.
         lobs = [i for i in untouchable(schema) if data[i] is None]
         return without_untouched(sample, lobs, key, after)
+
+
+def _other_row_ids(table: str) -> Callable[[Rows], Mask]:
+    """A function that tells which rows have another key, or in other words, in `rowid`."""
+    opening = _encode(opening_of(table))[1:-1]
+
+    def other(rows: Rows) -> Mask:
+        told = None if rows.extra is None else rows.extra.fields.get("rowid")
+        image = rows.before if rows.after is None else rows.after
+        keys = [None if image is None else image[place] for place in rows.schema.key_places]
+        found = [texts for texts in keys if texts is not None]
+        bad = np.ones(len(rows), np.bool_)
+        if not isinstance(told, Value) or len(found) < len(keys):
+            return bad
+        whole = rows.arena.constant(opening, len(rows))
+        for i, texts in enumerate(found):
+            if i:
+                whole = joined_texts(rows.arena, whole, rows.arena.constant(_SEPARATOR, len(rows)))
+            whole = joined_texts(rows.arena, whole, texts)
+        return ~same(rows.arena, whole, told.texts)
+
+    return other
 
 
 def _named(sample: Sample) -> set[str]:
@@ -209,7 +248,7 @@ class _Table:
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
         self.table = encoder.table(schema)
         self.ids = BulkWrittenSequence(self.table.ids)
-        style = style_of(encoder.settings.version)
+        style = self.table.style
         noted = self.table.rows.schema
         self.puts = puts_of(noted, style)
         self.key = schema.key_places if schema.key else ()
@@ -264,7 +303,7 @@ class OmsShareplexWriter(BulkWriter):
         if table is None or image is None or rows.moved_from is not None:
             return alone
         update = rows.operation == "update" and rows.before is not None
-        if (update and table.lobs) or any(image[place] is None for place in table.key):
+        if any(image[place] is None for place in table.key):
             return alone
         kept = _keeps(rows)
         flags = [kept, rows_that_came_without(rows), *table.ids.last_parts(rows)]
@@ -281,6 +320,7 @@ class OmsShareplexWriter(BulkWriter):
         classes[decided < 0] = -1
         if not rows.full_row and not (rows.sequence is None and carried(rows, FAMILY)):
             classes[table.ids.alone(rows) & ~kept] = -1
+        classes[may_look_untouched(rows, table.lobs)] = -1
         _leave_null_keys(classes, table, image)
         return classes
 
@@ -307,13 +347,17 @@ class OmsShareplexWriter(BulkWriter):
         keys: dict[Path, Get] = {
             (number,): column(after, place, PUT_TEXT) for number, place in enumerate(table.key)
         }
+        same |= {(image, name) for image in ("data", "key") for name in untold(rows)}
         return [Wording(values, same.__contains__, keys)]
 
 
 def _images(rows: Rows, table: _Table) -> dict[Path, Get]:
     """The values of both images."""
     values: dict[Path, Get] = {}
+    null = untold(rows)
     for i, (name, put) in enumerate(zip(rows.schema.names, table.puts, strict=True)):
+        if name in null:
+            continue
         values["data", name] = column(rows.operation != "delete", i, put)
         values["key", name] = column(False, i, put)
     return values

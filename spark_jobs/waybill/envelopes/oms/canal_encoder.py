@@ -132,7 +132,8 @@ class _Table:
     def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:
         self.schema = schema
         earlier = settings.version == "earlier"
-        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
+        style = style_of(settings.version, settings.trailing_zeros)
+        self.rows = RowWriter(in_notation(schema, earlier), style)
         self.keep_changed = keep_changed(len(schema.columns))
         self.one_column = one_column(schema)
         names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}

@@ -3,7 +3,8 @@
 Source: OceanBase documentation "Data formats", the table of data types (V3.3.0-CE and later).
 Numbers are unquoted and exact (a FLOAT in 7 significant digits, a DOUBLE in 16), BOOL is 1 or 0,
 bytes and BIT are Base64, a DATETIME has a blank and maybe a zone, a TIMESTAMP is decimal seconds
-since 1970 in a string; an invalid time is the original text. In projects made before V3.3.0 a BIT
+since 1970 in a string, none of them with zeros at the end of its fraction; an invalid time is the
+original text. In projects made before V3.3.0 a BIT
 is a number, a TIMESTAMP an integer of seconds, and other times have a T and maybe no seconds (the
 list below that table).
 The messages themselves say no types: what is not declared is what JSON says it is.
@@ -26,6 +27,7 @@ from waybill.envelopes.notation.temporal import (
     epoch_from_utc,
     faithful,
     iso_from_blank,
+    without_zeros,
 )
 from waybill.envelopes.notation.values import (
     JSON_ERRORS,
@@ -108,8 +110,14 @@ def kind_of(raw: Raw) -> LogicalType:
     return found
 
 
-def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
-    """The notation of a type, since V3.3.0 or `earlier`."""
+def notation_of(kind: LogicalType, earlier: bool = False, zeros: bool = False) -> Notation:
+    """The notation of a type, since V3.3.0 or `earlier`.
+
+    Args:
+        kind: the type.
+        earlier: before V3.3.0.
+        zeros: whether zeros at the end of a time's fraction are written.
+    """
     if kind.is_integer:
         return _INTEGERS[kind.kind]
     if kind.kind == "number" and kind.scale == 0:
@@ -123,9 +131,10 @@ def notation_of(kind: LogicalType, earlier: bool = False) -> Notation:
         return Notation("text", _bits_reader(bits))
     if kind.kind == "boolean" and kind.precision is not None and not earlier:
         return _ONE_BIT
-    if earlier and kind.kind in _EARLIER:
-        return _EARLIER[kind.kind]
-    return _NOTATIONS.get(kind.kind, _TEXT)
+    if earlier and kind.kind == "date":
+        return _EARLIER_DATE
+    found = _TIMES[earlier, zeros].get(kind.kind)
+    return found if found is not None else _NOTATIONS.get(kind.kind, _TEXT)
 
 
 def read_one(notation: Notation, raw: Raw) -> str | None:
@@ -295,7 +304,35 @@ def _wall_clock(write: Callable[[str], str], read: Callable[[str], str]) -> Nota
             raise Refusal("encoding", f"{text[:60]!r} would be a DATETIME that names its zone")
         return written
 
-    return Notation("text", take, _fine_enough(put))
+    return Notation("text", take, put)
+
+
+def _times(earlier: bool, zeros: bool) -> dict[str, Notation]:
+    """The notations of times."""
+    if earlier:
+        # A fraction of a second is written all the same where there is a place for it.
+        found = {
+            "time": Notation("text", clock_of, faithful(_as_it_is, clock_of)),
+            "timestamp": _wall_clock(_as_it_is, wall_of),
+            "timestamptz": Notation("moment", moment_of, faithful(whole_seconds, moment_of)),
+        }
+    else:
+        found = {
+            "time": Notation("text", None, _as_it_is),
+            "timestamp": _wall_clock(blank_from_iso, iso_from_blank),
+            "timestamptz": Notation("text", instant_of, faithful(epoch_from_utc, instant_of)),
+        }
+    return {
+        kind: notation._replace(write=_shown(kind, notation.write or _as_it_is, zeros))
+        for kind, notation in found.items()
+    }
+
+
+def _shown(kind: str, write: Callable[[str], Any], zeros: bool) -> Callable[[str], Any]:
+    """A writer of times as OMS shows them, or with the zeros that they have."""
+    write = _fine_enough(write)
+    shorten = without_zeros(kind)
+    return write if zeros else lambda text: write(shorten(text))
 
 
 def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -325,14 +362,9 @@ _NOTATIONS = {
     "boolean": Notation("boolean", _boolean, write_boolean),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
-    "time": Notation("text", None, _fine_enough(_as_it_is)),
-    "timestamp": _wall_clock(blank_from_iso, iso_from_blank),
-    "timestamptz": Notation("text", instant_of, _fine_enough(faithful(epoch_from_utc, instant_of))),
 }
-_EARLIER = {
-    "date": Notation("text", day_of, faithful(_as_it_is, day_of)),
-    "time": Notation("text", clock_of, _fine_enough(faithful(_as_it_is, clock_of))),
-    "timestamp": _wall_clock(_as_it_is, wall_of),
-    "timestamptz": Notation("moment", moment_of, faithful(whole_seconds, moment_of)),
+_EARLIER_DATE = Notation("text", day_of, faithful(_as_it_is, day_of))
+_TIMES = {
+    (earlier, zeros): _times(earlier, zeros) for earlier in (False, True) for zeros in (False, True)
 }
-"""Before V3.3.0; a fraction of a second is written all the same where there is a place for it."""
+"""Times by version, and by whether zeros at the end of a fraction are written."""

@@ -8,7 +8,7 @@ settings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -53,6 +53,8 @@ _into = msgspec.json.Encoder().encode_into
 
 class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
     """What writing DataWorks messages needs to be told."""
+
+    whole_rows: ClassVar[bool] = False
 
     times: Literal["oms", "milliseconds"] = Field(
         default="oms",
@@ -130,7 +132,8 @@ class OmsDataworksEncoder:
         self.settings = settings
         self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         zone = zone_named(settings.timezone)
-        self.style = dataworks_style(settings.version, zone, settings.times == "milliseconds")
+        numbers = settings.times == "milliseconds"
+        self.style = dataworks_style(settings.version, zone, numbers, settings.trailing_zeros)
         self.buffer = bytearray()
         self._tables: Bounded[Any, _Table] = Bounded()
 

@@ -21,6 +21,7 @@ from waybill.envelopes.oms.styles import own_notation
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
+    from waybill.envelopes.oms import columns
     from waybill.envelopes.oms.settings import Version
     from waybill.types import LogicalType
 
@@ -28,26 +29,31 @@ _decode_text = msgspec.json.Decoder(str).decode
 
 
 @lru_cache
-def dataworks_style(version: Version, zone: ZoneInfo, numbers: bool = False) -> Style:
+def dataworks_style(
+    version: Version, zone: ZoneInfo, numbers: bool = False, zeros: bool = False
+) -> Style:
     """The notations of a version.
 
     Args:
         version: of OMS.
         zone: the zone of wall clocks that stand as numbers.
         numbers: whether times are written as numbers.
+        zeros: whether zeros at the end of a time's fraction are written.
     """
     earlier = version == "earlier"
 
     def own(kind: LogicalType) -> Notation | None:
         if kind.kind not in ("timestamp", "timestamptz"):
-            return own_notation(kind, earlier)
-        return _time_notation(kind, earlier, zone, numbers)
+            return own_notation(kind, earlier, zeros)
+        return _time_notation(kind, notation_of(kind, earlier, zeros), zone, numbers)
 
     return Style(digits=True, own=own)
 
 
-def _time_notation(kind: LogicalType, earlier: bool, zone: ZoneInfo, numbers: bool) -> Notation:
-    wire, read_text, write_text = notation_of(kind, earlier)
+def _time_notation(
+    kind: LogicalType, notation: columns.Notation, zone: ZoneInfo, numbers: bool
+) -> Notation:
+    wire, read_text, write_text = notation
     instant = kind.kind == "timestamptz"
     to_wall, to_utc = wall_from_utc(zone), utc_from_wall(zone)
 

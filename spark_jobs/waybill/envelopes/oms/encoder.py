@@ -18,6 +18,7 @@ from waybill.envelopes.generated import fill, gaps, nulls, picker
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
+from waybill.envelopes.oms.columns import notation_of
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
@@ -181,7 +182,11 @@ class OmsWriter:
         # Encoding into the same buffer again spares much of the time.
         self.buffer = bytearray()
         earlier = settings.version == "earlier"
-        self.one, self.two = writers(in_notation(schema, earlier), earlier, _light_type(names))
+        noted = in_notation(schema, earlier)
+        self.notations = [
+            notation_of(column.type, earlier, settings.trailing_zeros) for column in noted.columns
+        ]
+        self.one, self.two = writers(noted, self.notations, _light_type(names))
         self.lobs = WrittenLobs(schema, settings, names, whole=True)
         self.ids = WrittenSequence(settings, OMS_DIGITS, UNSIGNED)
         self.no_key = None if schema.key else schema.qualified_name.encode()

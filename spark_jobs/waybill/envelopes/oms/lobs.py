@@ -56,11 +56,13 @@ def forget(lobs: tuple[int, ...]) -> Callable[[Any, Any], None]:
     return function("forget(before, after)", lines, {})
 
 
-def may_have_untouched(schema: TableSchema, settings: OmsWriteSettings) -> bool:
-    """Whether an update of the table may be written with columns that it did not touch."""
-    return settings.lobs == "unchanged" and any(
-        is_lob(column.type, None) or is_lob(column.type, column.source_type or "")
-        for column in schema.columns
+def maybe_untouched(schema: TableSchema, settings: OmsWriteSettings) -> tuple[int, ...]:
+    """The columns that an update may be written with although it did not touch them."""
+    return tuple(
+        i
+        for i, column in enumerate(schema.columns)
+        if settings.lobs == "unchanged"
+        and (is_lob(column.type, None) or is_lob(column.type, column.source_type or ""))
     )
 
 

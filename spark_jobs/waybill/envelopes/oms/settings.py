@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,11 @@ from waybill.envelopes.notation.temporal import ZoneName
 from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequenced import SequencedReadSettings
 from waybill.envelopes.written_sequence import SequenceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from waybill.envelopes.protocol import Envelope
 
 Version = Literal["3.3.0", "earlier"]
 """Which notation of values: that of OMS V3.3.0 and later, or that of projects made before."""
@@ -52,14 +57,33 @@ class OmsSequencedReadSettings(TenantReadSettings, SequencedReadSettings):
 
 
 class OmsWriteSettings(Settings):
-    """What writing messages of OMS needs to be told."""
+    """What writing messages of OMS needs to be told.
+
+    Attributes:
+        whole_rows: whether the format's rows have all columns, so that none can be left out.
+    """
+
+    whole_rows: ClassVar[bool] = True
 
     version: Version = _VERSION
     lobs: Literal["unchanged", "null"] = Field(
         default="null",
         description="`unchanged` writes LOB columns that an update did not touch as null in both "
-        "images, as OMS does, where they would be left out otherwise.",
+        "images, as OMS does, where they would be left out otherwise (`null`). From OMS, "
+        "`oms-default`, `oms-extended` and `oms-canal` write as it was read, unless this is set.",
     )
+    trailing_zeros: bool = Field(
+        default=False,
+        description="Times keep the zeros that the source has at the end of their fraction of a "
+        "second; OMS shows none.",
+    )
+
+    @classmethod
+    def following(cls, source: Envelope, told: Mapping[str, Any]) -> dict[str, Any]:
+        """See `Settings.following`: what OMS wrote as null in both images is written so again."""
+        if not (cls.whole_rows and issubclass(source.decode_settings, OmsReadSettings)):
+            return {}
+        return {"lobs": told.get("lobs", source.decode_settings.model_fields["lobs"].default)}
 
 
 class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):

@@ -5,8 +5,8 @@ message format", and its samples. `data` holds the whole row of an insert or del
 columns of an update (a null there is a change to null); `key` holds the row before an update, so
 that the row after it is `key` overlaid by `data`.
 
-A message names neither types nor key columns: `rowid` joins the key's values by U+0001 (one sample
-leaves that out), so it is not read. `scn` orders the changes, and `idx` those of one transaction
+A message names neither types nor key columns: `rowid` has the key's values alone, which have to be
+those of the row (see `row_ids`). `scn` orders the changes, and `idx` those of one transaction
 that share it. Messages tell no zone of their times, no full rows, and nothing but rows.
 """
 
@@ -24,9 +24,11 @@ from waybill.envelopes.generated import function, overlay
 from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.envelopes.notation.remembering import FastRemembering
 from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+from waybill.envelopes.notation.told_keys import is_compared
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
+from waybill.envelopes.oms.row_ids import check_row_id
 from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.shareplex_encoder import (
     OmsShareplexEncoder,
@@ -189,6 +191,7 @@ class _Table:
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
         self.only_key = only_key(reader.schema)
+        self.told_key = bool(reader.schema.key) and is_compared(reader.schema)
         self.forget = _forget(untouchable(reader.schema) if decoder.lobs else ())
 
     @cached_property
@@ -238,7 +241,8 @@ class _Table:
         """The change of a row, whose columns in `data` are `image`.
 
         Raises:
-            Refusal: an update tells neither the row before nor what it changed.
+            Refusal: an update tells neither the row before nor what it changed, or the key that
+                is told beside the row is another one.
         """
         after = image
         if operation == "update" and before is None and self.only_key(image):
@@ -248,6 +252,8 @@ class _Table:
             self.overlay(image, before)
         elif operation == "delete":
             before, after = image, None
+        if self.told_key and meta.rowid:
+            check_row_id(self.schema, (after, before), meta.rowid, meta.table)
         time = meta.time
         change = Change(
             operation,

@@ -8,7 +8,7 @@ has no sequence of one number, `rowid` is the table's name and the values of its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -45,6 +45,8 @@ _json = msgspec.json.Encoder().encode
 
 class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
     """What writing SharePlex messages needs to be told."""
+
+    whole_rows: ClassVar[bool] = False
 
     tenants: bool = Field(
         default=False,
@@ -149,7 +151,8 @@ class ShareplexTable:
                 "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
             )
         self.schema, earlier = schema, settings.version == "earlier"
-        self.rows = RowWriter(in_notation(schema, earlier), style_of(settings.version))
+        self.style = style_of(settings.version, settings.trailing_zeros)
+        self.rows = RowWriter(in_notation(schema, earlier), self.style)
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
         self.ids = WrittenSequence(settings, OMS_DIGITS)
         self.times = encoder.times

@@ -27,18 +27,23 @@ _LEFT_ALONE = frozenset({NUMBER, JSON, UNKNOWN})
 
 
 @lru_cache
-def style_of(version: Version) -> Style:
-    """The notations of a version."""
+def style_of(version: Version, zeros: bool = False) -> Style:
+    """The notations of a version.
+
+    Args:
+        version: of OMS.
+        zeros: whether zeros at the end of a time's fraction are written.
+    """
     earlier = version == "earlier"
     # A boolean is a digit, so it cannot be told from a number.
-    return Style(digits=True, own=lambda kind: own_notation(kind, earlier))
+    return Style(digits=True, own=lambda kind: own_notation(kind, earlier, zeros))
 
 
-def own_notation(kind: LogicalType, earlier: bool) -> Notation | None:
+def own_notation(kind: LogicalType, earlier: bool, zeros: bool = False) -> Notation | None:
     """The notation of a type, None where it is that of other envelopes too."""
     if kind in _LEFT_ALONE or kind.is_integer or kind.kind == "decimal":
         return None
-    wire, read, write = notation_of(kind, earlier)
+    wire, read, write = notation_of(kind, earlier, zeros)
     take: Any = read
     if write is write_number:
         # The same, as the writer of rows knows it.

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from waybill.envelopes.notation.mysql_types import jdbc_type, name_of
 from waybill.records import intern_schema
-from waybill.types import BYTES, NUMBER, STRING, UNKNOWN, LogicalType, parse_type
+from waybill.types import BYTES, NUMBER, ONE_BIT, STRING, UNKNOWN, LogicalType, parse_type
 
 if TYPE_CHECKING:
     from waybill.records import Column, TableSchema
@@ -111,8 +111,6 @@ _JDBC = {
 """Where OMS differs from Canal: the first two are in a sample, the others follow the notation."""
 
 _WORD = re.compile(r"[A-Z0-9_]+")
-ONE_BIT = LogicalType("boolean", 1)
-"""A BIT(1), whose values are true and false, in the notation of bits."""
 _INTEGERS, _BITS = LogicalType("number", scale=0), LogicalType("bit", 64)
 """Types whose notations are those of integers and of bits, of any size both."""
 
@@ -160,7 +158,8 @@ def in_notation(schema: TableSchema, earlier: bool = False) -> TableSchema:
 
 def is_one_bit(column: Column) -> bool:
     """Whether a column of true and false is a BIT, which is written as its bytes."""
-    return column.type.kind == "boolean" and _word(column.source_type or "") == "BIT"
+    told = column.type == ONE_BIT or _word(column.source_type or "") == "BIT"
+    return column.type.kind == "boolean" and told
 
 
 def _noted(column: Column, earlier: bool) -> LogicalType | None:
@@ -178,7 +177,7 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
     """
     kind, source = column.type.kind, column.source_type
     if is_one_bit(column):
-        return source if dialect == DIALECT else "BIT"
+        return source if dialect == DIALECT and _word(source or "") == "BIT" else "BIT"
     if dialect == DIALECT and source is not None:
         told = logical_type(source, earlier)
         if told is not None and (

@@ -20,7 +20,7 @@ from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, 
 from waybill.types import LogicalType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from waybill.records import TableSchema
 
@@ -29,8 +29,13 @@ LIGHT_TYPE = "__light_type"
 
 _LONGEST = 29
 """A wall clock with nine digits of a second."""
+_WHOLE_SECONDS = 19
+"""One without a fraction."""
 
-_write_timestamp = notation_of(LogicalType("timestamp")).write
+_WALL_CLOCKS = {
+    notation_of(LogicalType("timestamp"), zeros=zeros).write: zeros for zeros in (False, True)
+}
+"""What writes wall clocks, and whether with zeros at the end of their fraction."""
 
 
 class Writers(NamedTuple):
@@ -47,18 +52,19 @@ class Writers(NamedTuple):
     two: Callable[[Any, Any], tuple[Any, tuple[Any, ...], str | None, Any]]
 
 
-def writers(schema: TableSchema, earlier: bool = False, types: bytes | None = None) -> Writers:
+def writers(
+    schema: TableSchema, notations: Sequence[Notation], types: bytes | None = None
+) -> Writers:
     """The writers of a table.
 
     They raise a Refusal of kind `encoding` for a value that has no notation in OMS.
 
     Args:
         schema: the table.
-        earlier: in the notation before V3.3.0.
+        notations: those of its columns.
         types: JSON that stands in every row under the name `LIGHT_TYPE`.
     """
     kinds = [column.type for column in schema.columns]
-    notations = [notation_of(kind, earlier) for kind in kinds]
     size = len(notations)
     told: list[Any] = [] if types is None else [("told", Any, Raw(types))]
     row = msgspec.defstruct(
@@ -125,10 +131,12 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
             positive = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
             test = f"({positive}) or whole({v}) is not None"
         return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
-    if notation.write is _write_timestamp:
+    if notation.write in _WALL_CLOCKS:
         # As that function, without a call for what is a time.
         wall = f'{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
         wall = f"{wall} and len({v}) <= {_LONGEST}"
+        if not _WALL_CLOCKS[notation.write]:
+            wall = f'{wall} and ({v}[-1] != "0" or len({v}) == {_WHOLE_SECONDS})'
         return [
             given,
             "    try:",
