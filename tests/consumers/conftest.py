@@ -13,11 +13,14 @@ from tests.consumers.flink_sql import Flink
 from tests.consumers.java_machine import java_machine
 from tests.kafka.producing import send
 from tests.schema_registry import SchemaRegistry, schema_registry
+from tests.spark.conftest import spark
 from waybill.connections import Connection
 from waybill.kafka.client import properties
 
 if TYPE_CHECKING:
     from tests.consumers.sources import Published
+
+__all__ = ["spark"]  # the fixture of the Spark tests, here too
 
 _numbers = itertools.count()
 
