@@ -107,14 +107,20 @@ def as_json_converter_reads(rows: dict[tuple, dict[str, Any]]) -> dict[tuple, di
     )
 
 
-def read_by_flink(flink: Any, publish: Any, folder: Path, label: str, name: str) -> Reading:
+def read_by_flink(
+    flink: Any, publish: Any, folder: Path, label: str, name: str, registry: str = ""
+) -> Reading:
     """What Flink makes of a table's changes."""
     written, table = WRITTEN[label], truth(FOLDER, name)
-    settings = {"full_rows": "insert"} if label == "maxwell-json" else {}
+    settings: dict[str, Any] = {"full_rows": "insert"} if label == "maxwell-json" else {}
+    options: dict[str, str] = {}
+    if written.apart:
+        settings |= {"registry": registry, "decimals": "precise"}
+        options[f"{written.format}.url"] = registry
     came = given(FOLDER, folder, name)
     messages = convert(Reader("debezium-json"), written.envelope, came, folder, **settings)
     columns = written.columns(table)
-    declared = flink.table(publish(messages), written.format, columns, table.key, {})
+    declared = flink.table(publish(messages), written.format, columns, table.key, options)
     return flink.read(declared, columns)
 
 
@@ -138,8 +144,8 @@ def test_flink_reads_updates_without_the_row_before(flink, publish, tmp_path, la
     assert differences(found, table.rows) == []
 
 
-@pytest.mark.parametrize("label", ["ogg-json", "debezium-json"])
-def test_flink_ends_at_an_update_without_the_row_before(flink, publish, tmp_path, label):
-    error = read_by_flink(flink, publish, tmp_path, label, "customers").error
+@pytest.mark.parametrize("label", ["ogg-json", "debezium-json", "debezium-avro-confluent"])
+def test_flink_ends_at_an_update_without_the_row_before(flink, publish, registry, tmp_path, label):
+    error = read_by_flink(flink, publish, tmp_path, label, "customers", registry.url).error
     assert error is not None
     assert "check the Postgres table has been set REPLICA IDENTITY to FULL" in error
