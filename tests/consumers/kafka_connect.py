@@ -69,6 +69,12 @@ class Connect:
                     self._json(topic, newest.valueSchema(), newest.value()),
                 )
 
+    def allowed(self, value: bytes, column: str) -> str:
+        """The words of a column of ENUM or SET, as the schema of a message tells them."""
+        schema = self._values.toConnectData("shop", value).schema()
+        told = schema.field("after").schema().field(column).schema().parameters()
+        return str(told["allowed"])
+
     def _json(self, topic: str, schema: Any, value: Any) -> Any:
         """A value of Connect, its numbers as their texts."""
         made = self._shown.fromConnectData(topic, schema, value)

@@ -66,6 +66,20 @@ def test_the_recorded_tables_in_avro(connect_java, registry, tmp_path, name, dec
 
 
 @pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
+def test_the_words_of_enum_and_set(connect_java, registry, tmp_path, envelope):
+    avro = envelope == "debezium-avro"
+    told = {"registry": registry.url} if avro else {"schemas": True}
+    ((_, value), *_) = convert(
+        Reader("canal"), envelope, recorded_lines("orders"), tmp_path, **told
+    )
+    connect = (
+        Connect.of_avro(connect_java, registry.own_url) if avro else Connect.of_json(connect_java)
+    )
+    assert connect.allowed(value, "status") == "new,paid,shipped,it's,完成"
+    assert connect.allowed(value, "tags") == "a,b,c,d e"
+
+
+@pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
 @pytest.mark.parametrize("name", list(shop_truth()))
 def test_the_shop_s_changes_in_order_and_some_twice(
     connect_java, registry, tmp_path, name, envelope
