@@ -18,6 +18,8 @@ JARS = Path(__file__).resolve().parent.parent / "jars" / "schema_registry"
 
 API = "/apis/ccompat/v7"
 """The path of Confluent's API."""
+OWN_API = "/apis/registry/v2"
+"""The path of Apicurio's own API."""
 
 
 class SchemaRegistryServer(TemporaryServer):
@@ -48,6 +50,11 @@ class SchemaRegistryServer(TemporaryServer):
     def url(self) -> str:
         """What clients of Confluent's registry are told."""
         return f"http://{LOOPBACK}:{self.port}{API}"
+
+    @property
+    def own_url(self) -> str:
+        """What Apicurio's own clients are told."""
+        return f"http://{LOOPBACK}:{self.port}{OWN_API}"
 
     def start(self) -> None:
         """Unpack it where that was not done yet, start, and wait until it answers.

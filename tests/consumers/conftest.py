@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stack.kafka import Broker
+from stack.schema_registry import SchemaRegistryServer
 from tests.consumers.flink_sql import Flink
 from tests.consumers.java_machine import java_machine
 from tests.kafka.producing import send
-from tests.schema_registry import SchemaRegistry, schema_registry
+from tests.spark.conftest import spark
 from waybill.connections import Connection
 from waybill.kafka.client import properties
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
     from tests.consumers.sources import Published
+
+__all__ = ["spark"]  # the fixture of the Spark tests, here too
 
 _numbers = itertools.count()
 
@@ -48,6 +53,13 @@ def flink(broker: Broker) -> Iterator[Flink]:
 
 
 @pytest.fixture(scope="session")
-def registry() -> Iterator[SchemaRegistry]:
-    with schema_registry() as running:
+def connect_java() -> Iterator[JavaGateway]:
+    """A Java machine with Kafka Connect's converters and Debezium's transformation."""
+    with java_machine("debezium") as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="session")
+def registry() -> Iterator[SchemaRegistryServer]:
+    with SchemaRegistryServer() as running:
         yield running

@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from tests.captures import COMMON, micros
@@ -21,6 +22,8 @@ TEXTUAL = {
     **dict.fromkeys(("int", "year"), "BIGINT"),
     "uint64": "DECIMAL(20, 0)",
     **dict.fromkeys(("text", "enum", "set"), "STRING"),
+    # Flink's numbers have no more than 38 digits.
+    "anydecimal": "STRING",
     "double": "DOUBLE",
     "float": "FLOAT",
     "date": "DATE",
@@ -117,12 +120,18 @@ class Written:
 
     def _values(self, row: Row, table: TruthTable) -> dict[str, Any]:
         return {
-            column: self.value(kind, text)
+            column: self.value(kind, text, table.scales.get(column))
             for (column, kind), text in zip(table.kinds.items(), row, strict=True)
         }
 
-    def value(self, kind: str, text: str | None) -> Any:
-        """What a text of Flink's says, in the terms of the truth."""
+    def value(self, kind: str, text: str | None, scale: int | None = None) -> Any:
+        """What a text of Flink's says, in the terms of the truth.
+
+        Args:
+            kind: of the value.
+            text: as Flink gave it; bytes in Base64.
+            scale: digits behind the point of a decimal.
+        """
         if text is None:
             return None
         declared = self.types.get(kind)
@@ -130,6 +139,9 @@ class Written:
             raw = base64.b64decode(text, validate=True)
             if kind == "uint64":
                 return int.from_bytes(raw, "big", signed=True)
+            if kind == "anydecimal":
+                digits = Decimal(int.from_bytes(raw, "big", signed=True))
+                return digits.scaleb(-(scale or 0), Context(prec=len(digits.as_tuple().digits)))
             return int.from_bytes(raw, "big") if kind == "bit" else raw
         if kind in WORDS and declared == "BIGINT":
             return _words(kind, int(text))
@@ -197,7 +209,8 @@ WRITTEN = {
     "debezium-avro-confluent": Written(
         "debezium-avro-confluent",
         "debezium-avro",
-        DEBEZIUM,
+        # Unscaled digits, which Flink reads as a decimal of up to 38 digits and else as bytes.
+        {**DEBEZIUM, "anydecimal": "BYTES"},
         settings={"registry": "{registry}", "decimals": "precise"},
         options={"debezium-avro-confluent.url": "{registry}"},
         # A schema belongs to one table, and so does a topic.

@@ -7,6 +7,7 @@ messages, which a reader by key alone would never see.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -76,15 +77,40 @@ class Flink:
         Returns:
             The table's name.
         """
+        given = {
+            "properties.isolation.level": "read_committed",
+            "scan.startup.mode": "earliest-offset",
+            "scan.bounded.mode": "latest-offset",
+            **options,
+        }
+        return self._declared(topic, format, columns, key, given, metadata)
+
+    def sink(
+        self, topic: str, format: str, columns: dict[str, str], options: dict[str, str]
+    ) -> str:
+        """Declare a topic as a table that is written.
+
+        Returns:
+            The table's name.
+        """
+        return self._declared(topic, format, columns, (), options)
+
+    def _declared(
+        self,
+        topic: str,
+        format: str,
+        columns: dict[str, str],
+        key: tuple[str, ...],
+        options: dict[str, str],
+        metadata: str = "",
+    ) -> str:
+        """Declare a topic as a table; its name."""
         self._tables += 1
         name = f"t{self._tables}"
         given = {
             "connector": "kafka",
             "topic": topic,
             "properties.bootstrap.servers": self._servers,
-            "properties.isolation.level": "read_committed",
-            "scan.startup.mode": "earliest-offset",
-            "scan.bounded.mode": "latest-offset",
             "format": format,
             **options,
         }
@@ -124,6 +150,41 @@ class Flink:
         )
         job = self.run(f"INSERT INTO {target} SELECT * FROM {table} {conflict}")
         getattr(job, "await")()  # a word of Python's own
+
+    def write(self, source: str, expressions: dict[str, str], sinks: list[str]) -> None:
+        """Write the changes of one table into others, and wait until all are there.
+
+        Args:
+            source: the table that is read, once.
+            expressions: SQL expression by column of the sinks.
+            sinks: the tables that are written.
+        """
+        words = ", ".join(expressions.values())
+        every = self._environment.createStatementSet()
+        for sink in sinks:
+            every.addInsertSql(f"INSERT INTO {sink} SELECT {words} FROM {source}")
+        getattr(every.execute(), "await")()  # a word of Python's own
+
+    def newest(self, query: str, columns: dict[str, str]) -> Reading:
+        """Read a query that numbers rows, every value as a text; bytes as Base64.
+
+        Flink does not plan such a query where its rows are made into one value, as `read` does.
+        """
+        texts = ", ".join(
+            f"`{column}`" if kind == "BYTES" else f"CAST(`{column}` AS STRING)"
+            for column, kind in columns.items()
+        )
+        reading = Reading()
+        found = self.run(f"SELECT {texts} FROM ({query})").collect()
+        while found.hasNext():
+            row = found.next()
+            fields = [row.getField(place) for place in range(len(columns))]
+            values = (
+                base64.b64encode(field).decode() if isinstance(field, bytes) else field
+                for field in fields
+            )
+            _apply(reading, row.getKind().shortString(), tuple(values))
+        return reading
 
     def read(self, table: str, columns: dict[str, str], where: str = "TRUE") -> Reading:
         """Read a table to its end, every value as a text; bytes as Base64."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from tests.captures import as_said, from_dump
+from tests.captures import as_said, from_dump, from_text
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.run import convert_file
+from waybill.spec import Table, table_rules
 from waybill.tables import TableRules
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -125,6 +127,90 @@ def recorded_truth() -> dict[str, TruthTable]:
     return RECORDED
 
 
+SHOP_KINDS = {
+    "decimal(38,10)": "decimal",
+    "decimal(60,20)": "anydecimal",
+    "decimal(10,2)": "decimal",
+    "int8": "int",
+    "int32": "int",
+    "float64": "double",
+    "string": "text",
+    "timestamp": "datetime6",
+    "timestamptz": "timestamp",
+}
+"""Kinds of values of the shop's types that are called otherwise."""
+
+
+def shop_tables() -> dict[str, Any]:
+    """The shop's tables as a migration declares them: the samples' own file has them."""
+    found = json.loads((SAMPLES / "shop/final.json").read_text(encoding="utf-8"))
+    return {name: {"key": of["key"], "columns": of["columns"]} for name, of in found.items()}
+
+
+@cache
+def shop_truth() -> dict[str, TruthTable]:
+    """The tables of the shop as its simulator knows them."""
+    found = json.loads((SAMPLES / "shop/final.json").read_text(encoding="utf-8"))
+    tables = {}
+    for name, of in found.items():
+        kinds = {column: SHOP_KINDS.get(type, type) for column, type in of["columns"].items()}
+        scales = {
+            column: int(type.rstrip(")").split(",")[1])
+            for column, type in of["columns"].items()
+            if type.startswith("decimal")
+        }
+        table = TruthTable(tuple(of["key"]), kinds, scales, {})
+        for row in of["rows"]:
+            values = {column: from_text(kind, row[column]) for column, kind in kinds.items()}
+            table.rows[tuple(values[column] for column in table.key)] = values
+        tables[name.removeprefix("shop.")] = table
+    return tables
+
+
+def shop_lines() -> list[bytes]:
+    """The shop's topic as it came: late and doubled messages, and three that nobody can take."""
+    files = sorted((SAMPLES / "shop").glob("*.jsonl"))
+    return [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
+
+
+def shop_changes(name: str | None = None) -> list[bytes]:
+    """The shop's rows with the changes of each in order: full rows, then by id.
+
+    Messages that came twice still do, one behind the other. What nobody can take is left out.
+
+    Args:
+        name: only rows of this table.
+    """
+    found = []
+    for line in shop_lines():
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        meta = told["allMetaData"]
+        full = told["recordType"] == "ROW"
+        number = -1 if full else meta.get("storeDataSequence", 0)
+        if (full or number > 10) and name in (None, meta["table_name"]):
+            found.append((number, line))
+    return [line for _, line in sorted(found, key=lambda each: each[0])]
+
+
+def shop_moves() -> set[tuple[str, tuple]]:
+    """Tables and keys that rows of the shop left for another key."""
+    moved = set()
+    for line in shop_changes():
+        told = json.loads(line)
+        name, before, after = (
+            told["allMetaData"]["table_name"],
+            told["prevStruct"],
+            told["postStruct"],
+        )
+        key = shop_truth()[name].key
+        if before and after and any(before[column] != after[column] for column in key):
+            moved.add((name, tuple(before[column] for column in key)))
+    return moved
+
+
 Published = list[tuple[bytes | None, bytes | None]]
 """Keys and values of messages, in their order."""
 
@@ -136,6 +222,15 @@ class Reader:
     envelope: str
     rules: TableRules = field(default_factory=TableRules)
     settings: dict[str, Any] = field(default_factory=dict)
+
+
+SHOP = Reader(
+    "oms-default",
+    table_rules({name: Table.model_validate(of) for name, of in shop_tables().items()}),
+    # The shop sends whole rows, receipts too: a null among them is one.
+    {"lobs": "null"},
+)
+"""How the shop's topic is read."""
 
 
 def convert(
@@ -182,3 +277,14 @@ def differences(found: dict[tuple, dict[str, Any]], true: dict[tuple, dict[str, 
             if row[column] != value
         ]
     return sorted(said)
+
+
+_PLUS, _MINUS = struct.pack(">d", 0.0), struct.pack(">d", -0.0)
+
+
+def without_signs_of_zero(rows: dict[tuple, dict[str, Any]]) -> dict[tuple, dict[str, Any]]:
+    """Rows in which -0.0 is 0.0: readers that make decimals of JSON's numbers lose the sign."""
+    return {
+        key: {column: _PLUS if value == _MINUS else value for column, value in row.items()}
+        for key, row in rows.items()
+    }

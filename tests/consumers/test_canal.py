@@ -10,9 +10,21 @@ import pytest
 
 from tests.consumers.flink_formats import CANAL, Written
 from tests.consumers.java_machine import java_machine
-from tests.consumers.sources import Reader, convert, differences, recorded_lines, recorded_truth
+from tests.consumers.sources import (
+    SHOP,
+    Reader,
+    TruthTable,
+    convert,
+    differences,
+    recorded_lines,
+    recorded_truth,
+    shop_changes,
+    shop_truth,
+)
 
 pytestmark = pytest.mark.consumers
+
+WRITTEN = Written("", "canal", CANAL)
 
 
 class Adapter:
@@ -20,10 +32,16 @@ class Adapter:
 
     What a statement does follows RdbSyncService.java of alibaba/canal (client-adapter/rdb), which
     is not published as a jar of its own. A statement that finds no row, or an INSERT that finds
-    one, is an error here: the adapter goes on, and the tables differ from then on.
+    one, is an error here unless it was asked for.
+
+    Args:
+        gateway: a Java machine with Canal's jars.
     """
 
     def __init__(self, gateway: Any) -> None:
+        self.again = False
+        """Whether changes may come again. A statement that finds no row does nothing then, and an
+        INSERT that finds one is left out (`skipDupException`)."""
         jvm = gateway.jvm
         self._json = jvm.com.alibaba.fastjson2.JSON
         self._flat = jvm.java.lang.Class.forName("com.alibaba.otter.canal.protocol.FlatMessage")
@@ -56,27 +74,34 @@ class Adapter:
         if dml["isDdl"] or dml["table"] not in tables:
             return
         rows, key = tables[dml["table"]], keys[dml["table"]]
-        if dml["type"] == "TRUNCATE":
-            rows.clear()
         olds = dml["old"] or [None] * len(dml["data"] or [])
         for row, old in zip(dml["data"] or [], olds, strict=True):
             # Where the key changed, the condition is over its old values.
             place = tuple({**row, **(old or {})}[column] for column in key)
             if dml["type"] == "INSERT":
-                assert place not in rows, dml
-                rows[place] = dict(row)
+                assert place not in rows or self.again, dml
+                rows.setdefault(place, dict(row))
+            elif place not in rows:
+                assert self.again, dml
             elif dml["type"] == "DELETE":
-                assert rows.pop(place, None) is not None, dml
+                del rows[place]
             elif dml["type"] == "UPDATE" and old:
-                assert place in rows, dml
-                found = {**rows.pop(place), **{column: row[column] for column in old}}
-                rows[tuple(found[column] for column in key)] = found
+                found = {**rows[place], **{column: row[column] for column in old}}
+                del rows[place]
+                goal = tuple(found[column] for column in key)
+                assert goal not in rows, dml
+                rows[goal] = found
 
 
 @pytest.fixture(scope="module")
-def adapter() -> Iterator[Adapter]:
+def canal_java() -> Iterator[Any]:
     with java_machine("canal") as gateway:
-        yield Adapter(gateway)
+        yield gateway
+
+
+@pytest.fixture
+def adapter(canal_java) -> Adapter:
+    return Adapter(canal_java)
 
 
 def test_the_recorded_tables(adapter, tmp_path):
@@ -88,10 +113,85 @@ def test_the_recorded_tables(adapter, tmp_path):
         # The client's class loses nothing of a message.
         assert adapter.parsed(value).items() >= json.loads(value).items()
         adapter.apply(tables, keys, value)
-    written = Written("", "canal", CANAL)
     for name, table in truth.items():
-        found = {}
-        for row in tables[name].values():
-            values = {c: written.value(kind, row[c]) for c, kind in table.kinds.items()}
-            found[tuple(values[column] for column in table.key)] = values
-        assert differences(found, table.rows) == []
+        assert differences(found_rows(tables[name], table), table.rows) == []
+
+
+def found_rows(rows: dict[tuple, dict], table: TruthTable) -> dict[tuple, dict[str, Any]]:
+    """The adapter's rows in the terms of the truth."""
+    found = {}
+    for row in rows.values():
+        values = {c: WRITTEN.value(kind, row[c]) for c, kind in table.kinds.items()}
+        found[tuple(values[column] for column in table.key)] = values
+    return found
+
+
+def test_the_shop_s_changes_in_order_and_some_twice(adapter, tmp_path):
+    adapter.again = True
+    truth = shop_truth()
+    tables: dict[str, dict[tuple, dict]] = {name: {} for name in truth}
+    keys = {name: table.key for name, table in truth.items()}
+    for _, value in convert(SHOP, "canal", shop_changes(), tmp_path):
+        assert value is not None
+        assert adapter.parsed(value).items() >= json.loads(value).items()
+        adapter.apply(tables, keys, value)
+    for name, table in truth.items():
+        assert differences(found_rows(tables[name], table), table.rows) == []
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    """A message of Canal's, of a row where nothing else is said."""
+    message = {
+        "data": None,
+        "database": "d",
+        "es": 1700000000000,
+        "gtid": "",
+        "id": 1,
+        "isDdl": False,
+        "mysqlType": None,
+        "old": None,
+        "pkNames": None,
+        "sql": "",
+        "sqlType": None,
+        "table": "",
+        "ts": 1700000000001,
+        "type": kind,
+        **fields,
+    }
+    return json.dumps(message).encode()
+
+
+def inserted(number: int) -> bytes:
+    return event(
+        "INSERT",
+        table="t",
+        data=[{"id": str(number)}],
+        pkNames=["id"],
+        mysqlType={"id": "bigint"},
+        sqlType={"id": -5},
+        gtid="a-1",
+    )
+
+
+EVENTS = {
+    "GTID": event("GTID", gtid="a-1"),
+    "XA": event("XACOMMIT", sql="XA COMMIT 'x'"),
+    "heartbeat": event("MHEARTBEAT"),
+    "CREATE": event("CREATE", table="u", isDdl=True, sql="CREATE TABLE u (id BIGINT)"),
+    "ALTER": event("ALTER", table="t", isDdl=True, sql="ALTER TABLE t ADD COLUMN c INT"),
+    "TRUNCATE": event("TRUNCATE", table="t", isDdl=True, sql="TRUNCATE TABLE t"),
+}
+"""The adapter reads over all of them. Of a TRUNCATE it keeps the rows, as of Canal's own."""
+
+
+@pytest.mark.parametrize("name", list(EVENTS))
+def test_no_event_stops_the_client_or_the_adapter(adapter, tmp_path, name):
+    lines = [inserted(1), EVENTS[name], inserted(2)]
+    messages = convert(Reader("canal"), "canal", lines, tmp_path, control_messages=True)
+    assert len(messages) == 3
+    tables: dict[str, dict[tuple, dict]] = {"t": {}}
+    for _, value in messages:
+        assert value is not None
+        assert adapter.parsed(value).items() >= json.loads(value).items()
+        adapter.apply(tables, {"t": ("id",)}, value)
+    assert tables["t"].keys() == {("1",), ("2",)}

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from tests.captures import (
-    CAPTURES,
-    DECLARED,
-    as_said,
-    capture_of,
-    declared,
-    from_dump,
-    known_losses,
-    lines,
-    rules,
-)
+from tests.captures import CAPTURES, DECLARED, declared, rules
+from tests.consumers.captured import given, truth
 from tests.consumers.flink_formats import WRITTEN
-from tests.consumers.sources import Reader, TruthTable, convert, differences
-from waybill.layout import ARCHIVE
+from tests.consumers.sources import Reader, convert, differences
 from waybill.spec import Table, table_rules
-
-STATE = "s2-before-alter"
-"""Flink's tables do not follow an ALTER."""
 
 CASES = [
     ("debezium-mariadb", "debezium-json"),
@@ -59,45 +41,6 @@ def reader(folder: str) -> Reader:
     tables = declared(folder, set(DECLARED), **words)
     made = table_rules({name: Table.model_validate(table) for name, table in tables.items()})
     return Reader("maxwell", made, {"json_columns": "text", "doubled_quotes": True})
-
-
-def point(folder: str) -> dict:
-    return next(p for p in capture_of(folder)["points"] if p["state"] == STATE)
-
-
-def truth(folder: str, name: str) -> TruthTable:
-    """A table as the database dumped it, with what the messages are known to say otherwise."""
-    told, known = capture_of(folder)["tables"][name], known_losses(folder)[STATE]
-    kinds = {c: k for c, k in told["columns"].items() if c not in told.get("added", {})}
-    table = TruthTable(tuple(told["key"]), kinds, told["scale"], {})
-    for line in lines(folder, f"{point(folder)['folder']}/{name}.jsonl"):
-        row = json.loads(line)
-        values = {c: from_dump(kind, row[c], True) for c, kind in kinds.items()}
-        key = tuple(values[column] for column in table.key)
-        for column in kinds:
-            if (name, key, column) in known:
-                values[column] = as_said(kinds[column], known[name, key, column])
-        table.rows[key] = values
-    return table
-
-
-def given(folder: str, place: Path) -> list[bytes] | Path:
-    """The messages of a capture: values, or what Kafka keeps beside them too."""
-    part = lines(folder, "messages.jsonl")[: point(folder)["messages"]]
-    if not folder.startswith("debezium"):
-        return part
-    found = [json.loads(line) for line in part]
-    for message in found:
-        for name in ("key", "value"):
-            message[name] = None if message[name] is None else message[name].encode()
-        message["headers"] = [
-            {"key": h["key"], "value": None if h["value"] is None else h["value"].encode()}
-            for h in message["headers"]
-        ]
-    names = ("topic", "partition", "offset", "key", "value", "headers")
-    schema = pa.schema([ARCHIVE.field(name).with_nullable(True) for name in names])
-    pq.write_table(pa.Table.from_pylist(found, schema), place / "capture.parquet")
-    return place / "capture.parquet"
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,10 @@ SECOND = {"id": "2", "title": "second", "amount": "0.00"}
 THIRD = {"id": "3", "title": "third", "amount": "3.00"}
 CHANGED = {"id": "2", "title": "changed", "amount": "7.00"}
 
+GTID = b'{"canal":{"type":"GTID"}}'
+XA = b"""{"canal":{"type":"XACOMMIT","sql":"XA COMMIT 'x'"}}"""
+"""What a change has with it that was such an event of Canal's."""
+
 EVENTS: dict[str, list[Change]] = {
     "heartbeat": [change("heartbeat", schema=NO_TABLE)],
     "transaction": [
@@ -31,12 +35,17 @@ EVENTS: dict[str, list[Change]] = {
     "CREATE": [change("ddl", schema=ORDERS, ddl_text="CREATE TABLE shop.other (id BIGINT)")],
     "ALTER": [change("ddl", schema=ORDERS, ddl_text="ALTER TABLE shop.orders ADD COLUMN c INT")],
     "TRUNCATE": [change("truncate", schema=ORDERS)],
+    "GTID": [
+        change("other", schema=NO_TABLE, sequence=None, extra=GTID, transaction="a-1"),
+        change("other", schema=NO_TABLE, sequence=None, extra=XA),
+    ],
     "full row": [change("read", after=THIRD, schema=ORDERS, full_row=True, sequence=None)],
 }
 
 ENDS = {
     ("canal-json", "ALTER"): 'Unknown "type" value "ALTER"',
     ("canal-json", "TRUNCATE"): 'Unknown "type" value "TRUNCATE"',
+    ("canal-json", "GTID"): 'Unknown "type" value "GTID"',
     ("maxwell-json", "CREATE"): 'Unknown "type" value "table-create"',
     ("maxwell-json", "ALTER"): 'Unknown "type" value "table-alter"',
     ("maxwell-json", "full row"): 'Unknown "type" value "bootstrap-insert"',

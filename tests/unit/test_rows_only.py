@@ -8,10 +8,14 @@ import pytest
 
 from tests.contract.probes import change, table
 from waybill.envelopes import registry
+from waybill.records import NO_TABLE
 
 ORDERS = table({"id": "bigint", "title": "varchar(20)"})
 STATEMENT = change("ddl", schema=ORDERS, ddl_text="ALTER TABLE shop.orders ADD COLUMN c INT")
 TRUNCATE = change("truncate", schema=ORDERS)
+GTID = change(
+    "other", schema=NO_TABLE, sequence=None, extra=b'{"canal":{"type":"GTID"}}', transaction="a-1"
+)
 BOOTSTRAP = b'{"maxwell":{"type":"bootstrap-start"}}'
 
 
@@ -29,7 +33,7 @@ def written(target, made, **settings):
         *(
             (target, made, {"statements": False}, {})
             for target in ("canal", "oms-canal")
-            for made in (STATEMENT, TRUNCATE)
+            for made in (STATEMENT, TRUNCATE, GTID)
         ),
         ("maxwell", STATEMENT, {}, {"statements": True}),
         ("ogg", TRUNCATE, {"truncates": False}, {}),

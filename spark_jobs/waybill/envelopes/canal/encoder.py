@@ -55,8 +55,9 @@ class CanalEventSettings(Settings):
     )
     statements: bool = Field(
         default=True,
-        description="Write statements and TRUNCATE too, as Canal does. false leaves them out and "
-        "counts them, for readers that know rows only; of a TRUNCATE such readers keep the rows.",
+        description="Write statements, TRUNCATE, GTID and XA events too, as Canal does. false "
+        "leaves them out and counts them, for readers that know rows only; of a TRUNCATE such "
+        "readers keep the rows.",
     )
 
 
@@ -133,7 +134,7 @@ class CanalEncoder:
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
             return []
-        if operation in ("ddl", "truncate") and not self.statements:
+        if operation in ("ddl", "truncate", "other") and not self.statements:
             losses.append(operation)
             return []
         if operation == "heartbeat":

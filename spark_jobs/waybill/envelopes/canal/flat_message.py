@@ -318,7 +318,8 @@ ENVELOPE = Envelope(
         "before does not tell is left out, which not every reader expects",
         "source_time": "canal has milliseconds, digits below are cut off, and always a time: "
         "without one of the source it is the queue's",
-        "other": "canal carries GTID and XA events that came from Canal, no others",
+        "other": "canal carries GTID and XA events that came from Canal, no others, and none with "
+        "`statements: false`",
     },
     limits=WITHOUT_STATEMENTS,
     not_written={

@@ -313,7 +313,8 @@ ENVELOPE = Envelope(
         "row before does not tell is left out, which not every reader expects",
         "source_time": "oms-canal has milliseconds, digits below are cut off, and always a time: "
         "without one of the source it is the queue's",
-        "other": "oms-canal carries GTID and XA events that came from Canal, no others",
+        "other": "oms-canal carries GTID and XA events that came from Canal, no others, and none "
+        "with `statements: false`",
     },
     limits=WITHOUT_STATEMENTS,
     decoder=OmsCanalDecoder,

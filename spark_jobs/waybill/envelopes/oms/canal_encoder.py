@@ -80,7 +80,7 @@ class OmsCanalEncoder:
         if operation in ("begin", "commit", "rollback"):
             losses.append("transactions")
             return []
-        if operation in ("ddl", "truncate") and not self.settings.statements:
+        if operation in ("ddl", "truncate", "other") and not self.settings.statements:
             losses.append(operation)
             return []
         if operation == "heartbeat":
