@@ -52,7 +52,15 @@ def converter_of(source: Source, target: str, refused: list[Any]) -> tuple[Conve
 
 def converted(source: Source, target: str, batches: list[list[Message]]) -> list[bytes]:
     """The written messages, each batch by a converter of its own."""
+    return converted_one_by_one(source, target, batches)[0]
+
+
+def converted_one_by_one(
+    source: Source, target: str, batches: list[list[Message]]
+) -> tuple[list[bytes], dict[str, int]]:
+    """The written messages, and the ids that were made of the last batch."""
     found: list[bytes] = []
+    made: dict[str, int] = {}
     for batch in batches:
         refused: list[Any] = []
         converter, _, _ = converter_of(source, target, refused)
@@ -61,7 +69,8 @@ def converted(source: Source, target: str, batches: list[list[Message]]) -> list
         assert not refused
         assert not converter.finish()
         found += [message.value for message in out if message.value is not None]
-    return found
+        made = converter.account.made_ids.counts()
+    return found, made
 
 
 @pytest.mark.parametrize(("name", "target"), PAIRS)
@@ -88,9 +97,12 @@ def test_many_at_once_have_the_same_ids(name, target):
     for key in range(40):
         history.tell(key % 2, False, (history.rows[key], {"id": key, "v": "b"}), "update")
     messages = [m for told in messages_of(source, history) for m in told]
-    one_by_one = converted(source, target, [messages])
-    together, at_once = converted_at_once(source, target, messages)
+    one_by_one, made = converted_one_by_one(source, target, [messages])
+    together, at_once, made_at_once = converted_at_once(source, target, messages)
     assert together == one_by_one
+    assert made_at_once == made
+    assert sum(made.values()) in (0, len(messages), len(history.events)), made
+    assert (made.keys() == {"within_partition"}) == from_positions(name, target)
     assert at_once >= LEAST.get(name, 40)
 
 
@@ -99,7 +111,15 @@ LEAST = dict.fromkeys(("databus-json", "dms-s3", "debezium-sqlserver", "debezium
 bits."""
 
 
-def converted_at_once(source: Source, target: str, messages: list[Message]) -> tuple[Any, int]:
+def from_positions(name: str, target: str) -> bool:
+    """Whether ids are made from the position: there are none, or the target has no room."""
+    return name == "canal" or (name, target) in NO_ROOM
+
+
+def converted_at_once(
+    source: Source, target: str, messages: list[Message]
+) -> tuple[list[bytes], int, dict[str, int]]:
+    """The written messages, how many were converted at once, and the ids that were made."""
     converter, reads, writes = converter_of(source, target, [])
     at_once = BulkConverter(reads, writes, converter, fewest=1)
     found: list[bytes] = []
@@ -112,4 +132,4 @@ def converted_at_once(source: Source, target: str, messages: list[Message]) -> t
         times = np.full(len(part), 1_700_000_000_000)
         block = Block(b"".join(values), begins, ends, *places, times, part.__getitem__)
         found += [v for v in at_once.convert(block).arrays()[1].to_pylist() if v is not None]
-    return found, at_once.at_once
+    return found, at_once.at_once, converter.account.made_ids.counts()
