@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 ACROSS_PARTITIONS = "made_id_across_partitions"
@@ -30,21 +31,20 @@ _SENTENCES = {
 }
 
 
+@dataclass(slots=True)
 class MadeIds:
     """Counts of made ids of one target.
 
-    Args:
-        partitions: see the attribute; what earlier batches brought.
-
     Attributes:
-        partitions: by topic, the only partition whose positions became ids; None where there are
-            several.
+        partitions: by topic, the only partition whose positions became ids, in earlier batches
+            too; None where there are several.
+        across: ids that order across partitions, made of the source's own order.
+        within: ids from positions, by topic.
     """
 
-    def __init__(self, partitions: Mapping[str, int | None] | None = None) -> None:
-        self.partitions: dict[str, int | None] = dict(partitions or {})
-        self._across = 0
-        self._within: Counter[str] = Counter()
+    partitions: dict[str, int | None] = field(default_factory=dict)
+    across: int = 0
+    within: Counter[str] = field(default_factory=Counter)
 
     def count(self, name: str, topic: str, partition: int | None, count: int = 1) -> None:
         """Count ids.
@@ -56,24 +56,24 @@ class MadeIds:
             count: how many.
         """
         if name == ACROSS_PARTITIONS:
-            self._across += count
+            self.across += count
             return
-        self._within[topic] += count
+        self.within[topic] += count
         if self.partitions.setdefault(topic, partition) != partition:
             self.partitions[topic] = None
 
     def add(self, other: MadeIds) -> None:
         """Take over the counts of another worker."""
-        self._across += other._across
-        self._within.update(other._within)
+        self.across += other.across
+        self.within.update(other.within)
         for topic, partition in other.partitions.items():
             if self.partitions.setdefault(topic, partition) != partition:
                 self.partitions[topic] = None
 
     def counts(self) -> dict[str, int]:
         """How many there are that order across partitions, and within each only; no zeros."""
-        across, within = self._across, 0
-        for topic, count in self._within.items():
+        across, within = self.across, 0
+        for topic, count in self.within.items():
             if self.partitions[topic] is None:
                 within += count
             else:

@@ -243,7 +243,7 @@ class Encoding:
         """The ids that were made for each target."""
         made: dict[str, MadeIds] = {}
         for label, rows in counted.items():
-            ids = made[label] = MadeIds(self.partitions)
+            ids = made[label] = MadeIds(dict(self.partitions))
             for row in rows:
                 partition = row.first if row.first == row.last else None
                 for name in MADE_IDS.intersection(row.losses or ()):
