@@ -239,6 +239,26 @@ def test_a_row_without_an_id_among_others_is_refused(source):
         assert b'"sequenceId":"1000000000000500000"' in encoded.value
 
 
+@pytest.mark.parametrize("target", ["databus-binary", "databus-json"])
+def test_a_row_of_an_initial_load_is_a_full_row_of_databus(target):
+    """GoldenGate's initial loads have places below all others; Databus has window 0 for those."""
+    envelope, ogg = registry.get(target), registry.get("ogg")
+    encoder = envelope.encoder(envelope.encode_settings().for_source(ogg, ogg.decode_settings()))
+    load = b'"pos":"00000000-10000000097"'
+    row = b'{"table":"shop.t","op_type":"I",%b,"primary_keys":["id"],"after":{"id":1}}' % load
+    (change,) = ogg.decoder(ogg.decode_settings(), TableRules()).decode(
+        Message("t", 0, 0, None, None, row)
+    )
+    losses: list[str] = []
+    encoded = encoder.encode(change, losses)
+    reads = envelope.decoder(envelope.decode_settings(), TableRules())
+    (written, *_) = encoded
+    written_message = Message("t", 0, 0, None, written.key, written.value, written.headers)
+    (found, *_) = reads.decode(written_message)
+    assert (found.operation, found.full_row) == ("read", True), found
+    assert "sequence_id" in losses
+
+
 DML = [
     (
         "datahub-blob",
