@@ -37,6 +37,8 @@ TOGETHER = (
 """Targets that tell a change of the key in one message, under the new key. Without ids it stands in
 order with the changes of the old key only where the topic has one partition: histories for several
 have none."""
+HISTORIES = 10_000
+"""So many are tried in a night, over all pairs."""
 PAIRS = [(source, target) for source in SOURCES for target in registry.names()]
 
 
@@ -45,7 +47,7 @@ def test_every_target_is_one_of_both():
 
 
 @pytest.mark.parametrize(("name", "target"), PAIRS)
-@properties(4)
+@properties(2, nightly=-(-HISTORIES // len(PAIRS)))
 @given(data=st.data())
 def test_messages_as_they_arrive_give_the_rows_of_the_source(name, target, data):
     source, told = SOURCES[name], ARRIVAL[target][1]

@@ -45,6 +45,8 @@ LEFT_OUT = {
     **{(source, target): LEFT_EMPTY for target, found in _EMPTY.items() for source in found},
 }
 """Why pairs of a source and a target are not tested here."""
+HISTORIES = 10_000
+"""So many are tried in a night, over all pairs."""
 PAIRS = [(s, t) for s in SOURCES for t in READERS if (s, t) not in LEFT_OUT]
 
 _WIDE = (
@@ -76,7 +78,7 @@ def test_every_pair_is_tested_or_left_out_for_a_reason():
 
 
 @pytest.mark.parametrize(("name", "target"), PAIRS)
-@properties(6)
+@properties(4, nightly=-(-HISTORIES // len(PAIRS)))
 @given(data=st.data())
 def test_shuffled_messages_give_the_rows_of_the_source(name, target, data):
     source = SOURCES[name]
