@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.order_sources import Event, canal, maxwell
+from waybill.cli.status import stage_status
 from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
 from waybill.lake import Lake
@@ -45,7 +46,8 @@ def targets(folder: Path, *envelopes: str) -> list[dict]:
 
 def test_ids_from_positions(spark, migration, tmp_path: Path) -> None:
     publish = targets(tmp_path, "datahub-tuple", "oms-default", "debezium-json")
-    batch = line(spark, migration(publish=publish, tables=TABLES), canal)
+    spec = migration(publish=publish, tables=TABLES)
+    batch = line(spark, spec, canal)
     both = ("datahub-tuple", "oms-default")
     assert batch("b1", 3).made_ids == {name: {"across_partitions": 3} for name in both}
     empty = batch("b2", 0)
@@ -55,6 +57,8 @@ def test_ids_from_positions(spark, migration, tmp_path: Path) -> None:
     assert not second.losses.keys() - {"datahub-tuple", "oms-default", "debezium-json"}
     assert not any(name.startswith("made_id") for lost in second.losses.values() for name in lost)
     assert batch("b4", 1).made_ids == {name: {"within_partition": 1} for name in both}
+    status = stage_status(Lake.open(spark, spec), "convert")
+    assert status["made_ids"] == {name: {"within_partition": 1} for name in both}
     assert json.loads(json.dumps(second.told()))["made_ids"]["oms-default"]
 
 
