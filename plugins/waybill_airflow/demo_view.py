@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from waybill.made_ids import made_ids_lines
 from waybill.report import STAGES, StageReport, Waybill
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class View:
                 named = ", ".join(f"{name} {count:,}" for name, count in lost.items() if count)
                 if named:
                     self.console.print(f"  not carried by {target}: {named}", style="dim")
+            for line in made_ids_lines(report):
+                self.console.print(f"  {line}", style="dim", markup=False)
 
     def rows(self, dag_id: str, table: str, file: Path) -> None:
         """A few rows of a merged table."""

@@ -103,9 +103,10 @@ OUTBOX = _columns(
 """One row per message to publish, in the target's envelope.
 
 `topic, partition, offset, index` name the change it was made from, `message` counts the messages
-of one change, `table` is qualified. `outcome` is `ok`, `skipped` (the target has no word for the
-change; `losses` says what was given up), `refused` (writing it would have changed a value) or
-`replayed` (was refused, and taken once more since).
+of one change, `table` is qualified. `losses` says what was given up, and how an id was made
+(`waybill.made_ids`). `outcome` is `ok`, `skipped` (the target has no word for the change),
+`refused` (writing it would have changed a value) or `replayed` (was refused, and taken once more
+since).
 """
 
 

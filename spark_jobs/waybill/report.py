@@ -52,6 +52,9 @@ class StageReport:
     """Rows held for the next batch."""
     losses: dict[str, dict[str, int]] = field(default_factory=dict)
     """What each target could not carry, counted by capability."""
+    made_ids: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Ids that had to be made for each target, by whether they order across partitions or within
+    each only (`waybill.made_ids`)."""
     details: dict[str, Any] = field(default_factory=dict)
     """Further figures of the stage (per table, per target), for people."""
     warnings: list[str] = field(default_factory=list)

@@ -13,10 +13,15 @@ from hypothesis import HealthCheck, Phase, settings
 EFFORT = int(os.environ.get("WAYBILL_EFFORT", "1"))
 
 
-def properties(examples: int) -> settings:
-    """Settings of a property; a failing case is told as it was found, making it smaller is slow."""
+def properties(examples: int, nightly: int = 0) -> settings:
+    """Settings of a property; a failing case is told as it was found, making it smaller is slow.
+
+    Args:
+        examples: how many cases there are, times the effort.
+        nightly: how many there are at least with any effort beyond the usual one.
+    """
     return settings(
-        max_examples=examples * EFFORT,
+        max_examples=max(examples * EFFORT, nightly if EFFORT > 1 else 0),
         deadline=None,
         derandomize=EFFORT == 1,
         database=None,

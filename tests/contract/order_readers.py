@@ -2,17 +2,27 @@
 
 Each tells what a message does as effects: the key, the id, the rank inside one id, and the row
 (None for a row that is gone). `merged` keeps the last effect of each key. A full row has an id
-below all.
+below all. `arrived` passes the ids over, as do readers of formats that have none: what comes last
+for a key is true.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Encoded
 
 Row = dict[str, Any]
 Effect = tuple[int, int, int, Row | None]
+Reader = Callable[["Encoded"], Iterator[Effect]]
 FULL = -1
 
 
@@ -28,9 +38,19 @@ def merged(effects: Iterable[Effect]) -> dict[int, Row]:
     return {key: row for key, (_, _, row) in last.items() if row is not None}
 
 
+def arrived(effects: Iterable[Effect]) -> dict[int, Row]:
+    """The rows that are there after the effects, in the order in which they come."""
+    rows: dict[int, Row] = {}
+    for key, _, _, row in effects:
+        rows.pop(key, None)
+        if row is not None:
+            rows[key] = row
+    return rows
+
+
 def row_of(image: Row) -> tuple[int, Row]:
-    row = {"id": int(image["id"]), "v": image["v"]}
-    return row["id"], row
+    """Key and row; a row that is gone may be its key alone."""
+    return int(image["id"]), {"id": int(image["id"]), "v": image.get("v")}
 
 
 def images(number: int, before: Row | None, after: Row | None) -> Iterator[Effect]:
@@ -99,20 +119,126 @@ def dms_s3(told: Row) -> Iterator[Effect]:
     yield from images(number, told if gone else None, None if gone else told)
 
 
-READERS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "datahub-tuple": (datahub_tuple, {}),
-    "datahub-blob": (datahub_blob, {}),
-    "oms-default": (oms_default, {}),
-    "oms-extended": (oms_default, {}),
-    "oms-dataworks": (oms_dataworks, {}),
-    "oms-shareplex": (oms_shareplex, {}),
-    "ogg": (ogg, {}),
-    "dms-s3": (dms_s3, {"sequence_column": "seq"}),
+def dms_s3_without_ids(told: Row) -> Iterator[Effect]:
+    gone = told.get("Op") == "D"
+    yield from images(FULL, told if gone else None, None if gone else told)
+
+
+def canal(told: Row) -> Iterator[Effect]:
+    for place, row in enumerate(told["data"]):
+        old = told["old"][place] if told["old"] else None
+        gone = told["type"] == "DELETE"
+        yield from images(FULL, row if gone else old, None if gone else row)
+
+
+def maxwell(told: Row) -> Iterator[Effect]:
+    gone = told["type"] == "delete"
+    yield from images(
+        FULL, told["data"] if gone else told.get("old"), None if gone else told["data"]
+    )
+
+
+def dms(told: Row) -> Iterator[Effect]:
+    gone, row = told["metadata"]["operation"] == "delete", told["data"]
+    yield from images(FULL, row if gone else told.get("before-image"), None if gone else row)
+
+
+def debezium(told: Row) -> Iterator[Effect]:
+    yield from images(FULL, told["before"], told["after"])
+
+
+def in_json(read: Callable[[Row], Iterator[Effect]]) -> Reader:
+    def effects(message: Encoded) -> Iterator[Effect]:
+        if message.value is not None:
+            yield from read(json.loads(message.value))
+
+    return effects
+
+
+def avro_of(message: Encoded, header: str, data: bytes) -> Row:
+    """A record, by the schema that the message brings along."""
+    schema = dict(message.headers or ())[header]
+    parsed = fastavro.parse_schema(json.loads(schema or b""))
+    record: Any = fastavro.schemaless_reader(io.BytesIO(data), parsed, None)
+    return dict(record)
+
+
+def debezium_avro(message: Encoded) -> Iterator[Effect]:
+    if message.value is not None:
+        yield from debezium(avro_of(message, "waybill.value.schema", message.value[5:]))
+
+
+def ibmcdc(message: Encoded) -> Iterator[Effect]:
+    key = avro_of(message, "waybill.key.schema", (message.key or b"")[5:])
+    row = message.value and avro_of(message, "waybill.value.schema", message.value[5:])
+    yield from images(FULL, None if row else key, row or None)
+
+
+_V1 = struct.Struct(">BIiHqhhqh16sIq")
+"""Magic, header CRC, length, attributes, window, two partitions, time, source, schema, value CRC,
+key."""
+
+
+def databus_binary(message: Encoded) -> Iterator[Effect]:
+    data, at = message.value or b"", 0
+    while at < len(data):
+        _, _, length, attributes, window, *_, source, _, _, _ = _V1.unpack_from(data, at)
+        if source >= 0:
+            value = data[at + _V1.size : at + length]
+            yield from _databus(message, window, bool(attributes & 2), value)
+        at += length
+
+
+def databus_json(message: Encoded) -> Iterator[Effect]:
+    for line in (message.value or b"").splitlines():
+        told = json.loads(line)
+        if not told.get("endOfPeriod"):
+            value = base64.b64decode(told["value"])
+            yield from _databus(message, told["sequence"], told["opcode"] == "DELETE", value)
+
+
+def _databus(message: Encoded, window: int, gone: bool, value: bytes) -> Iterator[Effect]:
+    key, row = row_of(avro_of(message, "databus.schema", value))
+    yield key, window or FULL, 1, None if gone else row
+
+
+S3: Row = {"sequence_column": "seq"}
+
+READERS: dict[str, tuple[Reader, Row]] = {
+    "datahub-tuple": (in_json(datahub_tuple), {}),
+    "datahub-blob": (in_json(datahub_blob), {}),
+    "oms-default": (in_json(oms_default), {}),
+    "oms-extended": (in_json(oms_default), {}),
+    "oms-dataworks": (in_json(oms_dataworks), {}),
+    "oms-shareplex": (in_json(oms_shareplex), {}),
+    "databus-binary": (databus_binary, {}),
+    "databus-json": (databus_json, {}),
+    "ogg": (in_json(ogg), {}),
+    "dms-s3": (in_json(dms_s3), S3),
 }
 """For each target with ids its consumer, and what writing is told."""
 
+ARRIVAL: dict[str, tuple[Reader, Row]] = {
+    **READERS,
+    "dms-s3": (in_json(dms_s3_without_ids), {}),
+    "canal": (in_json(canal), {}),
+    "oms-canal": (in_json(canal), {}),
+    "maxwell": (in_json(maxwell), {}),
+    "dms": (in_json(dms), {}),
+    "debezium-json": (in_json(debezium), {}),
+    "debezium-avro": (debezium_avro, {}),
+    "ibmcdc-avro": (ibmcdc, {}),
+}
+"""For every target a consumer that takes messages as they come."""
 
-def table_of(target: str, values: Iterable[bytes]) -> dict[int, Row]:
-    """The table that a consumer of a target has."""
+
+def table_of(target: str, messages: Iterable[Encoded]) -> dict[int, Row]:
+    """The table that a consumer of a target has, who sorts by its ids."""
     read, _ = READERS[target]
-    return merged(effect for value in values for effect in read(json.loads(value)))
+    return merged(effect for message in messages for effect in read(message))
+
+
+def table_in_order(target: str, messages: Iterable[Encoded]) -> dict[int, Row]:
+    """The table that a consumer of a target has, who takes messages as they come."""
+    read, _ = ARRIVAL[target]
+    return arrived(effect for message in messages for effect in read(message))

@@ -1,16 +1,19 @@
 """Histories of one table, and the messages in which each source tells them with its own ids.
 
-The messages are those of the formats' documents and not made by Waybill, but for Databus' bytes.
+The messages are those of the formats' documents and not made by Waybill, but for Databus' bytes;
+those in Avro are in `order_avro_sources`.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.contract import order_avro_sources as avro
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import Encoded
 from waybill.records import Change, Column, Message, intern_schema
@@ -62,18 +65,43 @@ class History:
 
 
 @st.composite
-def histories(draw: st.DrawFn, partitions: int = 3, moves: bool = True) -> History:
-    """Any history of few keys: keys that are used again, swaps, changes of the key."""
+def histories(
+    draw: st.DrawFn,
+    partitions: int = 3,
+    moves: bool = True,
+    by_key: bool = False,
+    shares: bool = True,
+) -> History:
+    """Any history of few keys: keys that are used again, swaps, changes of the key.
+
+    Args:
+        draw: hypothesis' own.
+        partitions: among how many its messages are spread.
+        moves: whether keys change.
+        by_key: whether all changes of a key, and of those that it changes places with, stand in one
+            partition; else they go to any, or from each to the next.
+        shares: whether changes may share an id, where the source lets them.
+    """
     made = History(draw(st.sampled_from([7, 96, 998, 99_998])))
+    wanders = not by_key and draw(st.booleans())
+    first = draw(st.integers(0, partitions - 1))
 
     def tell(operation: str, before: Row | None, after: Row | None) -> None:
-        place, share = draw(st.integers(0, partitions - 1)), draw(st.booleans())
+        place = (first + len(made.events)) % partitions
+        if by_key:
+            place = (first + ((before or after or {})["id"]) % 2) % partitions
+        elif not wanders:
+            place = draw(st.integers(0, partitions - 1))
+        share = shares and draw(st.booleans())
         made.tell(place, share, (before, after), operation)
 
     for key in draw(st.lists(st.integers(1, 3), unique=True)):
         tell("read", None, {"id": key, "v": "full"})
     for step in range(draw(st.integers(1, 12))):
-        key, other = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+        key = draw(st.integers(1, 4))
+        # Keys of one partition are all odd or all even.
+        other = (key + 1) % 4 + 1 if by_key else draw(st.integers(1, 4))
+        spare = 10 + key % 2
         row, new = made.rows.get(key), f"new {step}"
         kinds = ["update", "delete"]
         if moves and other != key:
@@ -84,9 +112,9 @@ def histories(draw: st.DrawFn, partitions: int = 3, moves: bool = True) -> Histo
         elif kind == "delete":
             tell("delete", row, None)
         elif kind == "swap":
-            tell("update", row, {"id": 9, "v": f"{new} a"})
+            tell("update", row, {"id": spare, "v": f"{new} a"})
             tell("update", made.rows[other], {"id": key, "v": f"{new} b"})
-            tell("update", made.rows[9], {"id": other, "v": f"{new} c"})
+            tell("update", made.rows[spare], {"id": other, "v": f"{new} c"})
         else:
             tell("update", row, {"id": other if kind == "move" else key, "v": new})
     return made
@@ -236,6 +264,16 @@ def maxwell(event: Event) -> list[bytes]:
     return [dumps(told)]
 
 
+def maxwell_with_places(event: Event) -> list[bytes]:
+    """Of a transaction of four rows, each with its place in it and the last with `commit`."""
+    told = json.loads(maxwell(event)[0])
+    if event.operation != "read":
+        transaction, place = divmod(event.number, 4)
+        told |= {"xid": 7000 + transaction, "position": f"binlog.000009:{997 + transaction}"}
+        told |= {"xoffset": place} if place < 3 else {"commit": True}
+    return [dumps(told)]
+
+
 def ogg(event: Event) -> list[bytes]:
     place = f"{event.number:020d}"
     if event.operation == "read":
@@ -258,6 +296,25 @@ def dms(event: Event) -> list[bytes]:
     return [dumps(told)]
 
 
+def dms_of_mysql(event: Event) -> list[bytes]:
+    """The binlog's place of the transaction, and the number of the record in it."""
+    told = json.loads(dms(event)[0])
+    if event.operation != "read":
+        transaction, place = divmod(event.number, 4)
+        about, binlog = told["metadata"], f"mysql-bin.000012:{900 + transaction}"
+        about["stream-position"] = f"{binlog}:-1:{event.number}:677883278264080:{binlog}"
+        about["transaction-id"] = 12 * 2**32 + 154 + transaction
+        about["transaction-record-id"] = place + 1
+    return [dumps(told)]
+
+
+def dms_of_one_number(event: Event) -> list[bytes]:
+    told = json.loads(dms(event)[0])
+    if event.operation != "read":
+        told["metadata"]["stream-position"] = str(event.number)
+    return [dumps(told)]
+
+
 def dms_s3(event: Event) -> list[bytes]:
     row = event.after or event.before or {}
     place = "" if event.operation == "read" else f"{event.number:035d}"
@@ -277,7 +334,15 @@ def canal(event: Event) -> list[bytes]:
     return [dumps(told)]
 
 
-_databus = registry.get("databus-json")
+def oms_canal(event: Event) -> list[bytes]:
+    """The fields of Canal and the values of OMS."""
+    told = json.loads(canal(event)[0])
+    told["mysqlType"] = {"id": "int64", "v": "varchar"}
+    for row in (*told["data"], *(told["old"] or ())):
+        row |= {"id": int(row["id"])} if "id" in row else {}
+    return [dumps(told)]
+
+
 _TABLE = intern_schema(
     "shop",
     None,
@@ -287,12 +352,13 @@ _TABLE = intern_schema(
 )
 
 
-def databus(event: Event) -> list[Encoded]:
+def databus(framing: str, event: Event) -> list[Encoded]:
     """Events are bytes of Avro, so this one takes Waybill's writer; windows and order are given.
 
     A change of the key is the removal of one row and another row in the same window.
     """
-    encoder = _databus.encoder(_databus.encode_settings())  # type: ignore[misc]
+    envelope = registry.get(framing)
+    encoder = envelope.encoder(envelope.encode_settings())  # type: ignore[misc]
     window, found = event.number - event.shared, []
     full = event.operation == "read"
     moved = event.before and event.after and event.before["id"] != event.after["id"]
@@ -316,14 +382,15 @@ class Source:
         envelope: name of the envelope.
         messages: the messages of an event.
         moves: whether its messages tell changes of the key.
-        partitions: partitions among which its changes keep their order by ids.
+        partitions: partitions among which its changes keep their order by ids; none where it has
+            no ids.
         settings: what reading is told.
     """
 
     envelope: str
     messages: Any
     moves: bool = True
-    partitions: int = 3
+    partitions: int = 5
     settings: tuple[tuple[str, Any], ...] = ()
 
 
@@ -340,14 +407,26 @@ SOURCES = {
     ),
     "debezium-oracle": Source("debezium-json", debezium_oracle),
     "debezium-sqlserver": Source("debezium-json", debezium_sqlserver),
+    "debezium-avro": Source(
+        "debezium-avro",
+        lambda event: avro.debezium(debezium_mysql(event)),
+        settings=(("schemas", avro.DEBEZIUM_SCHEMAS),),
+    ),
     "maxwell": Source("maxwell", maxwell),
+    "maxwell-xoffset": Source("maxwell", maxwell_with_places),
     "ogg": Source("ogg", ogg),
     "dms": Source("dms", dms),
+    "dms-mysql": Source("dms", dms_of_mysql),
     "dms-s3": Source(
         "dms-s3", dms_s3, False, settings=(("table", "shop.t"), ("sequence_column", "seq"))
     ),
-    "databus-json": Source("databus-json", databus),
-    "canal": Source("canal", canal, partitions=1),
+    "databus-json": Source("databus-json", partial(databus, "databus-json")),
+    "databus-binary": Source("databus-binary", partial(databus, "databus-binary")),
+    "canal": Source("canal", canal, partitions=0),
+    "oms-canal": Source("oms-canal", oms_canal, partitions=0),
+    "ibmcdc-avro": Source(
+        "ibmcdc-avro", avro.ibmcdc, partitions=0, settings=(("schemas", avro.IBM_SCHEMAS),)
+    ),
 }
 
 

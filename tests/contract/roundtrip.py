@@ -19,6 +19,7 @@ from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.pairs import PairJoiner
 from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, optional, pack
 from waybill.errors import Refusal
+from waybill.made_ids import lost_of
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, UNKNOWN, LogicalType
@@ -130,7 +131,9 @@ def travel(
         trip = Trip(change)
         trips.append(trip)
         try:
-            trip.encoded = encoder.encode(change, trip.losses)
+            told: list[str] = []
+            trip.encoded = encoder.encode(change, told)
+            trip.losses = lost_of(told)
         except Refusal as refusal:
             trip.refusal = refusal
             continue

@@ -129,12 +129,9 @@ class BulkConverter:
         made: list[Written] = []
         left: list[Rows] = []
         for rows in merged(found):
-            left += self._templates.write(rows, account.losses, made)
+            left += self._templates.write(rows, made)
         for written in made:
-            self.at_once += len(written.rows)
-            if len(written.values) > 1:
-                more = (len(written.values) - 1) * len(written.rows)
-                account.extra["further messages of a change"] += more
+            self._count(written, block)
         out: list[Encoded] = []
         origins: list[Message] = []
         numbers = self._one_by_one(block, slow, left, out, origins)
@@ -148,6 +145,21 @@ class BulkConverter:
         if converter.open_halves:
             converter.open_halves[:] = self._placed(converter.open_halves, numbers, converted)
         return converted
+
+    def _count(self, written: Written, block: Block) -> None:
+        """Count changes that were written at once, and what the encoder told of them."""
+        account = self._converter.account
+        self.at_once += len(written.rows)
+        if len(written.values) > 1:
+            more = (len(written.values) - 1) * len(written.rows)
+            account.extra["further messages of a change"] += more
+        if not written.losses:
+            return
+        places = written.rows.places
+        topic = block.topic or block.message(int(places[0])).topic
+        found, counts = np.unique(block.partitions[places], return_counts=True)
+        for partition, count in zip(found.tolist(), counts.tolist(), strict=True):
+            account.tell(written.losses, topic, partition, count)
 
     def _one_by_one(
         self,

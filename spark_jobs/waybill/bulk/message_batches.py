@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +47,7 @@ class BulkMessageBatches:
         made: list[Written] = []
         left = [slow]
         for rows in merged(found):
-            rest = self._templates.write(rows, Counter(), made)
+            rest = self._templates.write(rows, made)
             left += [some.places for some in rest]
         slow = np.sort(np.concatenate(left))
         tables, places = [], []

@@ -23,8 +23,6 @@ from waybill.bulk.skeleton import Place
 from waybill.errors import Refusal, WaybillError
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Dress
     from waybill.envelopes.protocol import Encoded, Encoder
@@ -115,7 +113,7 @@ class Written(NamedTuple):
         rows: the changes.
         keys: message keys, one list for each message of a change.
         values: message values.
-        losses: what each of the changes gives up.
+        losses: what the encoder tells of each of the changes.
     """
 
     rows: Rows
@@ -277,12 +275,11 @@ class Templates:
         self._plans: Bounded[tuple[object, ...], _Plan] = Bounded()
         self._tries: Bounded[tuple[object, ...], int] = Bounded()
 
-    def write(self, rows: Rows, losses: Counter[str], written: list[Written]) -> list[Rows]:
+    def write(self, rows: Rows, written: list[Written]) -> list[Rows]:
         """Write changes.
 
         Args:
             rows: the changes.
-            losses: counts what is given up.
             written: takes the messages.
 
         Returns:
@@ -291,7 +288,7 @@ class Templates:
         signature = rows.signature
         numbers = self._writer.classes(rows)
         if numbers is None:
-            return self._alike(rows, (signature, 0), losses, written)
+            return self._alike(rows, (signature, 0), written)
         rest: list[Rows] = []
         found, order, ends = kernels.grouped(numbers.view(np.uint64), np.zeros_like(numbers))
         start = 0
@@ -301,11 +298,11 @@ class Templates:
             if number < 0:
                 rest.append(some)
             else:
-                rest += self._alike(some, (signature, number), losses, written)
+                rest += self._alike(some, (signature, number), written)
         return rest
 
     def _alike(
-        self, rows: Rows, identity: tuple[object, ...], losses: Counter[str], written: list[Written]
+        self, rows: Rows, identity: tuple[object, ...], written: list[Written]
     ) -> list[Rows]:
         if len(rows) < self._fewest:
             return [rows]
@@ -321,8 +318,6 @@ class Templates:
         if made is None:
             return [rows]
         self._check(plan, made)
-        for name in plan.losses:
-            losses[name] += len(made.rows)
         written.append(made)
         return [rows.take(bad)] if bad.any() else []
 

@@ -18,6 +18,8 @@ from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
 from waybill.file_store import TEMPORARY, open_store
+from waybill.inprocess.account import Account
+from waybill.made_ids import made_ids_sentence
 from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
 from waybill.spec_file import load_migration
@@ -183,7 +185,7 @@ def _losses(source: Envelope, target: Target, read: Mapping[str, object]) -> Ite
 
 
 def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterator[Finding]:
-    lost: Counter[str] = Counter()
+    account = Account()
     refused: Counter[str] = Counter()
     messages, first = 0, ""
     for change in changes:
@@ -198,15 +200,25 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
         except WaybillError as error:
             yield Finding(f"target {target.label}", WRONG, str(error))
             return
-        lost.update(losses)
+        place = change.message
+        account.tell(losses, place.topic, place.partition)
     if not changes:
         return
+    lost = account.losses
     text = f"the sample becomes {messages} messages"
     if refused:
         text += f", {sum(refused.values())} changes cannot be written ({first})"
     if lost:
         text += "; not carried: " + ", ".join(f"{n} {c}" for n, c in sorted(lost.items()))
-    details = {"messages": messages, "refused": dict(refused), "losses": dict(lost)}
+    made_ids = account.made_ids.counts()
+    if made_ids:
+        text += f"; {made_ids_sentence(made_ids)}"
+    details = {
+        "messages": messages,
+        "refused": dict(refused),
+        "losses": dict(lost),
+        "made_ids": made_ids,
+    }
     yield Finding(f"target {target.label}", NOTE if refused or lost else OK, text, details)
 
 

@@ -15,6 +15,7 @@ from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.lines import STANDARD, check_apart, check_new
 from waybill.inprocess.run import convert_file, layout_of
+from waybill.made_ids import WITHIN, made_ids_sentence
 from waybill.tables import MAX_COLUMNS
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def convert_command(given: Conversion) -> None:
     report = account.report(given.target, seconds)
     if given.report is not None:
         given.report.write_text(json.dumps(report_data(job, report)) + "\n", encoding="utf-8")
-    if account.flawed or sys.stderr.isatty():
+    weak = WITHIN in account.made_ids.counts()
+    if account.flawed or weak or sys.stderr.isatty():
         sys.stderr.write(sentence(job, account, seconds) + "\n")
     if account.all_refused or (given.strict and account.flawed):
         sys.exit(FLAWED)
@@ -112,6 +114,7 @@ def report_data(job: ConvertJob, report: StageReport) -> dict[str, Any]:
         "refused": data["refused"],
         "skipped": data["skipped"],
         "losses": data["losses"].get(job.target, {}),
+        "made_ids": data["made_ids"].get(job.target, {}),
         "declared_losses": job.declared_losses(),
         **data["details"],
         "seconds": round(data["seconds"], 3),
@@ -129,6 +132,9 @@ def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
         if counts:
             listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
             parts.append(f"{verb} {sum(counts.values())} ({listed})")
+    made = made_ids_sentence(account.made_ids.counts())
+    if made:
+        parts.append(made)
     rate = account.messages / seconds if seconds else 0.0
     parts.append(f"{seconds:.1f} s, {rate:.0f}/s")
     if account.messages and sum(account.refused.values()) == account.messages:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
+from waybill.made_ids import made_ids_sentence
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ def status_command(migration: Path, as_json: bool) -> None:
         ],
         spec.name,
     )
+    for stage in stages:
+        for target, counts in stage["made_ids"].items():
+            told = f"last batch for {target}: {made_ids_sentence(counts)}"
+            console().print(told, markup=False, soft_wrap=True)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
     elif source is not None:
@@ -121,6 +126,7 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "batches": len(done),
         "lag": lag,
         "cursor": last.cursor if last else None,
+        "made_ids": report.get("made_ids", {}),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from waybill.cli.output import console, print_table, printable
+from waybill.made_ids import made_ids_lines
 
 if TYPE_CHECKING:
     from waybill.report import StageReport, Waybill
@@ -28,6 +29,8 @@ def print_waybill(waybill: Waybill) -> None:
         for target, lost in report.losses.items():
             text = f"{target} does not carry: {counts(lost)}"
             out.print(printable(text), markup=False, style="yellow")
+        for line in made_ids_lines(report):
+            out.print(printable(line), markup=False)
         for warning in report.warnings:
             out.print(printable(f"{report.stage}: {warning}"), markup=False, style="yellow")
 

@@ -15,6 +15,7 @@ from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.layout import CHANGE_PLACE, OUTBOX
+from waybill.made_ids import MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"
 WRITTEN = "written without the replay"
+MADE_FROM = "made_ids_from"
+"""The detail that tells, by topic, the only partition whose positions became ids, in this batch and
+those before; null where there are several."""
 
 
 class Again(NamedTuple):
@@ -46,14 +50,26 @@ class Again(NamedTuple):
 
 
 class Encoding:
-    """One batch's way from `changes` to a branch of `outbox`."""
+    """One batch's way from `changes` to a branch of `outbox`.
+
+    Args:
+        context: of the stage.
+        writings: the targets.
+        branch: what is written.
+        partitions: what the batch before told as `MADE_FROM`.
+    """
 
     def __init__(
-        self, context: StageContext, writings: tuple[Writing, ...], branch: Branch
+        self,
+        context: StageContext,
+        writings: tuple[Writing, ...],
+        branch: Branch,
+        partitions: dict[str, int | None],
     ) -> None:
         self.context = context
         self.writings = writings
         self.branch = branch
+        self.partitions = partitions
         self.sizes = RowSizes(context.spark.sparkContext)
 
     def run(self, after: int | None, upto: int | None, changes: int, report: StageReport) -> None:
@@ -71,6 +87,8 @@ class Encoding:
         targets = report.details["targets"] = {}
         if self.writings:
             self._write(after, upto, changes, targets, report)
+        if self.partitions:
+            report.details[MADE_FROM] = self.partitions
         self.sizes.tell(report, "outbox")
 
     def _write(
@@ -102,6 +120,7 @@ class Encoding:
                 encode = accepted.through(self._encode(schemas, self.writings))
                 self.branch.append_made(accepted.handed, encode, OUTBOX)
         counted = self._counted()
+        made_ids = self._made_ids(counted)
         for writing in self.writings:
             label = writing.label
             found = again.get(label, Again())
@@ -110,6 +129,9 @@ class Encoding:
             targets[label] = account
             if losses:
                 report.losses[label] = losses
+            made = made_ids[label].counts() if label in made_ids else {}
+            if made:
+                report.made_ids[label] = made
             refused = sum(account["refused"].values())
             if refused:
                 # The change was accepted, and so stands among the rows that came out.
@@ -203,14 +225,31 @@ class Encoding:
         return encode
 
     def _counted(self) -> dict[str, list[Row]]:
-        grouped = self.branch.added().groupBy("target", "outcome", "reason_kind", "losses")
-        counted = grouped.agg(
-            F.count("*").alias("rows"), F.count_if(F.col("message") > 0).alias("further")
+        # Where the position became an id, it matters from which topic and partitions it came.
+        made_in = F.when(F.array_contains("losses", WITHIN_PARTITION), F.col("topic"))
+        rows = self.branch.added().withColumn("made_in", made_in)
+        counted = rows.groupBy("target", "outcome", "reason_kind", "losses", "made_in").agg(
+            F.count("*").alias("rows"),
+            F.count_if(F.col("message") > 0).alias("further"),
+            F.min("partition").alias("first"),
+            F.max("partition").alias("last"),
         )
         by_target: dict[str, list[Row]] = {}
         for row in counted.collect():
             by_target.setdefault(row.target, []).append(row)
         return by_target
+
+    def _made_ids(self, counted: dict[str, list[Row]]) -> dict[str, MadeIds]:
+        """The ids that were made for each target."""
+        made: dict[str, MadeIds] = {}
+        for label, rows in counted.items():
+            ids = made[label] = MadeIds(dict(self.partitions))
+            for row in rows:
+                partition = row.first if row.first == row.last else None
+                for name in MADE_IDS.intersection(row.losses or ()):
+                    ids.count(name, row.made_in or "", partition, row.rows)
+            self.partitions = ids.partitions
+        return made
 
 
 def _by_target(rows: DataFrame) -> dict[str, int]:
@@ -243,7 +282,7 @@ def _account(
             add(account.skipped, NO_WORD, row.rows)
         if row.further:
             add(account.extra_in, FURTHER_MESSAGES, row.further)
-        for name in row.losses or ():
+        for name in lost_of(row.losses or ()):
             add(losses, name, row.rows)
     account.reconcile()
     data = {

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from waybill.convert.decode import Decoding
-from waybill.convert.encode import Encoding
+from waybill.convert.encode import MADE_FROM, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
@@ -85,12 +85,15 @@ def _encode(
     lake = context.lake
     changes, outbox = tables
     branch = lake.branch(outbox, STAGE, context.batch)
-    after = _upto(lake.last(outbox, STAGE), "changes")
+    last = lake.last(outbox, STAGE)
+    after = _upto(last, "changes")
     upto = lake.newest(changes, after)
     lake.cut_shuffles(changes, after, upto)
     decoded = [c for c in lake.between(changes, after, upto) if c.stage == STAGE]
     accepted = sum(commit.report["rows_out"] for commit in decoded)
-    Encoding(context, plan.writings, branch).run(after, upto, accepted, report)
+    partitions = {} if last is None else last.report["details"].get(MADE_FROM, {})
+    encoding = Encoding(context, plan.writings, branch, partitions)
+    encoding.run(after, upto, accepted, report)
     report.cursor = {**report.cursor, "changes": {"after": after, "upto": upto}}
     land(branch, report, "outbox", started)
     lake.mark_read(changes, "outbox", upto)

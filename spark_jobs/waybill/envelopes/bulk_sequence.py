@@ -24,6 +24,11 @@ _PARTITIONS = 9_000
 """Partitions whose positions are numbers of 64 bits with sign."""
 
 
+def _kept(layout: SequenceLayout, rows: Rows) -> bool:
+    """Whether rows have true ids of one number, which are written as they are."""
+    return len(rows.sequence or ()) == 1 and not layout.shared
+
+
 class BulkSequence:
     """The numbers of rows whose source has sequence ids.
 
@@ -53,7 +58,7 @@ class BulkSequence:
         if self._packed.by_connector:
             alone |= self._other_connector(rows)
         layout = self.layout(rows)
-        if layout is None:
+        if layout is None or _kept(layout, rows):
             return alone
         first, *rest = rows.sequence
         if len(rest) > len(layout.digits):
@@ -104,6 +109,8 @@ class BulkSequence:
             raise KeyError("the rows have no sequence")
         arena = rows.arena
         found = written(arena, sequence[0])
+        if _kept(layout, rows):
+            return found
         for place, width in enumerate(layout.digits, 1):
             if width == 0:
                 continue

@@ -94,7 +94,8 @@ class Encoder(Protocol):
         """The messages of one change; empty when the envelope has no word for it.
 
         What is given up is appended to `losses` by the names of `CAPABILITIES`; an empty result
-        always comes with at least one.
+        always comes with at least one. An id that had to be made is told beside it, by the names of
+        `waybill.made_ids`.
 
         Raises:
             Refusal: kind `encoding`, when writing it would change a value.

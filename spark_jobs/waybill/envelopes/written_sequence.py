@@ -41,6 +41,7 @@ from pydantic import Field, PrivateAttr
 from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, pack, placed
 from waybill.errors import Refusal
+from waybill.made_ids import ACROSS_PARTITIONS, WITHIN_PARTITION
 from waybill.order import position_number
 from waybill.records import ROW_OPERATIONS
 
@@ -202,8 +203,10 @@ class PackedSequence:
             return False
         return self.largest is None or layout.fits(self.largest)
 
-    def of(self, change: Change) -> int | None:
+    def of(self, change: Change, losses: list[str]) -> int | None:
         """The number; None where the change has no id, or the target no room for such ids.
+
+        One that is made of several parts is told as a made id (`made_ids`).
 
         Raises:
             Refusal: kind `encoding`, when a number is beyond its digits, or beyond the target.
@@ -231,6 +234,8 @@ class PackedSequence:
                 f"holds numbers up to {self.largest}: tell fewer digits in sequence_digits of the "
                 "target, for the whole topic, or publish an envelope with longer ids",
             )
+        if not layout.keeps(sequence):
+            losses.append(ACROSS_PARTITIONS)
         return number
 
     def is_load(self, change: Change) -> bool:
@@ -275,13 +280,14 @@ class WrittenSequence:
     def of(self, change: Change, losses: list[str]) -> int:
         """The id of a change that is no full row.
 
-        It is counted where it takes the place of the source's own.
+        One that is made is told (`made_ids`), and counted as lost where it takes the place of the
+        source's own.
 
         Raises:
             Refusal: kind `encoding`; see `PackedSequence.of`; or a row has none where others of
                 its source have one; or the message holds more changes than an id can tell apart.
         """
-        number = self.packed.of(change)
+        number = self.packed.of(change, losses)
         return self.made(change, losses) if number is None else number
 
     def made(self, change: Change, losses: list[str]) -> int:
@@ -299,5 +305,6 @@ class WrittenSequence:
                 "have one that a made one cannot be compared with: where the order of the topic "
                 "is that of its positions, set sequence_from: position in the target's settings",
             )
+        losses.append(WITHIN_PARTITION)
         message = change.message
         return self.start + position_number(message.partition, message.offset, change.index)

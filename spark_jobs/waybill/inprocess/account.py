@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from waybill.made_ids import MADE_IDS, MadeIds
 from waybill.report import StageReport
 
 
@@ -18,6 +20,7 @@ class Account:
     refused: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     losses: Counter[str] = field(default_factory=Counter)
+    made_ids: MadeIds = field(default_factory=MadeIds)
     bytes_in: int = 0
     bytes_out: int = 0
 
@@ -31,6 +34,23 @@ class Account:
         self.refused.update(other.refused)
         self.skipped.update(other.skipped)
         self.losses.update(other.losses)
+        self.made_ids.add(other.made_ids)
+
+    def tell(self, told: Iterable[str], topic: str, partition: int, changes: int = 1) -> None:
+        """Count what an encoder told of changes: what they gave up, and ids that were made.
+
+        Args:
+            told: the names, the same for each change.
+            topic: the topic that the changes came from.
+            partition: their partition.
+            changes: how many there are.
+        """
+        # `Counter.update` takes longer than most messages have losses.
+        for name in told:
+            if name in MADE_IDS:
+                self.made_ids.count(name, topic, partition, changes)
+            else:
+                self.losses[name] += changes
 
     @property
     def flawed(self) -> bool:
@@ -48,6 +68,7 @@ class Account:
         Raises:
             ReconciliationError: the counts do not add up.
         """
+        made = self.made_ids.counts()
         report = StageReport(
             stage="convert",
             batch="",
@@ -57,6 +78,7 @@ class Account:
             refused=dict(self.refused),
             skipped=dict(self.skipped),
             losses={target: dict(self.losses)} if self.losses else {},
+            made_ids={target: made} if made else {},
             details={"bytes_in": self.bytes_in, "bytes_out": self.bytes_out},
             seconds=seconds,
         )

@@ -97,7 +97,7 @@ class Converter:
                             present(change)
                         written = encode(change, losses)
                         if losses:
-                            self._count_losses()
+                            self._count_told(message)
                         if len(written) == 1:
                             add(written[0])
                             add_origin(message)
@@ -157,17 +157,14 @@ class Converter:
             return
         except Exception as error:
             raise self._broken("writing", change.message, error) from error
-        self._count_losses()
+        if self._losses:
+            self._count_told(change.message)
         self._take_written(written, change.message, out, origins)
 
-    def _count_losses(self) -> None:
-        """Count what a written change gave up; one that is refused is lost nowhere."""
-        if self._losses:
-            # `Counter.update` takes longer than most messages have losses.
-            counted = self.account.losses
-            for name in self._losses:
-                counted[name] += 1
-            self._losses.clear()
+    def _count_told(self, message: Message) -> None:
+        """Count what the encoder told of a written change; one that is refused is lost nowhere."""
+        self.account.tell(self._losses, message.topic, message.partition)
+        self._losses.clear()
 
     def _take_written(
         self, written: list[Encoded], origin: Message, out: list[Encoded], origins: list[Message]

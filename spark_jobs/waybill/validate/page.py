@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from waybill.made_ids import made_ids_sentence
 from waybill.validate.result import FAILED, PASSED, SEVERITIES, sentence_of
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def _stage(report: dict[str, Any]) -> dict[str, Any]:
         "skipped": report["skipped"],
         "waiting": report["waiting"],
         "losses": report["losses"],
+        "made_ids": {
+            target: made_ids_sentence(counts)
+            for target, counts in report.get("made_ids", {}).items()
+        },
         "seconds": report["seconds"],
     }
 

@@ -161,7 +161,7 @@ class EventEncoder:
             change = standing_alone(change, losses)
         carried = carried_of(change.extra)
         if change.operation in ROW_OPERATIONS:
-            return self._rows(change, carried, losses)
+            return self._rows(self.ids.packed.as_full_row(change, losses), carried, losses)
         if change.operation == "commit":
             return self._commit(change, carried, losses)
         if change.operation == "other" and carried is not None and carried.control:

@@ -300,7 +300,7 @@ class DmsFilesEncoder:
         if change.moved_from is not None:
             change = standing_alone(change, losses)
         change = self.packed.as_full_row(change, losses)
-        order = self._order(change)
+        order = self._order(change, losses)
         change = in_order(change, losses, order is not None)
         operation, schema = change.operation, change.schema
         rows, key = self.table(schema)
@@ -364,11 +364,11 @@ class DmsFilesEncoder:
         if change.operation == "delete" and key_alone(change.schema, image) is not image:
             losses.append("before_image")
 
-    def _order(self, change: Change) -> str | None:
+    def _order(self, change: Change, losses: list[str]) -> str | None:
         """What the column with the order holds; None where the row has no such place."""
         if not self.settings.sequence_column or change.full_row:
             return None
-        number = self.packed.of(change)
+        number = self.packed.of(change, losses)
         return None if number is None else f"{number:0{SEQUENCE_DIGITS}d}"
 
     def _head(self, change: Change, order: str | None, losses: list[str]) -> dict[str, str]:

@@ -123,7 +123,7 @@ def _head(change: Change, packed: PackedSequence, losses: list[str]) -> bytes:
         if change.sequence is not None:
             losses.append("sequence_id")
         return head
-    number = packed.of(change)
+    number = packed.of(change, losses)
     if number is not None:
         head += b',"pos":"%b"' % pos_of(number).encode()
     return head
