@@ -1,10 +1,15 @@
 """Whether the texts of a row are values of their columns' types, as far as times go.
 
-Readers hold numbers, bytes and bits against their types where they make texts of them. A text of a
-time is looked at here, once, for every envelope: a wall clock in a column of instants, an instant
-among wall clocks, a date for a time, or a number for any of them would go on as a value that no
-reader of the column can take, or takes for another time. What is no time at all (`0000-00-00`,
-`infinity`) stays the text that it is.
+Readers hold numbers, booleans, bytes and bits against their types where they make texts of them
+(`envelopes.notation.declared`). A text of a time is looked at here, once, for every envelope: a
+wall clock in a column of instants, an instant among wall clocks, a date for a time, a number or a
+word for any of them would go on as a value that no reader of the column can take, or takes for
+another time.
+
+Dates that databases hold although no calendar has them stay the texts that they are: the zeros of
+MySQL (`0000-00-00`, `2024-02-00`) and its `2024-02-30` (MySQL 8.4 Reference Manual, "Server SQL
+Modes": NO_ZERO_IN_DATE, ALLOW_INVALID_DATES), `infinity` and years before 1 and after 9999 of
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -25,9 +30,30 @@ TIMES = frozenset({"date", "time", "timestamp", "timestamptz"})
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_TIME = re.compile(r"-?[0-9]{2,3}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?")
+_TIME = re.compile(r"-?[0-9]{2,3}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(.*)")
-_ZONE = re.compile(r" ?(?:Z|UTC|[-+][0-9]{2}(?::?[0-9]{2})?)")
+_ZONE = re.compile(r" ?(?:Z|UTC|[-+][0-9]{2}(?::?[0-9]{2})?)| [A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+")
+
+_CALENDAR = r"(?:0[0-9]|1[0-2])-(?:[0-2][0-9]|3[01])"
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+_PLAIN = {
+    "date": re.compile(rf"[0-9]{{4}}-{_CALENDAR}").fullmatch,
+    "time": re.compile(_CLOCK).fullmatch,
+    "timestamp": re.compile(rf"[0-9]{{4}}-{_CALENDAR}T{_CLOCK}").fullmatch,
+    "timestamptz": re.compile(rf"[0-9]{{4}}-{_CALENDAR}T{_CLOCK}Z").fullmatch,
+}
+"""What nearly all values of a type look like."""
+_KEPT = re.compile(
+    # 24:00:00 is a time of PostgreSQL, and the 60th second one that is added to a day.
+    r"[-+]?infinity"
+    r"|-?(?:[01][0-9]|2[0-4]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?"
+    rf"|[-+]?[0-9]{{4,6}}-{_CALENDAR}"
+    r"(?:[T ](?:[01][0-9]|2[0-4]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?)?"
+    r"(?: ?(?:Z|UTC|[-+][0-9]{2}(?::?[0-9]{2})?)| [A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+)?(?: BC)?"
+)
+"""What databases hold although it is no date of the calendar or no time of a day."""
+_MOST_HOURS = 838
+"""MySQL's TIME has no more (MySQL 8.4 Reference Manual, "The TIME Type")."""
 
 _WORDS = {
     "number": "a number: declare a type of numbers, or timestamptz if it counts from 1970 and the "
@@ -45,7 +71,7 @@ def kind_of(text: str) -> str | None:
     if _NUMBER.fullmatch(text):
         return "number"
     if _TIME.fullmatch(text):
-        return "time"
+        return "time" if int(text.lstrip("-").partition(":")[0]) <= _MOST_HOURS else None
     if _DATE.fullmatch(text):
         return "date" if _is_valid(text) else None
     moment = _MOMENT.fullmatch(text)
@@ -94,19 +120,23 @@ def _made(schema: TableSchema) -> Check | None:
                 continue
             for field, name, kind in columns:
                 text = getattr(image, field)
-                if text.__class__ is not str or _plainly(kind, text):
+                if text.__class__ is not str or _PLAIN[kind](text):
                     continue
-                other = kind_of(text)
-                if other is not None and other != kind:
-                    shown = repr(text[:60])
-                    sentence = f"column {name!r} is {kind}, and {shown} is {_WORDS[other]}"
-                    raise Refusal("value", sentence, change.index)
+                why = fault_of(kind, text)
+                if why is not None:
+                    raise Refusal("value", f"column {name!r} is {kind}, and {why}", change.index)
 
     return check
 
 
-def _plainly(kind: str, text: str) -> bool:
-    """Whether a text looks like one of its type at a glance, as nearly all do."""
-    if kind == "timestamp":
-        return text[10:11] == "T" and (len(text) == 19 or text[20:].isdecimal())
-    return kind == "timestamptz" and text[10:11] == "T" and text[-1] == "Z"
+def fault_of(kind: str, text: str) -> str | None:
+    """Why a text is no value of a type of times, with what to declare; None if it is one."""
+    found = kind_of(text)
+    if found == kind or (found is None and _KEPT.fullmatch(text)):
+        return None
+    if found is not None:
+        return f"{text[:60]!r} is {_WORDS[found]}"
+    return f"{text[:60]!r} is no date or time that there is: {_TEXTS}"
+
+
+_TEXTS = "declare the column as string if it holds such texts"

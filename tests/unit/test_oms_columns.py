@@ -61,12 +61,16 @@ def test_a_wall_clock_that_names_its_zone_is_neither_read_nor_written(earlier, z
         ("2020-11-25 00:01:02 UTC-08:00", "2020-11-25T08:01:02Z"),
         ("2020-11-25 00:01:02.25 GMT+05:30", "2020-11-24T18:31:02.25Z"),
         ("2020-11-25 00:01:02 +08:05:43", "2020-11-24T15:55:19Z"),
-        # The clocks showed it twice; the first is meant.
-        ("2020-11-01 01:30:00 America/New_York", "2020-11-01T05:30:00Z"),
+        ("2020-11-01 00:30:00 America/New_York", "2020-11-01T04:30:00Z"),
     ],
 )
 def test_a_zone_is_named_as_java_names_it(text, utc):
     assert notation_of(LogicalType("timestamptz")).read(text) == utc
+
+
+def test_a_wall_clock_that_its_zone_showed_twice_is_no_instant():
+    with pytest.raises(Refusal, match="New_York showed twice: declare the column as string"):
+        notation_of(LogicalType("timestamptz")).read("2020-11-01 01:30:00 America/New_York")
 
 
 def test_a_wall_clock_that_its_zone_passed_over_is_no_time():

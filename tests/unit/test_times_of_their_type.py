@@ -34,14 +34,24 @@ VALUES = {
     "timestamptz": ["2020-02-29T01:02:03Z", "2020-02-29T01:02:03.5Z"],
     "number": ["0", "-1", "1126827447.5", "1e10"],
 }
-NO_TIMES = ["0000-00-00", "0000-00-00 00:00:00", "2020-02-30", "infinity", "", "12:00", "24:00"]
+NO_TIMES = [
+    *("0000-00-00", "0000-00-00 00:00:00", "2020-02-30", "infinity", "-infinity", "12:00", "24:00"),
+    *("2020-02-30T01:02:03", "0044-03-15 BC", "10000-01-01", "+294276-12-31T00:00:00"),
+    *("2016-12-31T23:59:60", "2020-02-00 00:00:00.5", "2020-02-30T01:02:03+08"),
+]
+"""What databases hold although it is in no calendar."""
+WORDS = [
+    *("", "abc", "2020-13-01", "2020-01-32", "2020-01-01T25:00:00", "2020-01-01T00:60:00", "AA=="),
+    *("99:60:00", "839:00:00", "2020/01/01", "{}", "2020-01-01x", "2020-01-01Tab:cd:ef", "nan"),
+    *("2020-01-01T00:00:00.", "2020-01-01T00:00:00.x", "2020-01-01T00:00:0012", "20-01-01"),
+]
 ZONED = ["2020-02-29 01:02:03+08", "2020-02-29T01:02:03.5-03:30", "2020-02-29T01:02:03 +0800"]
 
 
 def test_every_text_is_what_it_is():
     for kind, texts in VALUES.items():
         assert {kind_of(text) for text in texts} == {kind}
-    assert {kind_of(text) for text in NO_TIMES} == {None}
+    assert {kind_of(text) for text in [*NO_TIMES, *WORDS]} == {None}
     assert {kind_of(text) for text in ZONED} == {"timestamptz"}
 
 
@@ -73,11 +83,13 @@ def test_what_is_another_kind_of_value_is_refused(kind):
         assert fits(kind, text), text
     for text in ZONED:
         assert fits(kind, text) is (kind == "timestamptz"), text
+    for text in WORDS:
+        assert not fits(kind, text), text
 
 
 @pytest.mark.parametrize("kind", sorted(TIMES))
 def test_many_at_once_are_refused_as_one_by_one(kind):
-    texts = [text for group in (*VALUES.values(), NO_TIMES, ZONED) for text in group]
+    texts = [text for group in (*VALUES.values(), NO_TIMES, ZONED, WORDS) for text in group]
     arena = Arena(b"x" * 40)
     starts = np.array([arena.add(text.encode()) for text in texts])
     lengths = np.array([len(text) for text in texts])

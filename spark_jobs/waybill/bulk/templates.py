@@ -20,6 +20,7 @@ from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.skeleton import Place
+from waybill.envelopes.zoned_times import count_zones
 from waybill.errors import Refusal, WaybillError
 
 if TYPE_CHECKING:
@@ -327,7 +328,9 @@ class Templates:
             return None
         losses: list[str] = []
         try:
-            encoded = self._encoder.encode(rows.change(0), losses)
+            change = rows.change(0)
+            encoded = self._encoder.encode(change, losses)
+            count_zones(change, losses)
         except Refusal:
             return None
         plan = _Plan(rows, encoded, losses, wordings, self._writer)
@@ -343,6 +346,7 @@ class Templates:
         change = made.rows.change(row)
         losses: list[str] = []
         encoded = self._encoder.encode(change, losses)
+        count_zones(change, losses)
         told = [(one.key, one.value) for one in encoded]
         found = [
             (key.one(row), value.one(row))

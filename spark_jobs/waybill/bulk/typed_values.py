@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.typed_values import TIMES, kind_of
+from waybill.bulk import kernels
+from waybill.typed_values import TIMES, fault_of
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Texts
@@ -31,39 +32,16 @@ def _misplaced(arena: Arena, texts: Texts, kind: str) -> Mask:
     wrong = ~_plainly(arena, texts, kind)
     for row in np.flatnonzero(wrong).tolist():
         text = arena.text(texts, row) or b""
-        other = kind_of(text.decode(errors="replace"))
-        wrong[row] = other is not None and other != kind
+        wrong[row] = fault_of(kind, text.decode(errors="replace")) is not None
     return wrong
 
 
 def _plainly(arena: Arena, texts: Texts, kind: str) -> Mask:
     """Which texts are null or look like a time of their type."""
-    lengths = texts.lengths
-    good: Mask
-    if kind == "date":
-        good = (lengths == 10) & (_byte(arena, texts, 4) == ord("-"))
-    elif kind == "time":
-        # Of a time with a sign or with more than 99 hours the exact way knows more.
-        good = (lengths >= 8) & (_byte(arena, texts, 2) == ord(":"))
-    else:
-        last = _byte(arena, texts, -1)
-        good = (lengths >= 19) & (_byte(arena, texts, 10) == ord("T"))
-        if kind == "timestamptz":
-            good &= last == ord("Z")
-        else:
-            good &= (lengths == 19) | (_byte(arena, texts, 19) == ord("."))
-            good &= (last >= ord("0")) & (last <= ord("9"))
-            # An offset behind the digits of the second ends in digits, too.
-            for at in (-3, -5, -6):
-                sign = _byte(arena, texts, at)
-                good &= (lengths == 19) | ((sign != ord("+")) & (sign != ord("-")))
-    return good | (lengths < 0)
+    good: Mask = np.empty(len(texts.lengths), np.bool_)
+    kernels.plain_times(arena.data, texts.starts, texts.lengths, _NUMBERS[kind], good)
+    return good
 
 
-def _byte(arena: Arena, texts: Texts, at: int) -> np.typing.NDArray[np.uint8]:
-    """A byte of each text, counted from its start, or from its end below zero; 0 beyond it."""
-    lengths = texts.lengths
-    inside = lengths > at if at >= 0 else lengths >= -at
-    places = texts.starts + (at if at >= 0 else lengths + at)
-    found = arena.data[np.where(inside, places, 0)]
-    return np.where(inside, found, np.uint8(0))
+_NUMBERS = {"date": 0, "time": 1, "timestamp": 2, "timestamptz": 3}
+"""What `kernels.plain_times` calls the types."""

@@ -16,6 +16,7 @@ from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
+from waybill.envelopes.zoned_times import count_zones
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
 from waybill.file_store import TEMPORARY, open_store
 from waybill.inprocess.account import Account
@@ -193,7 +194,10 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
             continue
         losses: list[str] = []
         try:
-            messages += len(encoder.encode(change, losses))
+            written = encoder.encode(change, losses)
+            if written:
+                count_zones(change, losses)
+            messages += len(written)
         except Refusal as refusal:
             refused[refusal.kind] += 1
             first = first or f"offset {change.message.offset}: {refusal.sentence}"

@@ -15,6 +15,7 @@ import pyarrow as pa
 from waybill.bounded import Bounded
 from waybill.bulk.worth import Worth
 from waybill.envelopes.protocol import Decoder, Encoded, Encoder
+from waybill.envelopes.zoned_times import count_zones
 from waybill.errors import Refusal, WaybillError
 from waybill.layout import CHANGES, OUTBOX, columns_of
 from waybill.order import read_order_key
@@ -306,6 +307,8 @@ class MessageBatches:
         written: list[Encoded] = []
         try:
             written = self.encoder.encode(change, losses)
+            if written:
+                count_zones(change, losses)
         except Refusal as refusal:
             outcome, kind, reason = "refused", refusal.kind, refusal.sentence
             # What is refused is lost nowhere: it stands in quarantine.

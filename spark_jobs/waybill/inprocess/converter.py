@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from waybill.bounded import Bounded
 from waybill.envelopes.pairs import PairJoiner
+from waybill.envelopes.zoned_times import count_zones, gives_up_zones
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
@@ -78,7 +79,8 @@ class Converter:
             out: takes the written messages, in order.
             origins: takes for each of them the message that it was made from.
         """
-        decode, encode, losses = self.decoder.decode, self.encoder.encode, self._losses
+        decode, plain, losses = self.decoder.decode, self.encoder.encode, self._losses
+        encode = plain
         add, add_origin = out.append, origins.append
         schema: TableSchema | None = None
         present: Callable[[Change], None] | None = None
@@ -93,6 +95,7 @@ class Converter:
                         if change.schema is not schema:
                             present = self._fits[change.schema]
                             schema = change.schema
+                            encode = self._encode_zoned if gives_up_zones(schema) else plain
                         if present is not None and change.operation in ROW_OPERATIONS:
                             present(change)
                         written = encode(change, losses)
@@ -150,7 +153,7 @@ class Converter:
         try:
             if change.operation in ROW_OPERATIONS:
                 self._fits[change.schema](change)
-            written = self.encoder.encode(change, self._losses)
+            written = self._encode_zoned(change, self._losses)
         except Refusal as refusal:
             self._losses.clear()
             self._take_refusal(change.message, refusal, change.index)
@@ -160,6 +163,13 @@ class Converter:
         if self._losses:
             self._count_told(change.message)
         self._take_written(written, change.message, out, origins)
+
+    def _encode_zoned(self, change: Change, losses: list[str]) -> list[Encoded]:
+        """What a change becomes; zones are counted that its times have named and lost."""
+        written = self.encoder.encode(change, losses)
+        if written:
+            count_zones(change, losses)
+        return written
 
     def _count_told(self, message: Message) -> None:
         """Count what the encoder told of a written change; one that is refused is lost nowhere."""

@@ -14,6 +14,7 @@ from waybill.bulk.kernels.numbers import (
 from waybill.bulk.kernels.order_keys import order_keys, read_order_keys
 from waybill.bulk.kernels.scanning import fitting, grouped, head_size, in_order, in_slots, scan
 from waybill.bulk.kernels.times import (
+    plain_times,
     unit_wall_clocks,
     wall_clock_units,
     wall_clocks,
@@ -38,6 +39,7 @@ __all__ = [
     "order_keys",
     "padded_digits",
     "plain_decimals",
+    "plain_times",
     "put",
     "read_order_keys",
     "same_texts",

@@ -292,3 +292,67 @@ def without_zeros(arena, starts, lengths, clock):
         for k in range(size):
             if arena[p + k] == 46:
                 lengths[i] = BAD
+
+
+@compiled
+def _is_date(arena, p):
+    """Whether ten bytes are a date, with months up to 12 and days up to 31."""
+    if arena[p + 4] != 45 or arena[p + 7] != 45:
+        return False
+    month = _two(arena, p + 5)
+    day = _two(arena, p + 8)
+    if _two(arena, p) < 0 or _two(arena, p + 2) < 0:
+        return False
+    return 0 <= month <= 12 and 0 <= day <= 31
+
+
+@compiled
+def _is_clock(arena, p, size):
+    """Whether a text is a time of a day, with any number of digits behind the second."""
+    if size < 8 or size == 9 or arena[p + 2] != 58 or arena[p + 5] != 58:
+        return False
+    hour = _two(arena, p)
+    minute = _two(arena, p + 3)
+    second = _two(arena, p + 6)
+    if hour < 0 or hour > 23 or minute < 0 or minute > 59 or second < 0 or second > 59:
+        return False
+    if size > 8 and arena[p + 8] != 46:
+        return False
+    digits = True
+    for k in range(9, size):
+        digits &= 48 <= arena[p + k] <= 57
+    return digits
+
+
+@compiled
+def plain_times(arena, starts, lengths, kind, good):
+    """Say of each text whether it is null or looks like a time of its type.
+
+    Args:
+        arena: where the texts are.
+        starts: where each text starts.
+        lengths: its length, below zero for null.
+        kind: 0 for a date, 1 for a time, 2 for a wall clock with a T, 3 for one that ends in Z.
+        good: takes the answers.
+    """
+    for i in range(starts.shape[0]):
+        ahead(arena, starts, i)
+        size = lengths[i]
+        p = starts[i]
+        if size < 0:
+            good[i] = True
+        elif kind == 0:
+            good[i] = size == 10 and _is_date(arena, p)
+        elif kind == 1:
+            good[i] = _is_clock(arena, p, size)
+        else:
+            last = p + size - 1
+            if kind == 3:
+                size -= 1
+            good[i] = (
+                size >= 19
+                and (kind == 2 or arena[last] == 90)
+                and arena[p + 10] == 84
+                and _is_date(arena, p)
+                and _is_clock(arena, p + 11, size - 11)
+            )

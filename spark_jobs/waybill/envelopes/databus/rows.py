@@ -18,6 +18,7 @@ from waybill.envelopes.databus.columns import (
 from waybill.envelopes.databus.schemas import Registered, plain_table
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
+from waybill.typed_values import TIMES
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class RowPlan:
 
     def _text(self, place: int, at: int) -> ToText | None:
         column, kind = self.columns[place], self.schema.columns[at].type
-        if self.own and column.kind in ("string", "bytes") and not kind.is_number:
+        if self.own and column.kind == "string" and kind.kind in TIMES:
             # Waybill wrote the text of the value itself.
             return column.text
         return declared_text(column, kind)

@@ -31,7 +31,7 @@ from waybill.types import INTEGER_RANGE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from waybill.envelopes.debezium.column_readers import Reading
+    from waybill.envelopes.debezium.readings import Reading
     from waybill.envelopes.debezium.row_readers import RowPlan
 
 _SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.avro.schema import Node
     from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
     from waybill.envelopes.debezium.avro_events import AvroEvents
-    from waybill.envelopes.debezium.column_readers import Reading as ColumnReading
+    from waybill.envelopes.debezium.readings import Reading as ColumnReading
     from waybill.records import Change
 
 _ROWS = frozenset({"read", "insert", "update", "delete"})

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Arena
-    from waybill.envelopes.debezium.column_readers import Reading
     from waybill.envelopes.debezium.column_writers import Writing
+    from waybill.envelopes.debezium.readings import Reading
 
 _KINDS = {
     PLAIN: TEXT,
@@ -123,9 +123,8 @@ def _convert(reading: Reading, kinds: int) -> Convert | None:
     if quoted:
         if convert is None:
             return _without_marks(reading.marks)
-        if reading.quick == "plain":
-            return or_else(plain_decimal(60, 60), exact)
-        return exact
+        digits = (60, 60) if reading.quick == "plain" else reading.digits
+        return exact if digits is None else or_else(plain_decimal(*digits), exact)
     if reading.quick == "str":
         low, high = INTEGER_RANGE.get(reading.type.kind, (-_MANY_DIGITS, _MANY_DIGITS))
         return or_else(whole(max(low, -_MANY_DIGITS), min(high, _MANY_DIGITS)), exact)

@@ -7,7 +7,7 @@ value's own kind, the declared type and the settings do. Decided once per schema
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw
@@ -31,8 +31,9 @@ from waybill.envelopes.debezium.connect import (
     sql_type,
     structure_schema,
 )
+from waybill.envelopes.debezium.readings import TEXT_KINDS, Reading, checked, held
 from waybill.envelopes.notation import values as shared
-from waybill.envelopes.notation.declared import APART, check_for, float_check, may_hold
+from waybill.envelopes.notation.declared import APART, check_for, float_check
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
@@ -50,39 +51,8 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.debezium.settings import DebeziumReadSettings
 
-TEXT_KINDS = frozenset({"string", "enum", "set", "json", "interval", "xml", "unknown"})
-"""Kinds whose text is whatever the source says."""
-
 _MAX_PRECISION = 1000
 """No database declares decimals of more digits."""
-
-
-class Reading(NamedTuple):
-    """How one column is read.
-
-    Attributes:
-        type: its logical type.
-        wire: the msgspec type of its JSON value, null included.
-        convert: JSON value to text, None where the text is the value.
-        source_type: the type as the message says it.
-        marks: texts that stand for a value that was not sent.
-        raw: whether `convert` takes the value's JSON text, null included.
-        quick: `plain` where a number in plain digits is its own text; `str` where `convert` gives
-            what `str` does for every value that `wire` lets through, else empty.
-        wide: a wire type that lets more through than `wire`, for `convert` to say what is wrong.
-        digits: how many digits a number in plain digits may have before the point and behind it to
-            be its own text; None where that is not known.
-    """
-
-    type: LogicalType
-    wire: Any
-    convert: Callable[[Any], Any] | None = None
-    source_type: str | None = None
-    marks: tuple[str, ...] = ()
-    raw: bool = False
-    quick: str = ""
-    wide: Any = None
-    digits: tuple[int, int] | None = None
 
 
 class Readings:
@@ -127,7 +97,7 @@ class Readings:
             return reading
         if told.is_integer or told.kind == "bytes":
             return self._as_declared(reading, field, told)
-        return reading._replace(type=told, convert=values.number_or_special, quick="plain")
+        return held(reading._replace(type=told, convert=values.number_or_special, quick="plain"))
 
     def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
         if declared == reading.type or declared.kind == "unknown":
@@ -137,7 +107,7 @@ class Readings:
         if field.name is None and (field.type, declared.kind) in _PLAIN:
             found = self.of_json(_PLAIN[field.type, declared.kind], declared)
             return found._replace(source_type=reading.source_type)
-        return _checked(reading, declared)
+        return checked(reading, declared)
 
     def _semantic(self, field: Field) -> Reading | None:
         name, source = field.name, field.name
@@ -171,7 +141,7 @@ class Readings:
         fits = 0 <= scale <= precision and precision > 0
         type_ = LogicalType("decimal", precision, scale) if fits else NUMBER
         convert = values.decimal_reader(scale)
-        return Reading(type_, TEXT, convert, DECIMAL, self.marks.bytes)
+        return held(Reading(type_, TEXT, convert, DECIMAL, self.marks.bytes))
 
     def _primitive(self, field: Field) -> Reading:
         # A name that is not known says nothing about the notation: the type alone decides.
@@ -253,12 +223,12 @@ class Readings:
             source = self._unit(declared) if kind == "int" else None
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")
-            return Reading(declared, wire, read, source, marks, raw, quick)
+            return held(Reading(declared, wire, read, source, marks, raw, quick))
         if kind == "real" and declared.kind in (*_COUNTED, "interval"):
             raise ValueError(f"a number with a fraction stands in a column declared {declared}")
         if kind == "mixed" and declared.kind in _ALIKE:
             raise ValueError(f"values of several kinds stand in a column declared {declared}")
-        reading = _checked(self._undeclared(kind), declared)._replace(source_type=None)
+        reading = checked(self._undeclared(kind), declared)._replace(source_type=None)
         if kind == "int" and declared.kind in _RANGED:
             # The range is checked where the number is decoded.
             return reading._replace(wire=_RANGED[declared.kind], quick="str", wide=INTEGER)
@@ -378,47 +348,6 @@ def _refined(field: Field, found: LogicalType) -> LogicalType | None:
         # PostgreSQL gives a NUMERIC without precision an impossible length.
         return told if (told.precision or 0) <= _MAX_PRECISION else NUMBER
     return told if field.type == "string" and told.kind == "bytes" else None
-
-
-def _checked(reading: Reading, declared: LogicalType) -> Reading:
-    """A reading whose texts are checked against another type.
-
-    Raises:
-        ValueError: no value of the one is a value of the other.
-    """
-    found, wanted = reading.type.kind, declared.kind
-    if not may_hold(declared, reading.type):
-        raise ValueError(_strange(reading.type, declared))
-    if found == "unknown" or wanted in TEXT_KINDS:
-        return reading._replace(type=declared)
-    check = check_for(declared)
-    if check is None and wanted != found:
-        raise ValueError(_strange(reading.type, declared))
-    digits = None
-    scale, precision = declared.scale or 0, declared.precision or 0
-    plain = not reading.raw and (reading.convert is None or reading.quick == "plain")
-    if plain and declared.kind == "decimal":
-        digits = (precision - scale, scale) if 0 < scale < precision else None
-    convert = _both(reading, check)
-    return reading._replace(type=declared, convert=convert, quick="", digits=digits)
-
-
-def _strange(found: LogicalType, declared: LogicalType) -> str:
-    return f"a JSON value of kind {found} stands in a column declared {declared}"
-
-
-def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:
-    convert = reading.convert
-    if check is None or convert is None:
-        return check or convert
-    if not reading.raw:
-        return lambda value: check(convert(value))
-
-    def read(raw: Raw) -> Any:
-        text = convert(raw)
-        return text if text is None or text is UNSET else check(text)
-
-    return read
 
 
 def _as_is(text: str) -> str:

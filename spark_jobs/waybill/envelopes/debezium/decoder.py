@@ -27,7 +27,7 @@ from waybill.envelopes.debezium.control import (
 from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
 from waybill.envelopes.debezium.opening import Opened, opened_key, opening
-from waybill.envelopes.debezium.plans import NO_ROW, Identity, Plans
+from waybill.envelopes.debezium.plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
 from waybill.envelopes.debezium.row_readers import NO_KEY_COLUMNS, fields_of, to_json
 from waybill.envelopes.debezium.source import (
     STREAMING,
@@ -316,15 +316,10 @@ class DebeziumDecoder:
         if before is None or before == plan.schema.empty:
             # An object without columns tells as little as null.
             return self._row_of_key(message, plan)
-        if not plan.key_only:
+        if not plan.key_only or is_whole(message, plan, before):
             return before
         if not plan.schema.key:
-            sentence = (
-                "of a deleted row of PostgreSQL only the key can be trusted, and the key is not "
-                "known: keep the message keys, declare the key under `tables` (`key: []` for a "
-                "table without one), or set `replica_identity: full`"
-            )
-            raise Refusal("key", sentence)
+            raise Refusal("key", KEY_UNKNOWN)
         return plan.only_key(before)
 
     def _row_of_key(self, message: Message, plan: RowPlan) -> Any:

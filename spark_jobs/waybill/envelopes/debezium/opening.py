@@ -88,3 +88,11 @@ def key_shape(key: bytes | None) -> KeyShape:
     if opened.prefix and not opened.whole:
         return KeyShape(None)
     return KeyShape(tuple(opened.fields), opened.prefix)
+
+
+def is_no_key(key: bytes | None) -> bool:
+    """Whether a message has no key, or one that is null as a converter writes it."""
+    try:
+        return key is None or opening(key) is None
+    except (ValueError, RecursionError, Refusal):
+        return False

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import UNSET
+
 from waybill.bounded import Bounded
-from waybill.envelopes.debezium.column_readers import Reading, Readings
+from waybill.envelopes.debezium.column_readers import Readings
 from waybill.envelopes.debezium.connect import DECIMAL, Field, sql_type
-from waybill.envelopes.debezium.opening import key_shape, opened_key
+from waybill.envelopes.debezium.opening import is_no_key, key_shape, opened_key
 from waybill.envelopes.debezium.row_readers import KeyShape, RowPlan, fault_of, fields_of
 from waybill.envelopes.debezium.text_values import SPECIAL, object_kind
 from waybill.errors import Refusal
@@ -15,9 +17,11 @@ from waybill.errors import Refusal
 if TYPE_CHECKING:
     from msgspec import Raw
 
+    from waybill.envelopes.debezium.readings import Reading
     from waybill.envelopes.debezium.settings import DebeziumReadSettings
     from waybill.envelopes.debezium.source import Source
     from waybill.envelopes.debezium.text_values import Placeholders
+    from waybill.records import Message
     from waybill.tables import TableRule, TableRules
     from waybill.types import LogicalType
 
@@ -27,6 +31,12 @@ _ROUTED = "__dbz__physicalTableIdentifier"
 """What Debezium's topic routing adds to message keys; no column of the table."""
 
 NO_ROW = "a delete has neither a row in `before` nor a message key"
+KEY_UNKNOWN = (
+    "of a deleted row of PostgreSQL only the key can be trusted, and neither a message key nor the "
+    "row tells whether the table has one: keep the message keys, declare the key under `tables` "
+    "(`key: []` for a table without one), or set `replica_identity: full` if the rows before are "
+    "whole"
+)
 
 _NOTHING = ("none", "absent", "hollow")
 _NUMBERS = frozenset({"int", "real"})
@@ -302,7 +312,7 @@ class Plans:
 
         PostgreSQL publishes updates and deletes of a table without key with REPLICA IDENTITY FULL
         alone, so their rows before are whole. A message without key does not say that there is
-        none: files of lines have lost the message keys.
+        none: files of lines have lost the message keys. Of deletes `is_whole` says more.
         """
         if source.connector != "postgresql" or self.settings.replica_identity == "full":
             return False
@@ -395,3 +405,25 @@ def _settled(before: _Kind, seen: set[str], declared: LogicalType | None) -> _Ki
     kind = before.kind if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
     loose = "hollow" in seen or ("absent" in seen and kind != "str")
     return _Kind(kind, before.loose or loose)
+
+
+def is_whole(message: Message, plan: RowPlan, before: Any) -> bool:
+    """Whether the row before of a delete of PostgreSQL is whole although no setting says so.
+
+    A table whose key is not known sends deletes with the whole row where it has none (REPLICA
+    IDENTITY FULL), and with nothing but the key otherwise. It has none if the queue, which gave the
+    message its time, has no key for it: Debezium gives every table with a key a message key. And a
+    column that may be null is no key column: with a value, the row is whole.
+
+    Source: PostgreSQL documentation, "Logical Replication", "Publication" (replica identity);
+    Debezium documentation, PostgreSQL connector, "Data change events".
+    """
+    if plan.schema.key is not None or not is_no_key(message.key):
+        return False
+    values = [getattr(before, f"f{place}") for place in range(len(plan.schema.columns))]
+    if UNSET in values:
+        return False
+    return message.timestamp is not None or any(
+        column.nullable and value is not None
+        for column, value in zip(plan.schema.columns, values, strict=True)
+    )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.debezium.column_readers import Reading
+from waybill.envelopes.debezium.readings import Reading
 from waybill.envelopes.debezium.source import rule_of
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal

@@ -48,8 +48,8 @@ class DebeziumReadSettings(Settings):
     not sent and keeps its stored value. null: every text is a value."""
     replica_identity: Literal["default", "full"] = "default"
     """PostgreSQL only: with `default` the row before a change holds nothing but its key (Debezium
-    fills other columns of a delete with invented values); `full` trusts all columns, and so does
-    a table that is declared without a key, whose changes are sent no other way."""
+    fills other columns of a delete with invented values); `full` trusts all columns. Tables without
+    a key need no setting: their changes are sent no other way."""
     snapshots: Literal["oldest", "position"] = "oldest"
     """PostgreSQL only: `oldest` places snapshot rows below every streamed change, which is exact
     unless the connector lost changes and took a new snapshot; `position` places them where the

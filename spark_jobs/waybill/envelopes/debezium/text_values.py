@@ -24,6 +24,7 @@ from waybill.envelopes.notation.values import (
     MAX_DIGITS,
     base64_bytes,
     base64_text,
+    bits_text,
     float32_text,
     float32_value,
     float64_text,
@@ -186,9 +187,7 @@ def decimal_or_number(
     read = decimal_reader(int(parameters.get("scale", "0")))
 
     def either(raw: Raw) -> str | None:
-        if bytes(raw)[:1] == b'"':
-            return read(_text(raw))
-        number = real_raw(raw)
+        number = read(_text(raw)) if bytes(raw)[:1] == b'"' else real_raw(raw)
         return number if number is None or check is None else check(number)
 
     return either
@@ -307,13 +306,13 @@ def hex_text(text: str) -> str:
 
 
 def bits_reader(length: int) -> Callable[[str], str]:
-    """Reads `io.debezium.data.Bits` of one length: little-endian bytes, turned round."""
+    """Reads `io.debezium.data.Bits` of one length: little-endian bytes, turned round.
+
+    Zero bytes of the highest bits may be missing (Java's `BitSet.toByteArray`).
+    """
 
     def read(text: str) -> str:
-        data = base64_bytes(text)[::-1]
-        if int.from_bytes(data, "big").bit_length() > length:
-            raise ValueError(f"a value of more than {length} bits")
-        return base64_text(data)
+        return bits_text(int.from_bytes(base64_bytes(text), "little"), length)
 
     return read
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from waybill.envelopes.notation.temporal import is_wall_clock, iso_from_blank
 from waybill.envelopes.notation.values import (
     base64_bytes,
+    bits_text,
+    bits_value,
     float32_text,
     float64_text,
     is_integer_text,
@@ -62,6 +64,8 @@ def check_for(kind: LogicalType) -> Check | None:
         return integer_check(kind.kind)
     if kind.kind == "decimal":
         return decimal_check(kind.precision or 0, kind.scale or 0)
+    if kind.kind == "bit":
+        return bits_check(kind.precision or 1)
     return _CHECKS.get(kind.kind)
 
 
@@ -98,6 +102,9 @@ def decimal_check(precision: int, scale: int) -> Check:
     def check(text: str) -> str:
         if usual and fits(text):
             return text
+        if text in SPECIAL_FLOATS:
+            message = f"{text} is no value of decimal({precision},{scale})"
+            raise Refusal("value", f"{message}; declare the column as number, which holds it")
         plain = number_text(text)
         whole, _, fraction = plain.lstrip("-").partition(".")
         fraction = fraction.rstrip("0")
@@ -107,6 +114,22 @@ def decimal_check(precision: int, scale: int) -> Check:
             message = f"{shown(text)} does not fit decimal({precision},{scale})"
             raise Refusal("value", f"{message}; declare a wider type")
         return plain
+
+    return check
+
+
+def bits_check(bits: int) -> Check:
+    """A check for Base64 of a bit string; it gets as many bytes as its width needs.
+
+    Sources leave zero bytes in front out, or fill the width of another type up with them.
+    """
+
+    def check(text: str) -> str:
+        try:
+            return bits_text(bits_value(text), bits)
+        except Refusal as refusal:
+            sentence = f"{shown(text)}: {refusal.sentence}"
+            raise Refusal("value", f"{sentence}; declare the width that the column has") from None
 
     return check
 
@@ -157,7 +180,6 @@ _CHECKS: dict[str, Check] = {
     "float64": float_check(float64_text),
     "boolean": _boolean,
     "bytes": _base64,
-    "bit": _base64,
     "geometry": _base64,
     "timestamp": iso_from_blank,
     "timestamptz": _instant,

@@ -68,9 +68,15 @@ def faithful(write: Callable[[str], str], read: Callable[[str], str]) -> Callabl
     Such a text did not fit its type when it came; written as it is it must stay the text it was.
     """
 
+    def stays(text: str) -> bool:
+        try:
+            return read(text) == text
+        except Refusal:
+            return False
+
     def checked(text: str) -> str:
         written = write(text)
-        if written is text and read(text) != text:
+        if written is text and not stays(text):
             raise Refusal("encoding", f"{text[:60]!r} is no value of its column and would be one")
         return written
 
@@ -243,10 +249,20 @@ def zoned(text: str) -> tuple[str, ZoneInfo] | None:
 
 
 def utc_from_zoned(text: str) -> str:
-    """Such a time as a UTC text; one that the clocks of its zone left out, and others, stay."""
+    """Such a time as a UTC text; one that the clocks of its zone left out, and others, stay.
+
+    Raises:
+        Refusal: kind `value`, when the clocks of the zone showed the time twice: it is none of the
+            two instants more than the other.
+    """
     found = zoned(text)
     if found is None:
         return text
     wall, zone = found
+    told = datetime.fromisoformat(wall[:19])
+    first, second = zone.utcoffset(told), zone.utcoffset(told.replace(fold=1))
+    if first is not None and second is not None and first > second:
+        sentence = f"{text[:60]!r} is a time that the clocks of {zone.key} showed twice"
+        raise Refusal("value", f"{sentence}: declare the column as string, which keeps it")
     converted = utc_from_wall(zone)(wall)
     return text if converted == wall else converted

@@ -1,0 +1,118 @@
+"""A value is held against its declared or stated type when it is read, in every envelope.
+
+What is none of its type is refused with a sentence, one by one as at once; what goes on is a value
+of the type that the row says its column has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.contract.held_values import (
+    TYPES,
+    Streams,
+    archive,
+    declared_as,
+    holds,
+    read,
+    stated_as,
+)
+from waybill.envelopes import registry
+
+if TYPE_CHECKING:
+    from waybill.envelopes.protocol import Envelope
+
+FAULTS = frozenset({"value", "shape", "schema"})
+"""What a message is refused for that holds no value of the column's type."""
+
+ANYTHING = {
+    "canal": {"bytes": "a text with one character per byte is bytes, whatever it says"},
+}
+"""Types for which an envelope refuses hardly a value, and why none can be wrong."""
+
+_MYSQL = [
+    *("tinyint", "tinyint unsigned", "int", "int unsigned", "bigint", "bigint unsigned"),
+    *("decimal(12,2)", "double", "bit(8)", "date", "time(6)", "datetime(6)", "timestamp(6)"),
+]
+_LOGICAL = ["int8", "int64", "decimal(38,10)", "boolean", "bit(20)", "timestamp", "timestamptz"]
+STATED = {
+    # A BLOB message says no more of its columns than a type of StreamX.
+    "datahub-blob": ["int64", "float64", "boolean"],
+    "oms-extended": _LOGICAL,
+    "oms-canal": _MYSQL,
+    "oms-dataworks": _LOGICAL,
+    "canal": _MYSQL,
+}
+"""Envelopes of text whose messages state types, and the types as their dialect has them."""
+
+
+def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[str]:
+    """Hold every value that is read against its type, and both ways of reading against each other.
+
+    Args:
+        envelope: how the messages are read.
+        streams: the messages.
+        expect: the type that was declared; None where the messages state it.
+
+    Returns:
+        How many were taken, were refused, and were read at once.
+    """
+    counts: Counter[str] = Counter()
+    for table in streams.tables:
+        if not table.messages:
+            continue
+        whole = archive(table.messages)
+        ((*outcomes,),), _ = read(envelope, streams, [whole], at_once=False)
+        assert len(outcomes) == len(table.messages)
+        taken = []
+        for place, (value, found) in enumerate(zip(table.values, outcomes, strict=True)):
+            shown = f"{table.name} {value!r} as {expect or found.type}"
+            if found.refused is not None:
+                kind, sentence = found.refused
+                assert kind in FAULTS, f"{shown}: {kind}"
+                assert sentence, shown
+                counts["refused"] += 1
+                continue
+            counts["taken"] += 1
+            taken.append(place)
+            assert found.type is not None
+            if expect is not None:
+                assert str(found.type) == expect, shown
+            assert found.text is None or holds(found.type, found.text), f"{shown}: {found.text!r}"
+        if envelope.bulk_reader is not None:
+            usual = [table.messages[place] for place in taken * 3]
+            batches = [archive(usual)] if usual else []
+            batches.append(archive([*usual[:20], *table.messages * 2]))
+            slowly, _ = read(envelope, streams, batches, at_once=False)
+            quickly, at_once = read(envelope, streams, batches, at_once=True)
+            assert quickly == slowly
+            counts["at once"] += at_once
+    return counts
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_what_is_no_value_of_its_declared_type_is_refused(name, tmp_path):
+    envelope = registry.get(name)
+    quick = 0
+    for kind in TYPES:
+        folder = tmp_path / re.sub(r"\W", "_", kind)
+        counts = look(envelope, declared_as(envelope, kind, str(folder)), kind)
+        assert counts["taken"], f"no value at all is one of {kind}"
+        assert counts["refused"] or kind in ANYTHING.get(name, {}), f"everything is a value: {kind}"
+        quick += counts["at once"]
+    # Lines alone are as alike as this: events of Databus name another schema in each table.
+    assert quick > 0 or envelope.bulk_reader is None or name.startswith("databus")
+
+
+@pytest.mark.parametrize("name", sorted(STATED))
+def test_what_is_no_value_of_its_stated_type_is_refused(name, tmp_path):
+    envelope, types = registry.get(name), STATED[name]
+    dialect = "mysql" if types is _MYSQL else ""
+    for kind in types:
+        counts = look(envelope, stated_as(envelope, kind, dialect, str(tmp_path)), None)
+        assert counts["taken"] >= 2, kind
+        assert counts["refused"], kind
