@@ -29,7 +29,6 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.generated import fill
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import Readers, Row, RowWriter
 from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
@@ -297,9 +296,7 @@ class DmsFilesEncoder:
         if change.operation not in OPERATIONS:
             losses.append(LOST.get(change.operation, change.operation))
             return []
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
-        change = self.packed.as_full_row(change, losses)
+        change = self.packed.as_own_message(change, losses)
         order = self._order(change)
         change = in_order(change, losses, order is not None)
         operation, schema = change.operation, change.schema
