@@ -43,6 +43,10 @@ class Bounded(dict[K, V]):
         self._columns += _columns(key, value)
         super().__setitem__(key, value)
 
+    def __delitem__(self, key: K) -> None:
+        self._columns -= _columns(key, self[key])
+        super().__delitem__(key)
+
     def clear(self) -> None:
         """Forget everything."""
         self._columns = 0

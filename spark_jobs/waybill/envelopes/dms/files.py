@@ -184,9 +184,15 @@ class DmsFilesDecoder(Remembering):
         if prefixed:
             return change
         file = self._files.get(name)
-        if file is None or file.reader is not reader:
+        if file is not None and file.reader is reader:
+            return change
+        repeats = reader.repeats()
+        if repeats or file is not None:
             self.memory.add()
+        if repeats:
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
+        elif file is not None:
+            del self._files[name]
         return change
 
     def _old(self, kind: str | None, operation: str, prefixed: Row) -> Row:

@@ -81,6 +81,12 @@ class FastByTable(FastFirst[Table]):
     def _probable(self, value: bytes) -> Table | None:
         return self._only or self._tables.get(self._hint(value))
 
+    def _forget(self, hint: Hashable) -> None:
+        """Read the next messages with these names closely."""
+        if hint in self._tables:
+            del self._tables[hint]
+            self._only = None
+
     def _remember(self, hint: Hashable, table: Table) -> None:
         """Read the next messages with these names by a table."""
         self._tables[hint] = table

@@ -170,6 +170,11 @@ class FastRemembering(FastByTable[Table], Remembering):
         table = self._probable(message.value or b"")
         return {schema} if table is None else {schema, table.schema}
 
+    def _forget(self, hint: Hashable) -> None:
+        if hint in self._tables:
+            self.memory.add()
+            super()._forget(hint)
+
     def _remember(self, hint: Hashable, table: Table) -> None:
         self.memory.add()
         super()._remember(hint, table)
