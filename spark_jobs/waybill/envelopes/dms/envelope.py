@@ -281,7 +281,6 @@ class _Table:
         self.reader, self.schema = reader, reader.schema
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
-        self.contradicted = contradicted(reader.schema)
         wire: Any = reader.wire
         origin: Any = Literal[tuple(ROWS)]
         metadata = msgspec.defstruct(
@@ -326,7 +325,7 @@ class _Table:
             if before == reader.empty:
                 before = None
             elif operation == "delete":
-                if self.contradicted(after, before) >= 0:
+                if contradicted(after, before) >= 0:
                     return None
                 # Whatever is known about the row that is gone.
                 self.overlay(before, after)

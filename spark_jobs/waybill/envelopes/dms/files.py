@@ -172,7 +172,7 @@ class DmsFilesDecoder(Remembering):
         name = self.table(message)
         reader = self._readers.find(name, (row, old), None)
         if operation == "delete":
-            found = contradicted(reader.schema)(reader.image(row), reader.image(old))
+            found = contradicted(reader.image(row), reader.image(old))
             columns = f"the columns with {told.before_prefix}"
             refuse_disagreement(reader, found, operation, "the row", columns)
             # Whatever is known about the row that is gone.
@@ -291,7 +291,7 @@ class DmsFilesEncoder:
     def __init__(self, settings: DmsFilesWriteSettings) -> None:
         self.settings = settings
         self.packed = PackedSequence(settings, 10**SEQUENCE_DIGITS - 1)
-        self._tables: dict[TableSchema, tuple[RowWriter, bytes]] = {}
+        self._tables: Bounded[TableSchema, tuple[RowWriter, bytes]] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The row of a change; see `Encoder.encode`. A change of the key becomes two rows.

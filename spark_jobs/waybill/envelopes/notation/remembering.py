@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from waybill.records import Change, Column, Message, TableSchema
     from waybill.tables import TableName
 
-_MAX_COLUMNS = 5_000
+_MAX_COLUMNS = 2_000
+"""Of tables with more nothing is known from one message to the next, since each new column makes
+everything that is known of its table anew; databases allow 1,000 to 1,600 columns."""
 
 
 class News(Exception):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.bounded import Bounded
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.protocol import Encoded
@@ -33,7 +34,7 @@ class OggEncoder:
     def __init__(self, settings: OggWriteSettings) -> None:
         self.packed = PackedSequence(settings)
         self.truncates = settings.truncates
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
