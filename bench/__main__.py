@@ -402,7 +402,7 @@ def very_many_columns(envelopes: list[str]) -> None:
 
     for case, title in CASES.items():
         table = Table(title=f"{title}: processor seconds (times orjson.loads), MiB")
-        for name in ("envelope", "bytes", "orjson", "read", "MiB", "written", "MiB "):
+        for name in ("envelope", "columns", "bytes", "orjson", "read", "MiB", "written", "MiB "):
             table.add_column(name, justify="left" if name == "envelope" else "right")
         for envelope in envelopes:
             told = {"envelope": envelope}
@@ -415,8 +415,8 @@ def very_many_columns(envelopes: list[str]) -> None:
                         f"{seconds:.2f} ({seconds / base:.0f})",
                         f"{figures[way + '_mb']:.0f}",
                     ]
-                size = f"{figures['bytes']:,.0f}"
-                table.add_row(envelope, size, f"{base:.4f}", *cells)
+                sizes = (f"{figures[name]:,.0f}" for name in ("columns", "bytes"))
+                table.add_row(envelope, *sizes, f"{base:.4f}", *cells)
         console.print(table)
 
 
