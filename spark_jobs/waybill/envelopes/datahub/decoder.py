@@ -174,7 +174,12 @@ class BlobDecoder:
         payload: _Payload,
         change: Change,
     ) -> None:
-        """Let messages like this one go the fast way; real ones have the payload last or first."""
+        """Let messages like this one go the fast way; real ones have the payload last or first.
+
+        The first one of a schema may be the only one.
+        """
+        if not table.repeats():
+            return
         members = _members(payload, change)
         version = about["version"]
         end = b"}" if version is None else b',"version":' + msgspec.json.encode(version) + b"}"

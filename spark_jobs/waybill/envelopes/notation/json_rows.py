@@ -20,6 +20,7 @@ from waybill.envelopes.notation.json_columns import (
     read_one,
     write_integer,
 )
+from waybill.envelopes.notation.known_tables import Form
 from waybill.envelopes.notation.remembering import Memory
 from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
 from waybill.errors import Refusal
@@ -69,7 +70,7 @@ class SameMessage:
         return buffer == value or quotes_of(bytes(buffer)) == quotes_of(value)
 
 
-class RowReader:
+class RowReader(Form):
     """Reads the rows of one table.
 
     Args:
@@ -91,16 +92,6 @@ class RowReader:
             for column in schema.columns
         ]
         self.empty = self.image_type()
-        self._met = False
-
-    def repeats(self) -> bool:
-        """Whether it was asked before, so that the fast way for such rows pays.
-
-        What that is made of takes a thousand times as long as reading one row closely, and tables
-        of ever new columns would make it for every message.
-        """
-        met, self._met = self._met, True
-        return met
 
     @cached_property
     def wire(self) -> type[Any]:
