@@ -20,6 +20,7 @@ from rich.table import Table
 from bench.baselines import AVRO
 from bench.topics import WRITERS, Topic, write_topics
 from bench.written_topics import write_all
+from waybill.envelopes import registry
 
 ROOT = Path(__file__).parent.parent
 console = Console(width=150)
@@ -395,6 +396,30 @@ def peak_memory(folder: Path, sizes: list[int]) -> None:
     console.print(table)
 
 
+def very_many_columns(envelopes: list[str]) -> None:
+    """What messages of very many columns cost, beside orjson on the same bytes."""
+    from bench.wide import CASES
+
+    for case, title in CASES.items():
+        table = Table(title=f"{title}: processor seconds (times orjson.loads), MiB")
+        for name in ("envelope", "columns", "bytes", "orjson", "read", "MiB", "written", "MiB "):
+            table.add_column(name, justify="left" if name == "envelope" else "right")
+        for envelope in envelopes:
+            told = {"envelope": envelope}
+            figures = in_its_own_process(f"{envelope} {case}", "wide", case, told)
+            if figures is not None:
+                base, cells = figures["base"], []
+                for way in ("read", "write"):
+                    seconds = figures[f"{way}_seconds"]
+                    cells += [
+                        f"{seconds:.2f} ({seconds / base:.0f})",
+                        f"{figures[way + '_mb']:.0f}",
+                    ]
+                sizes = (f"{figures[name]:,.0f}" for name in ("columns", "bytes"))
+                table.add_row(envelope, *sizes, f"{base:.4f}", *cells)
+        console.print(table)
+
+
 @app.command()
 def main(
     messages: Annotated[int, typer.Option(help="Changes in each generated topic.")] = 1_000_000,
@@ -402,8 +427,8 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep or memory "
-            "(not by default)."
+            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, or memory "
+            "and wide (not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -421,7 +446,9 @@ def main(
         peak_memory(folder, size or [200, 2_000])
     if "upkeep" in parts:
         after_upkeep(batches)
-    if set(parts) <= {"memory", "upkeep"}:
+    if "wide" in parts:
+        very_many_columns(envelope or registry.names())
+    if set(parts) <= {"memory", "upkeep", "wide"}:
         return
     if {"pairs", "json"} & set(parts):
         every_envelope(parts, folder, messages, keys, envelope)

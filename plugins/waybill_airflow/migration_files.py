@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import ConfigurationError
+from waybill.migrations_folder import VARIABLE
 
 if TYPE_CHECKING:
     from waybill.spec import Migration
@@ -38,7 +39,7 @@ def read_migrations(folder: Path) -> Found:
     from waybill.spec_file import load_migration
 
     if not folder.is_dir():
-        message = f"there is no folder {folder}: make it, or name another in WAYBILL_MIGRATIONS"
+        message = f"there is no folder {folder}: make it, or name another in {VARIABLE}"
         return Found([], [message])
     read, problems = [], []
     for file in migration_files(folder):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from waybill.migrations_folder import folder_of
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 """The folder that holds dags/, plugins/, spark_jobs/ and migrations/."""
 
@@ -15,8 +17,8 @@ def _place(variable: str, default: Path) -> Path:
 
 
 def migrations_folder() -> Path:
-    """The folder whose files become DAGs: WAYBILL_MIGRATIONS, else `migrations` of the checkout."""
-    return _place("WAYBILL_MIGRATIONS", CHECKOUT / "migrations")
+    """The folder whose files become DAGs."""
+    return folder_of(CHECKOUT)
 
 
 def entry_scripts() -> Path:

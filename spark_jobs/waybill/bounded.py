@@ -43,6 +43,10 @@ class Bounded(dict[K, V]):
         self._columns += _columns(key, value)
         super().__setitem__(key, value)
 
+    def __delitem__(self, key: K) -> None:
+        self._columns -= _columns(key, self[key])
+        super().__delitem__(key)
+
     def clear(self) -> None:
         """Forget everything."""
         self._columns = 0
@@ -63,6 +67,9 @@ def _width(part: Any) -> int:
     if isinstance(part, tuple | frozenset):
         # A long one is of columns or of their names; a short one is of several things.
         return len(part) if len(part) > _FEW else max(len(part), sum(map(_width, part)))
+    types = getattr(getattr(part, "node", part), "types", None)
+    if isinstance(types, int):
+        return types  # of an Avro schema, or of what was made of it
     columns = getattr(part, "columns", None)
     if columns is None:
         columns = getattr(getattr(part, "schema", None), "columns", None)

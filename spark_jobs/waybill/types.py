@@ -7,6 +7,7 @@ value, never a JSON number, so that no reader can round it.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -200,6 +201,15 @@ def parse_type(text: str, dialect: str = "") -> LogicalType:
     Raises:
         ValueError: the name is not known.
     """
+    # Messages name the same types over and over; a long text would keep much memory.
+    return _parsed(text, dialect) if len(text) < _LONG else _parsed.__wrapped__(text, dialect)
+
+
+_LONG = 200
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(text: str, dialect: str) -> LogicalType:
     lowered = text.strip().lower()
     if lowered in PLAIN_KINDS and not dialect:
         return LogicalType(lowered)

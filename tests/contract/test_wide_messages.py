@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contract.roundtrip import read, read_settings, rules_for, write_settings
@@ -11,6 +12,7 @@ from tests.contract.test_envelopes import BOTH_WAYS
 from tests.histories import by_name, column_of
 from waybill import bounded
 from waybill.bounded import Bounded
+from waybill.envelopes import generated
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.records import Change, Message, TableSchema, image_struct, intern_schema
@@ -110,3 +112,51 @@ def test_two_structs_of_the_same_names_are_one(monkeypatch) -> None:
     for n in range(50):
         image_struct(tuple(f"x{n}_{i}" for i in range(9)))
     assert image_struct(names) is held
+
+
+CODE = {
+    **dict.fromkeys(("oms-default", "oms-extended"), 150),
+    "debezium-json": 80,
+    **dict.fromkeys(("databus-binary", "databus-json", "ibmcdc-avro"), 350),
+    "debezium-avro": 450,
+}
+"""Characters of code for a column of a form that came once; the other envelopes compile none."""
+
+
+class _Work:
+    """Counts what is compiled and the fields of structs that are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.compiled = self.fields = 0
+        code, defstruct = generated._code, msgspec.defstruct
+
+        def counted_code(source: str) -> Any:
+            self.compiled += len(source)
+            return code(source)
+
+        def counted_struct(name: str, fields: Any, **options: Any) -> Any:
+            fields = list(fields)
+            self.fields += len(fields)
+            return defstruct(name, fields, **options)
+
+        monkeypatch.setattr(generated, "_code", counted_code)
+        monkeypatch.setattr(msgspec, "defstruct", counted_struct)
+
+
+@envelopes
+def test_reading_columns_that_do_not_repeat_costs_in_proportion_to_them(
+    envelope, monkeypatch
+) -> None:
+    """Every message has a table of its own width and of other names than all before it."""
+    schemas = [table(120 + n, f"p{n}_") for n in range(20)]
+    columns = sum(len(schema.columns) for schema in schemas)
+    messages = [messages_of(envelope, schema, 10 * n) for n, schema in enumerate(schemas)]
+    settings = read_settings(envelope, write_settings(envelope))
+    decoder = envelope.decoder(settings, rules_for(envelope, schemas[:1]))
+    work = _Work(monkeypatch)
+    for some in messages:
+        assert read(decoder, PairJoiner(), some)
+    assert work.compiled <= CODE.get(envelope.name, 0) * columns + 10_000
+    # Images of a table whose rows may lack columns have those of the messages before it too.
+    known = sum(columns * (n + 1) / len(schemas) for n in range(len(schemas)))
+    assert work.fields <= 4 * columns + known + 100 * len(schemas)

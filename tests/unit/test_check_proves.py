@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli import waybill
+from tests.unit.command_line import waybill
 from tests.unit.test_cli_formats_and_check import migration
 from tests.unit.test_inprocess import canal, history
 from waybill.cli.check import check

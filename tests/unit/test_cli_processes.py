@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.unit.test_cli import CONVERT, PROJECT
+from tests.unit.command_line import CONVERT, PROJECT
 from tests.unit.test_inprocess import history, read_lines
 
 

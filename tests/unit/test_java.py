@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_cli import PROJECT, waybill
+from tests.unit.command_line import PROJECT, waybill
 from waybill.errors import ConfigurationError
 from waybill.lake.java import check_java
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lake_by_hand import catalog_in, commit
-from tests.unit.test_cli import PROJECT, waybill
+from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.layout import ARCHIVE, CHANGES
 from waybill.merge.position import order_of

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waybill.errors import ConfigurationError
+from waybill.migrations_folder import VARIABLE, folder_of
 
 TOKEN = "WAYBILL_DRIVER_TOKEN"
 """The environment variable of the token; a secret has no place on a command line."""
 
-
-MIGRATIONS = "WAYBILL_MIGRATIONS"
-"""The environment variable of the folder of migrations, the same as Airflow's plugin reads."""
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -52,11 +50,11 @@ def driver_command(host: str, port: int, master: str | None, given: Given) -> No
     named = {**_from_file(given.properties), **dict(map(_setting, given.settings))}
     if master is not None:
         named["spark.master"] = master
-    folder = given.migrations or Path(os.environ.get(MIGRATIONS) or _CHECKOUT / "migrations")
+    folder = given.migrations or folder_of(_CHECKOUT)
     if not folder.is_dir():
         message = (
             f"there is no folder {folder}: name the folder of the migrations with --migrations, or "
-            f"in {MIGRATIONS}"
+            f"in {VARIABLE}"
         )
         raise ConfigurationError(message)
     from waybill.driver.server import serve

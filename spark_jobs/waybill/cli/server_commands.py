@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from waybill.migrations_folder import VARIABLE
+
 
 def driver(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -31,7 +33,7 @@ def driver(
         typer.Option(
             metavar="FOLDER",
             help="The folder whose migrations it runs, and no others.",
-            show_default="WAYBILL_MIGRATIONS, else migrations",
+            show_default=f"{VARIABLE}, else migrations",
         ),
     ] = None,
 ) -> None:

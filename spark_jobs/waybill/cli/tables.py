@@ -13,7 +13,7 @@ from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import print_json, print_table
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
-from waybill.merge.position import held_position, order_of, position_of
+from waybill.merge.position import held_end, order_of, position_of
 from waybill.nearest import did_you_mean
 from waybill.spec_file import load_migration
 
@@ -151,7 +151,7 @@ def _of_held(
     Raises:
         ConfigurationError: no batch waits.
     """
-    waiting = held_position(lake).changes
+    waiting = held_end(lake)[1].changes
     if key is not None:
         return rows
     visible = position_of(lake).changes

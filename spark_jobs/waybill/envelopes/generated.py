@@ -7,7 +7,7 @@ numbered helpers; names and texts of a message never get into it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from msgspec import UNSET
@@ -23,18 +23,46 @@ Fields = Mapping[int, Callable[[str], str]]
 
 
 def function(header: str, lines: list[str], names: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function `header` with `lines` as its body.
+    """The function `header` with `lines` as its body, see `later`.
 
     Args:
         header: name and parameters, e.g. `read(image)`.
         lines: the body, indented relative to itself.
         names: what the body may call.
     """
+    return later(header, lines, {"UNSET": UNSET, **names})
+
+
+def later(header: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    """A function that is compiled when it is first called.
+
+    Messages of ever new columns make functions for each of their tables, most of which are never
+    called: compiling one takes a thousand times as long as reading what it is made for.
+
+    Args:
+        header: name and parameters, without defaults.
+        lines: the body, indented relative to itself.
+        scope: its global names, which may still grow.
+    """
     body = "\n".join(f"    {line}" for line in lines or ["pass"])
-    scope: dict[str, Any] = {"UNSET": UNSET, **names}
-    exec(_code(f"def {header}:\n{body}\n"), scope)
-    made: Callable[..., Any] = scope[header.partition("(")[0]]
+    source = f"def {header}:\n{body}\n"
+    name = header.partition("(")[0]
+    made = FunctionType(_first_call.__code__, scope, name)
+
+    def compiled() -> Callable[..., Any]:
+        found: dict[str, Any] = {}
+        exec(_code(source), scope, found)
+        # The same function goes on with its own code, so that later calls cost nothing more.
+        made.__code__ = found[name].__code__
+        made.__kwdefaults__ = None
+        return made
+
+    made.__kwdefaults__ = {"compiled": compiled}
     return made
+
+
+def _first_call(*arguments: Any, compiled: Callable[[], Callable[..., Any]]) -> Any:
+    return compiled()(*arguments)
 
 
 _codes: Bounded[str, CodeType] = Bounded()
@@ -136,12 +164,6 @@ def nulls(columns: int) -> Callable[[Any], bool]:
     """A function that tells whether a value of an image is null."""
     test = " or ".join(f"image.f{i} is None" for i in range(columns)) or "False"
     return function("nulls(image)", [f"return {test}"], {})
-
-
-def with_nulls(columns: int) -> Callable[[Any], None]:
-    """A function that makes null, in place, what an image lacks."""
-    lines = [f"if image.f{i} is UNSET: image.f{i} = None" for i in range(columns)]
-    return function("complete(image)", lines, {})
 
 
 def picker(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
 
@@ -86,12 +88,12 @@ def image_in(schema: TableSchema, half: Change) -> object:
     """The before image of a half as an image of `schema`, column by column."""
     if half.schema is schema or half.before is None:
         return half.before
-    values = {
-        name: getattr(half.before, f"f{i}")
-        for i, name in enumerate(half.schema.names)
-        if name in schema.index
-    }
-    return schema.Image(**{f"f{schema.index[name]}": value for name, value in values.items()})
+    # By place: a struct looks through all of its fields for each one that is named.
+    values: list[object] = [UNSET] * len(schema.columns)
+    for i, name in enumerate(half.schema.names):
+        if name in schema.index:
+            values[schema.index[name]] = getattr(half.before, f"f{i}")
+    return schema.Image(*values)
 
 
 def as_duplicate(half: Change) -> Change:

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from msgspec import structs
 from pydantic import Field, PrivateAttr
 
+from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, pack, placed
 from waybill.errors import Refusal
@@ -248,8 +249,21 @@ class PackedSequence:
             and any(layout.below_zero for layout in self.layouts)
         )
 
-    def as_full_row(self, change: Change, losses: list[str]) -> Change:
-        """A change, as full row if it is of an initial load and so older than every change."""
+    def as_own_message(
+        self, change: Change, losses: list[str], counts_gaps: bool = False
+    ) -> Change:
+        """A change as a message of its own has to tell it.
+
+        A row of an initial load is older than every change and so becomes a full row; a row whose
+        old key is removed by another message is an insert, see `moved_rows.standing_alone`.
+
+        Args:
+            change: the change.
+            losses: gets what is given up.
+            counts_gaps: see `moved_rows.standing_alone`.
+        """
+        if change.moved_from is not None:
+            change = standing_alone(change, losses, counts_gaps)
         if not self.is_load(change):
             return change
         losses.append("sequence_id")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.layout import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
-from waybill.merge.position import REFUSED, held_position, held_snapshot, position_of
+from waybill.merge.position import REFUSED, held_end, position_of
 from waybill.merge.rules import Change
 from waybill.merge.texts import read_image
 from waybill.merge.transactions import name_of
@@ -54,12 +54,11 @@ def merged_facts(
     Raises:
         ConfigurationError: none waits.
     """
-    position = held_position(lake) if held else position_of(lake)
+    snapshot, position = held_end(lake) if held else (None, position_of(lake))
     state = position.state.table(qualified)
     refused = {}
     if lake.exists(lake.log("merges")):
         asked = {"kind": [REFUSED], "table": [qualified]}
-        snapshot = held_snapshot(lake) if held else None
         kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked, snapshot)
         refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)

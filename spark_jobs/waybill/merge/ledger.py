@@ -22,7 +22,7 @@ from waybill.merge.position import (
     STAGE,
     STATE,
     Position,
-    held_position,
+    held_end,
     held_snapshot,
     position_of,
 )
@@ -108,10 +108,7 @@ class Ledger:
         Raises:
             ConfigurationError: no merge waits.
         """
-        position = held_position(self.lake)
-        snapshot = held_snapshot(self.lake)
-        assert snapshot is not None
-        return snapshot, position
+        return held_end(self.lake)
 
     def held_branches(self) -> dict[str, str]:
         """Branches of the merge that waits for the gate, by table; of what is not visible yet.

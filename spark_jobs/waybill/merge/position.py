@@ -53,8 +53,8 @@ def held_snapshot(lake: History) -> int | None:
     return None if held is None else held.snapshot
 
 
-def held_position(lake: History) -> Position:
-    """Where the merge that waits for its gate would stand.
+def held_end(lake: History) -> tuple[int, Position]:
+    """Snapshot of `merges` with the record of the merge that waits for its gate, and its end.
 
     Raises:
         ConfigurationError: none waits.
@@ -63,7 +63,7 @@ def held_position(lake: History) -> Position:
     if held is None:
         message = "no batch waits for the gate, so nothing is held: leave --held out"
         raise ConfigurationError(message)
-    return _after(lake, held, held.snapshot)
+    return held.snapshot, _after(lake, held, held.snapshot)
 
 
 def _after(lake: History, merge: Commit, snapshot: int | None) -> Position:

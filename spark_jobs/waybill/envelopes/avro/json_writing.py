@@ -21,6 +21,7 @@ from waybill.envelopes.avro.writing import (
     write_float,
     write_int,
 )
+from waybill.envelopes.generated import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,9 +70,9 @@ class Maker:
 
     def compile(self, head: str, lines: list[str]) -> Any:
         """A function of statements; `head` is its name and its arguments."""
-        body = "\n".join(f"    {line}" for line in lines)
-        exec(f"def {head}:\n{body}\n", self.scope)
-        return self.scope[head.partition("(")[0]]
+        made = later(head, lines, self.scope)
+        self.scope[head.partition("(")[0]] = made
+        return made
 
     def kept(self, value: Any) -> str:
         """The name under which functions find a value."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waybill.envelopes.avro.schema import Node
+from waybill.envelopes.generated import later
 from waybill.envelopes.notation.values import float64_value
 from waybill.errors import Refusal
 
@@ -126,9 +127,8 @@ class Maker:
 
     def compile(self, name: str, lines: list[str]) -> Reader:
         """A function of statements that return what it gives."""
-        body = "\n".join(f"    {line}" for line in lines)
-        exec(f"def {name}(d, p, e):\n{body}\n", self.scope)
-        made: Reader = self.scope[name]
+        made: Reader = later(f"{name}(d, p, e)", lines, self.scope)
+        self.scope[name] = made
         return made
 
     def function_of(self, node: Node) -> Reader:

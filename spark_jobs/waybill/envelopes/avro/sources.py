@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from waybill.bounded import Bounded
 from waybill.envelopes.avro import framing
 from waybill.envelopes.avro.schema import Node, parse
 from waybill.envelopes.notation.values import JSON_ERRORS, check_json
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from waybill.envelopes.avro.settings import AvroReadSettings
     from waybill.file_store import Store
     from waybill.records import Message
-
-_MANY = 2000
 
 
 class Text(NamedTuple):
@@ -203,7 +202,7 @@ class Schemas:
 
     def __init__(self, settings: AvroReadSettings) -> None:
         self.source = source_of(settings)
-        self._known: dict[bytes, Known | Refusal] = {}
+        self._known: Bounded[bytes, Known | Refusal] = Bounded()
 
     def open(self, part: framing.Part, data: bytes, message: Message) -> tuple[Known, int]:
         """The schema of a message's key or value, and where the data begins.
@@ -231,8 +230,6 @@ class Schemas:
     def _find(self, identity: bytes, ask: Callable[[], Text]) -> Known:
         found = self._known.get(identity)
         if found is None:
-            if len(self._known) >= _MANY:
-                self._known.clear()
             try:
                 text = ask()
                 found = Known(parse(text.schema, text.references), identity)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from waybill.envelopes.avro.reading import Leaf, float_value, row_reader
 from waybill.envelopes.avro.schema import Node, without_null
@@ -45,14 +46,15 @@ def image_of_json(plan: RowPlan, text: str) -> Any:
     if row.keys() != {field.name for field in fields}:
         strange = sorted(row.keys() ^ {field.name for field in fields})[0]
         raise Refusal("value", f"the row and its Avro schema differ in the field {strange!r}")
-    values: dict[str, str | None] = {}
+    # By place: a struct looks through all of its fields for each one that is named.
+    values: list[Any] = [UNSET] * len(plan.schema.columns)
     for field, at, convert in zip(fields, plan.places, plan.texts, strict=True):
         value = _value(row[field.name], field.node, field.name)
         try:
-            values[f"f{at}"] = value if value is None or convert is None else convert(value)
+            values[at] = value if value is None or convert is None else convert(value)
         except Refusal as refusal:
             raise Refusal(refusal.kind, f"field {field.name!r}: {refusal.sentence}") from None
-    return plan.schema.Image(**values)
+    return plan.schema.Image(*values)
 
 
 def _value(value: Any, node: Node, name: str, inside: bool = False) -> Any:

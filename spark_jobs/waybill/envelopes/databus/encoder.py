@@ -8,6 +8,7 @@ from zlib import crc32
 
 import msgspec
 
+from waybill.bounded import Bounded
 from waybill.envelopes.databus.decoder import (
     FULL,
     OPERATION_HEADER,
@@ -153,7 +154,7 @@ class EventEncoder:
         self.json_values = json_values
         self.frame = frame
         self.book = schema_book(settings.schemas, settings.sources)
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two where a change gave the row another key."""
@@ -178,8 +179,6 @@ class EventEncoder:
     def _rows(self, change: Change, carried: Carried | None, losses: list[str]) -> list[Encoded]:
         table = self._tables.get(change.schema)
         if table is None:
-            if len(self._tables) >= MAX_SHAPES:
-                self._tables.clear()
             table = self._tables[change.schema] = _Table(change.schema, self)
         before, after = change.before, change.after
         losses += table.losses

@@ -17,7 +17,6 @@ from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_sta
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
 from waybill.envelopes.generated import gaps
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.truncates import told_statement
@@ -120,8 +119,7 @@ class BlobEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two for an update, unless `updates` is `one`."""
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
+        change = self.ids.packed.as_own_message(change, losses)
         given, place = change.extra, change.schema
         carried = None
         if given is not None and given.startswith(_EXTRA_HEAD):
@@ -138,7 +136,6 @@ class BlobEncoder:
     def _row(
         self, change: Change, table: _WrittenTable, carried: _Extra | None, losses: list[str]
     ) -> list[Encoded]:
-        change = self.ids.packed.as_full_row(change, losses)
         operation, before, after = change.operation, row_before(change), change.after
         inserts = operation in INSERTS and (before is None or operation == "read")
         full_row = inserts and change.full_row

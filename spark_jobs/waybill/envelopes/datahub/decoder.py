@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from pydantic import field_validator
 
+from waybill.bounded import Bounded
 from waybill.envelopes.datahub.frames import EVENT_TIME, Frame, Members, Unusual
 from waybill.envelopes.datahub.operations import (
     EVENTS,
@@ -36,8 +37,6 @@ from waybill.records import ROW_OPERATIONS, Change, Message
 if TYPE_CHECKING:
     from waybill.records import TableSchema
     from waybill.tables import TableRules
-
-CACHED_SCHEMAS = 10_000
 
 
 class ReadSettings(SequencedReadSettings):
@@ -98,7 +97,7 @@ class BlobDecoder:
         self.zone = Zone(settings.timezone)
         self.rules = rules
         self.in_messages = settings.sequence_ids == "in_messages"
-        self._tables: dict[bytes, ReadTable] = {}
+        self._tables: Bounded[bytes, ReadTable] = Bounded()
         self._frames: dict[int, list[Frame]] = {}
         self._last: Frame | None = None
 
@@ -160,10 +159,9 @@ class BlobDecoder:
     def _table(self, text: bytes) -> ReadTable:
         table = self._tables.get(text)
         if table is None:
-            if len(self._tables) >= CACHED_SCHEMAS:
-                self._tables.clear()
-                self._frames.clear()
             table = ReadTable(decode_schema(text) or SchemaWire(), self.rules, self.zone)
+            if self._tables.begins_anew_with(text, table):
+                self._frames.clear()
             self._tables[text] = table
         return table
 
@@ -176,7 +174,12 @@ class BlobDecoder:
         payload: _Payload,
         change: Change,
     ) -> None:
-        """Let messages like this one go the fast way; real ones have the payload last or first."""
+        """Let messages like this one go the fast way; real ones have the payload last or first.
+
+        The first one of a schema may be the only one.
+        """
+        if not table.repeats():
+            return
         members = _members(payload, change)
         version = about["version"]
         end = b"}" if version is None else b',"version":' + msgspec.json.encode(version) + b"}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.envelopes.datahub.values import DIALECT, LOGICAL, ImageReader, type_for
+from waybill.envelopes.notation.known_tables import Form
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Column, TableSchema, intern_schema
 from waybill.types import UNKNOWN
@@ -48,7 +49,7 @@ class SchemaWire(msgspec.Struct, gc=False, omit_defaults=True):
 decode_schema = msgspec.json.Decoder(SchemaWire | None).decode
 
 
-class ReadTable:
+class ReadTable(Form):
     """What one `schema` of a message decides, made when its bytes are first met.
 
     Attributes:

@@ -34,7 +34,6 @@ from waybill.envelopes.datahub.tuple_topics import (
 )
 from waybill.envelopes.datahub.written import key_writer, row_before, same_key
 from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.declared import shown
 from waybill.envelopes.notation.instants import LAST_MS, Zone
 from waybill.envelopes.notation.values import is_plain_number
@@ -112,9 +111,7 @@ class TupleEncoder:
         Raises:
             Refusal: kind `encoding`, when the topic cannot hold the row.
         """
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
-        change = self.ids.packed.as_full_row(change, losses)
+        change = self.ids.packed.as_own_message(change, losses)
         operation = _OPERATIONS.get(change.operation)
         if operation is None:
             losses.append(_LOST.get(change.operation, change.operation))

@@ -7,6 +7,7 @@ table is first met: a struct that JSON is decoded into, and one generated functi
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -212,13 +213,21 @@ class ImageReader:
             fast_column(kind, column.type, is_natural(kind, column.type), self.take[column.name])
             for kind, column in zip(kinds, schema.columns, strict=True)
         ]
-        wires = [(f"f{i}", column.wire) for i, column in enumerate(self.columns)]
-        self.whole = self._wire(wires)
-        self.partial = self._wire([(name, wire | UnsetType, UNSET) for name, wire in wires])
         texts = "".join(f"{{w.f{i}}}" for i, kind in enumerate(kinds) if kind == "STRING")
         self.colons: Callable[[Any], int] = function(
             "colons(w)", [f"return f'{texts}'.count(':')"], {}
         )
+
+    @cached_property
+    def whole(self) -> type[Any]:
+        """The struct of an image with all columns."""
+        return self._wire([(f"f{i}", column.wire) for i, column in enumerate(self.columns)])
+
+    @cached_property
+    def partial(self) -> type[Any]:
+        """The struct of an image that may lack columns."""
+        wires = enumerate(column.wire for column in self.columns)
+        return self._wire([(f"f{i}", wire | UnsetType, UNSET) for i, wire in wires])
 
     def _wire(self, fields: list[Any]) -> type[Any]:
         names = {f"f{i}": column.name for i, column in enumerate(self.schema.columns)}
@@ -234,14 +243,15 @@ class ImageReader:
             values = _raw_image.decode(image)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        fields = {}
+        # By place: a struct looks through all of its fields for each one that is named.
+        fields: list[Any] = [UNSET] * len(self.schema.columns)
         for name, raw in values.items():
             if name not in self.take:
                 message = f"column {shown(name)} of the row is not in schema.dataColumn"
                 raise Refusal("schema", message)
             try:
-                fields[f"f{self.schema.index[name]}"] = self.take[name](json_value(raw))
+                fields[self.schema.index[name]] = self.take[name](json_value(raw))
             except Refusal as refusal:
                 sentence = f"column {shown(name)}: {refusal.sentence}"
                 raise Refusal(refusal.kind, sentence) from None
-        return self.schema.Image(**fields)
+        return self.schema.Image(*fields)

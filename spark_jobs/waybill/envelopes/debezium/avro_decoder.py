@@ -39,7 +39,6 @@ _json = msgspec.json.Encoder().encode
 _KEYS = frozenset({"__debezium.newkey", "__debezium.oldkey"})
 _NEW = frozenset({"insert", "read"})
 """Operations whose row was none before."""
-_MANY = 2000
 MILLIS = 2**63 // 1000
 """The end of the times of sources; see `source.Millis`."""
 _SINGLE = frozenset(
@@ -61,7 +60,7 @@ class _Format:
 
     def __init__(self, node: Node, part: Part) -> None:
         self.node = node
-        self.events: dict[RowPlan, AvroEvents | None] = {}
+        self.events: Bounded[RowPlan, AvroEvents | None] = Bounded()
         self.check_key: Reader | None = None
         if node.kind in _SINGLE and part is KEY:
             # A transformation made it of one column; like a key of another kind it names none.
@@ -79,8 +78,6 @@ class _Format:
     def events_of(self, plan: RowPlan) -> AvroEvents | None:
         """What reads the rows of a plan without JSON; None where the schema has another shape."""
         if plan not in self.events:
-            if len(self.events) >= _MANY:
-                self.events.clear()
             try:
                 self.events[plan] = AvroEvents(self.node, plan)
             except (ValueError, KeyError):
@@ -121,8 +118,8 @@ class DebeziumAvroDecoder:
         self.schemas = Schemas(settings)
         told = {name: getattr(settings, name) for name in DebeziumReadSettings.model_fields}
         self.events = DebeziumDecoder(DebeziumReadSettings(**told), rules)
-        self._formats: dict[bytes, _Format] = {}
-        self._framed: dict[bytes, _Format] = {}
+        self._formats: Bounded[bytes, _Format] = Bounded()
+        self._framed: Bounded[bytes, _Format] = Bounded()
         self._ways: Bounded[_Ids, _Way] = Bounded()
         self._others: Bounded[tuple[_Ids, _Place], _Way] = Bounded()
 
@@ -290,12 +287,8 @@ class DebeziumAvroDecoder:
         known, start = self.schemas.open(part, data, message)
         found = self._formats.get(known.identity)
         if found is None:
-            if len(self._formats) >= _MANY:
-                self._formats.clear()
             found = self._formats[known.identity] = _Format(known.node, part)
         if message.headers is None and data[0] == 0:
-            if len(self._framed) >= _MANY:
-                self._framed.clear()
             self._framed[data[:5]] = found
         return found.json(data, start)
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from waybill.envelopes.debezium.blocks import Shape
     from waybill.records import Change, TableSchema
 
-_MANY = 20_000
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -258,7 +257,7 @@ class DebeziumAvroEncoder:
         self.name = settings.name
         written = DebeziumWriteSettings(schemas=True, **told)
         self.events = _Rows(written, self._avro, self._format_of)
-        self._formats: dict[tuple[bool, bytes], _Format] = {}
+        self._formats: Bounded[tuple[bool, bytes], _Format] = Bounded()
         self._before: dict[bool, tuple[bytes, _Format]] = {}
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -317,8 +316,6 @@ class DebeziumAvroEncoder:
         """How messages of a schema are written."""
         found = self._formats.get((is_key, schema))
         if found is None:
-            if len(self._formats) >= _MANY:
-                self._formats.clear()
             found = self._format(is_key, msgspec.json.decode(schema))
             self._formats[is_key, schema] = found
         return found

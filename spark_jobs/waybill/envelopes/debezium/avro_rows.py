@@ -8,7 +8,7 @@ numbered names.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -113,7 +113,7 @@ class _Maker(Maker):
             return [f"if 0 <= {v} < 1024: out += SMALL[{v}]", f"else: write_int(out, {v})"]
         if node.kind == "union" and without_null(node).kind == "string":
             null = _null(node)
-            heads = self.kept([bytes((2 - 2 * null,)) + varint(n) for n in range(_LONG)])
+            heads = self.kept(_heads(null))
             other = self.optional(node, v, super().value(without_null(node), v))
             return [
                 f"if {v}.__class__ is str:",
@@ -133,6 +133,12 @@ class _Maker(Maker):
         if name is None:
             name = self.texts[null] = self.kept(_Texts(null))
         return name
+
+
+@cache
+def _heads(null: int) -> list[bytes]:
+    """What stands before texts of so many bytes, of a union with null in this place."""
+    return [bytes((2 - 2 * null,)) + varint(n) for n in range(_LONG)]
 
 
 def _null(node: Node) -> int:

@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.debezium.readings import Reading
 from waybill.envelopes.debezium.source import rule_of
+from waybill.envelopes.generated import function
 from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
@@ -116,9 +117,10 @@ class RowPlan:
             f"i.{field}" if field in fields else "U"
             for field in (f"f{n}" for n in range(len(self.columns)))
         ]
-        self.only_key = _compiled(f"lambda i: Image({', '.join(kept)})", {"Image": image})
+        names = {"Image": image, "U": UNSET}
+        self.only_key = function("only_key(i)", [f"return Image({', '.join(kept)})"], names)
         row = [f"k.f{fields.index(name)}" if name in fields else "U" for name in _names(image)]
-        self.row_of_key = _compiled(f"lambda k: Image({', '.join(row)})", {"Image": image})
+        self.row_of_key = function("row_of_key(k)", [f"return Image({', '.join(row)})"], names)
 
     def has(self, names: tuple[str, ...]) -> bool:
         """Whether all of the names are columns."""
@@ -241,10 +243,10 @@ def _image_maker(readings: list[Reading], image: type[Any], partial: bool) -> Ca
         image: the image's struct.
         partial: whether the row may lack columns.
     """
-    loads = [f"    v{i} = w.f{i}\n" for i in range(len(readings))]
+    loads = [f"v{i} = w.f{i}" for i in range(len(readings))]
     values = [_expression(f"v{i}", i, reading, partial) for i, reading in enumerate(readings)]
-    source = f"def make(w):\n{''.join(loads)}    return Image({', '.join(values)})\n"
-    return _compiled(source, _names_of(readings, image))
+    lines = [*loads, f"return Image({', '.join(values)})"]
+    return function("make(w)", lines, _names_of(readings, image))
 
 
 def _images_maker(
@@ -266,16 +268,13 @@ def _images_maker(
             lines.append(f"x{i} = {new}")
             after.append(f"x{i}")
             before.append(f"x{i} if b{i} == a{i} else {old}")
-    body = "".join(f"    {line}\n" for line in lines)
-    source = (
-        f"def make(b, a):\n{body}    return Image({', '.join(before)}), Image({', '.join(after)})\n"
-    )
-    return _compiled(source, _names_of(readings, image))
+    lines.append(f"return Image({', '.join(before)}), Image({', '.join(after)})")
+    return function("make(b, a)", lines, _names_of(readings, image))
 
 
 def _names_of(readings: list[Reading], image: type[Any]) -> dict[str, Any]:
     """What generated bodies call."""
-    names: dict[str, Any] = {"Image": image, "plain": is_plain_number}
+    names: dict[str, Any] = {"Image": image, "plain": is_plain_number, "U": UNSET}
     for i, reading in enumerate(readings):
         names[f"c{i}"] = reading.convert
         for n, mark in enumerate(reading.marks):
@@ -301,14 +300,3 @@ def _expression(v: str, i: int, reading: Reading, partial: bool) -> str:
         # No placeholder is a number in plain digits.
         value = f"{v} if plain({v}) else {value}"
     return f"{v} if {v} is None{absent} else {value}"
-
-
-def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """A function made of text that holds nothing but numbered names."""
-    scope: dict[str, Any] = {**names, "U": UNSET, "str": str}
-    if source.startswith("lambda"):
-        made: Callable[..., Any] = eval(source, scope)
-        return made
-    exec(source, scope)
-    found: Callable[..., Any] = scope["make"]
-    return found

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
+from waybill.bounded import Bounded
 from waybill.envelopes.debezium.column_writers import Writing, Writings
 from waybill.envelopes.debezium.json_values import structure
 from waybill.envelopes.debezium.text_values import Marks
+from waybill.envelopes.generated import function
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class TablePlan:
         self.before = _row_maker(names, self.writings, [UNSET] * len(names))
         self.both = _rows_maker(names, self.writings, self.stand_ins)
         absent = [f"i.f{i} is U" for i, stand in enumerate(self.stand_ins) if stand is UNSET]
-        self.lacks = _compiled(f"lambda i: {' or '.join(absent) or 'False'}", {})
+        lacking = [f"return {' or '.join(absent) or 'False'}"]
+        self.lacks = function("lacks(i)", lacking, {"U": UNSET})
         self.key_of_row: Callable[[Any], Any] | None = None
         if schema.key:
             self._compile_key(schema)
@@ -76,19 +78,22 @@ class TablePlan:
         names = tuple(schema.names[n] for n in numbers)
         row = _row_struct(names)
         told = " and ".join(f"r.f{n} is not U" for n in numbers)
-        self.key_of_row = _compiled(
-            f"lambda r: Row({', '.join(f'r.f{n}' for n in numbers)}) if {told} else None",
-            {"Row": row},
+        self.key_of_row = function(
+            "key_of_row(r)",
+            [f"return Row({', '.join(f'r.f{n}' for n in numbers)}) if {told} else None"],
+            {"Row": row, "U": UNSET},
         )
         self.key_of_key = _row_maker(names, writings, [UNSET] * len(names))
-        self.key_changed = _compiled(
-            f"lambda b, a: {' or '.join(f'(b.{f} != a.{f} and b.{f} is not U)' for f in fields)}",
-            {},
-        )
+        changed = " or ".join(f"(b.{f} != a.{f} and b.{f} is not U)" for f in fields)
+        self.key_changed = function("key_changed(b, a)", [f"return {changed}"], {"U": UNSET})
         image = schema.Image
         chosen = {n: i for i, n in enumerate(numbers)}
         values = [f"k.f{chosen[n]}" if n in chosen else "U" for n in range(len(schema.names))]
-        self.row_of_key = _compiled(f"lambda k: Image({', '.join(values)})", {"Image": image})
+        self.row_of_key = function(
+            "row_of_key(k)",
+            [f"return Image({', '.join(values)})"],
+            {"Image": image, "U": UNSET},
+        )
 
     def _optional(self, column: Column, role: str) -> bool:
         """Whether the schema of a row or key says that a column may be null.
@@ -214,25 +219,30 @@ def _guarded(writing: Writing, mark: str, raw: frozenset[str]) -> Writing:
     return writing._replace(convert=write)
 
 
-@lru_cache(maxsize=5000)
+_row_structs: Bounded[tuple[str, ...], type[Any]] = Bounded()
+
+
 def _row_struct(names: tuple[str, ...]) -> type[Any]:
     """A struct that is written as a row; columns that are left out are not written."""
-    return msgspec.defstruct(
-        "Row",
-        [(f"f{i}", Any, UNSET) for i in range(len(names))],
-        rename={f"f{i}": name for i, name in enumerate(names)},
-        gc=False,
-    )
+    found = _row_structs.get(names)
+    if found is None:
+        found = _row_structs[names] = msgspec.defstruct(
+            "Row",
+            [(f"f{i}", Any, UNSET) for i in range(len(names))],
+            rename={f"f{i}": name for i, name in enumerate(names)},
+            gc=False,
+        )
+    return found
 
 
 def _row_maker(
     names: tuple[str, ...], writings: list[Writing], absent: list[Any]
 ) -> Callable[[Any], Any]:
     """The function from an image to what is written of it."""
-    loads = [f"    v{i} = i.f{i}\n" for i in range(len(names))]
+    loads = [f"v{i} = i.f{i}" for i in range(len(names))]
     values = [_expression(f"v{n}", n, writing, absent[n]) for n, writing in enumerate(writings)]
-    source = f"def make(i):\n{''.join(loads)}    return Row({', '.join(values)})\n"
-    return _compiled(source, _scope(names, writings, absent))
+    lines = [*loads, f"return Row({', '.join(values)})"]
+    return function("make(i)", lines, _scope(names, writings, absent))
 
 
 def _rows_maker(
@@ -254,16 +264,13 @@ def _rows_maker(
             after.append(f"x{n}")
             old = f"x{n} if b{n} == a{n} and a{n} is not U else {old}"
         before.append(old)
-    body = "".join(f"    {line}\n" for line in lines)
-    source = (
-        f"def make(b, a):\n{body}    return Row({', '.join(before)}), Row({', '.join(after)})\n"
-    )
-    return _compiled(source, _scope(names, writings, absent))
+    lines.append(f"return Row({', '.join(before)}), Row({', '.join(after)})")
+    return function("make(b, a)", lines, _scope(names, writings, absent))
 
 
 def _scope(names: tuple[str, ...], writings: list[Writing], absent: list[Any]) -> dict[str, Any]:
     """What generated bodies call: converters, placeholders, and what stands for absent values."""
-    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken}
+    scope: dict[str, Any] = {"Row": _row_struct(names), "taken": taken, "U": UNSET}
     for n, (writing, stand_in) in enumerate(zip(writings, absent, strict=True)):
         scope[f"s{n}"], scope[f"c{n}"], scope[f"m{n}"] = stand_in, writing.convert, writing.mark
     return scope
@@ -280,14 +287,3 @@ def _expression(v: str, n: int, writing: Writing, stand_in: Any) -> str:
         value = f"int({v}) if {v}.isdecimal() else {value}"
     absent = "U" if stand_in is UNSET else f"s{n}"
     return f"({v} if {v} is None else {absent} if {v} is U else {value})"
-
-
-def _compiled(source: str, names: dict[str, Any]) -> Callable[..., Any]:
-    """A function made of text that holds nothing but numbered names."""
-    scope: dict[str, Any] = {**names, "U": UNSET}
-    if source.startswith("lambda"):
-        made: Callable[..., Any] = eval(source, scope)
-        return made
-    exec(source, scope)
-    found: Callable[..., Any] = scope["make"]
-    return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.bounded import Bounded
 from waybill.envelopes.dms.notation import (
     KAFKA,
     MEMBERS,
@@ -69,7 +70,7 @@ class DmsEncoder:
 
     def __init__(self, settings: DmsWriteSettings) -> None:
         self.settings = settings
-        self._tables: dict[TableSchema, WrittenTable] = {}
+        self._tables: Bounded[TableSchema, WrittenTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The record of a change; see `Encoder.encode`.

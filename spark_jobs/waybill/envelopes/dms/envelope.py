@@ -220,7 +220,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         return change
 
     def _learn(self, told: Any, reader: RowReader) -> None:
-        """Take the fast way for the next records of this table."""
+        """Take the fast way for the next records of this table, once a second one is like it."""
         prefix = self.settings.before_prefix
         if prefix and any(name.startswith(prefix) for name in reader.schema.names):
             # Declared so; in data such a column is one of the row before.
@@ -230,7 +230,10 @@ class DmsDecoder(FastRemembering["_Table"]):
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
-        self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
+        if reader.repeats():
+            self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
+        else:
+            self._forget(hint)
 
 
 def _operation(told: Any, top: dict[str, Raw]) -> str:
@@ -278,7 +281,6 @@ class _Table:
         self.reader, self.schema = reader, reader.schema
         self.same = SameMessage()
         self.overlay = overlay(len(reader.schema.columns), {})
-        self.contradicted = contradicted(reader.schema)
         wire: Any = reader.wire
         origin: Any = Literal[tuple(ROWS)]
         metadata = msgspec.defstruct(
@@ -323,7 +325,7 @@ class _Table:
             if before == reader.empty:
                 before = None
             elif operation == "delete":
-                if self.contradicted(after, before) >= 0:
+                if contradicted(after, before) >= 0:
                     return None
                 # Whatever is known about the row that is gone.
                 self.overlay(before, after)

@@ -29,7 +29,6 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.generated import fill
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import Readers, Row, RowWriter
 from waybill.envelopes.notation.remembering import Remembering
 from waybill.envelopes.notation.temporal import blank_from_iso
@@ -173,7 +172,7 @@ class DmsFilesDecoder(Remembering):
         name = self.table(message)
         reader = self._readers.find(name, (row, old), None)
         if operation == "delete":
-            found = contradicted(reader.schema)(reader.image(row), reader.image(old))
+            found = contradicted(reader.image(row), reader.image(old))
             columns = f"the columns with {told.before_prefix}"
             refuse_disagreement(reader, found, operation, "the row", columns)
             # Whatever is known about the row that is gone.
@@ -185,9 +184,15 @@ class DmsFilesDecoder(Remembering):
         if prefixed:
             return change
         file = self._files.get(name)
-        if file is None or file.reader is not reader:
+        if file is not None and file.reader is reader:
+            return change
+        repeats = reader.repeats()
+        if repeats or file is not None:
             self.memory.add()
+        if repeats:
             self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
+        elif file is not None:
+            del self._files[name]
         return change
 
     def _old(self, kind: str | None, operation: str, prefixed: Row) -> Row:
@@ -286,7 +291,7 @@ class DmsFilesEncoder:
     def __init__(self, settings: DmsFilesWriteSettings) -> None:
         self.settings = settings
         self.packed = PackedSequence(settings, 10**SEQUENCE_DIGITS - 1)
-        self._tables: dict[TableSchema, tuple[RowWriter, bytes]] = {}
+        self._tables: Bounded[TableSchema, tuple[RowWriter, bytes]] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The row of a change; see `Encoder.encode`. A change of the key becomes two rows.
@@ -297,9 +302,7 @@ class DmsFilesEncoder:
         if change.operation not in OPERATIONS:
             losses.append(LOST.get(change.operation, change.operation))
             return []
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
-        change = self.packed.as_full_row(change, losses)
+        change = self.packed.as_own_message(change, losses)
         order = self._order(change, losses)
         change = in_order(change, losses, order is not None)
         operation, schema = change.operation, change.schema

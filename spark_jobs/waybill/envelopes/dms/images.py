@@ -85,14 +85,14 @@ def check_agreement(
     field, columns = settings.before_field, f"the columns with {settings.before_prefix}"
     if images.old and images.prefixed:
         one, other = reader.image(images.old), reader.image(images.prefixed)
-        refuse_disagreement(reader, differing(reader.schema)(one, other), operation, field, columns)
+        refuse_disagreement(reader, differing(one, other), operation, field, columns)
     if operation != "delete":
         return
     data = reader.image(images.data)
     # Beside a value, a null in data is what was not logged.
     for old, what in ((images.old, field), (images.prefixed, columns)):
         if old:
-            found = contradicted(reader.schema)(data, reader.image(old))
+            found = contradicted(data, reader.image(old))
             refuse_disagreement(reader, found, operation, "data", what)
 
 

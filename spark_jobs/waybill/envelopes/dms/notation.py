@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from msgspec import UNSET, structs
 from pydantic import Field, field_validator, model_validator
 
 from waybill.bounded import Bounded
-from waybill.envelopes.generated import function
 from waybill.envelopes.notation.json_columns import Style
 from waybill.envelopes.notation.seconds import Seconds, second_text
 from waybill.envelopes.notation.temporal import (
@@ -23,8 +22,6 @@ from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.records import TableSchema
 
 OWN = "awsdms_"
@@ -188,46 +185,34 @@ def key_alone(schema: TableSchema, image: Any) -> Any:
 
     Sources that log no more than the key have null for the rest, which are not the row's values.
     """
-    return _alone(schema)(image) if schema.key else image
+    if not schema.key:
+        return image
+    key, nulls = schema.key_fields, False
+    for field in image.__struct_fields__:
+        value = getattr(image, field)
+        if value is None:
+            nulls = nulls or field not in key
+        elif value is not UNSET and field not in key:
+            return image
+    return schema.Image(**{field: getattr(image, field) for field in key}) if nulls else image
 
 
-@lru_cache(maxsize=1_000)
-def _alone(schema: TableSchema) -> Callable[[Any], Any]:
-    """The function that `key_alone` is for one table."""
-    keys = schema.key_fields
-    lines = ["nulls = False"]
-    for i in range(len(schema.columns)):
-        if f"f{i}" not in keys:
-            lines += [
-                f"v = image.f{i}",
-                "if v is None: nulls = True",
-                "elif v is not UNSET: return image",
-            ]
-    key = ", ".join(f"{field}=image.{field}" for field in keys)
-    lines.append(f"return Image({key}) if nulls else image")
-    return function("alone(image)", lines, {"Image": schema.Image})
+def differing(one: Any, other: Any) -> int:
+    """The place of the first column that two images have and disagree about; -1 for none."""
+    return _disagreement(one, other, (UNSET,))
 
 
-@lru_cache(maxsize=1_000)
-def differing(schema: TableSchema) -> Callable[[Any, Any], int]:
-    """A function that finds the first column that two images have and disagree about; else -1."""
-    return _compared(schema, "UNSET")
+def contradicted(one: Any, other: Any) -> int:
+    """Likewise, where a null in the first image tells nothing."""
+    return _disagreement(one, other, (UNSET, None))
 
 
-@lru_cache(maxsize=1_000)
-def contradicted(schema: TableSchema) -> Callable[[Any, Any], int]:
-    """A function likewise, for which a null in the first image tells nothing."""
-    return _compared(schema, "UNSET and v is not None")
-
-
-def _compared(schema: TableSchema, told: str) -> Callable[[Any, Any], int]:
-    lines = []
-    for i in range(len(schema.columns)):
-        lines += [
-            f"v, w = one.f{i}, other.f{i}",
-            f"if v != w and w is not UNSET and v is not {told}: return {i}",
-        ]
-    return function("compared(one, other)", [*lines, "return -1"], {})
+def _disagreement(one: Any, other: Any, untold: tuple[Any, ...]) -> int:
+    pairs = zip(structs.astuple(one), structs.astuple(other), strict=True)
+    for place, (v, w) in enumerate(pairs):
+        if v != w and w is not UNSET and v not in untold:
+            return place
+    return -1
 
 
 def check_names(schema: TableSchema, prefix: str) -> None:

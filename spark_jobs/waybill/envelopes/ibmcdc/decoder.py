@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.bounded import Bounded
 from waybill.envelopes.avro.faults import explain
 from waybill.envelopes.avro.framing import KEY, VALUE
 from waybill.envelopes.avro.reading import READ_ERRORS
@@ -30,7 +31,6 @@ BEFORE_ROWS = frozenset({"UB", "FB", "BR", "FD"})
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _MICROSECOND = timedelta(microseconds=1)
-_MANY = 5000
 
 
 class IbmCdcDecoder:
@@ -45,10 +45,10 @@ class IbmCdcDecoder:
         self.settings = settings
         self.rules = rules
         self.schemas = Schemas(settings)
-        self._tables: dict[tuple[bytes, bytes | None], ReadTable] = {}
-        self._keys: dict[bytes, ReadKey] = {}
-        self._framed_keys: dict[bytes, ReadKey] = {}
-        self._framed: dict[tuple[bytes, bytes | None], ReadTable] = {}
+        self._tables: Bounded[tuple[bytes, bytes | None], ReadTable] = Bounded()
+        self._keys: Bounded[bytes, ReadKey] = Bounded()
+        self._framed_keys: Bounded[bytes, ReadKey] = Bounded()
+        self._framed: Bounded[tuple[bytes, bytes | None], ReadTable] = Bounded()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message.
@@ -88,14 +88,10 @@ class IbmCdcDecoder:
         key_id = None if key is None else self._key_identity(key, message)
         table = self._tables.get((known.identity, key_id))
         if table is None:
-            if len(self._tables) >= _MANY:
-                self._tables.clear()
             names = None if key_id is None else self._keys[key_id].names
             table = ReadTable(known.node, names, self.settings, self.rules)
             self._tables[known.identity, key_id] = table
         if message.headers is None and value[0] == 0 and (key is None or key[:1] == b"\0"):
-            if len(self._framed) >= _MANY:
-                self._framed.clear()
             self._framed[value[:5], key if key is None else key[:5]] = table
         return table, start
 
@@ -119,8 +115,6 @@ class IbmCdcDecoder:
                 return None
             _, table, start = self.key_of(key, message)
             if message.headers is None and key[0] == 0:
-                if len(self._framed_keys) >= _MANY:
-                    self._framed_keys.clear()
                 self._framed_keys[key[:5]] = table
         if believed:
             return table.schema, self._whole_key(table, key, start)
@@ -149,8 +143,6 @@ class IbmCdcDecoder:
         known, start = self.schemas.open(KEY, key, message)
         found = self._keys.get(known.identity)
         if found is None:
-            if len(self._keys) >= _MANY:
-                self._keys.clear()
             found = self._keys[known.identity] = ReadKey(known.node, self.settings, self.rules)
         return known.identity, found, start
 

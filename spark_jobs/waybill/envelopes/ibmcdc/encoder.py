@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from waybill.bounded import Bounded
 from waybill.envelopes.avro.sinks import Sink, Stamp
 from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, write_text
 from waybill.envelopes.ibmcdc.column_writers import column_writing
@@ -97,7 +98,7 @@ class IbmCdcEncoder:
     def __init__(self, settings: IbmCdcWriteSettings) -> None:
         self.audit = settings.form == "audit"
         self.sink = Sink(settings)
-        self._tables: dict[TableSchema, WriteTable] = {}
+        self._tables: Bounded[TableSchema, WriteTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; see `Encoder.encode`.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, structs
 
+from waybill.bounded import Bounded
 from waybill.envelopes.generated import difference, fill
 from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
@@ -56,7 +57,7 @@ class MaxwellEncoder:
         self.control_messages = settings.control_messages
         self.statements = settings.statements
         self.reads_are_inserts = settings.full_rows == "insert"
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.

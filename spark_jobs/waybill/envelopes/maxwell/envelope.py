@@ -185,7 +185,7 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         return before
 
     def _learn(self, name: Any, key: Any, columns: list[str] | None, reader: Any) -> None:
-        """Take the fast way for the next messages of this table."""
+        """Take the fast way for the next messages of this table, once a second one is like it."""
         if self.settings.missing_nulls or (columns is None and key is not None):
             return
         hint = _json(name[0] or "")[1:-1], _json(name[2])[1:-1]
@@ -195,6 +195,9 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         )
         known = self._tables.get(hint)
         if known is not None and known.readers == pair and known.key == columns:
+            return
+        if not reader.repeats():
+            self._forget(hint)
             return
         self._remember(hint, MaxwellTable(name[0] or "", name[2], columns, pair, self.positions))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.bounded import Bounded
-from waybill.envelopes.generated import fill, function, gaps, nulls, picker, with_nulls
+from waybill.envelopes.generated import fill, function, gaps, nulls, picker
 from waybill.envelopes.notation.json_columns import (
     WIRE_TYPES,
     Notation,
@@ -19,6 +20,7 @@ from waybill.envelopes.notation.json_columns import (
     read_one,
     write_integer,
 )
+from waybill.envelopes.notation.known_tables import Form
 from waybill.envelopes.notation.remembering import Memory
 from waybill.envelopes.notation.values import JSON_ERRORS, is_plain_number, quotes_of
 from waybill.errors import Refusal
@@ -68,7 +70,7 @@ class SameMessage:
         return buffer == value or quotes_of(bytes(buffer)) == quotes_of(value)
 
 
-class RowReader:
+class RowReader(Form):
     """Reads the rows of one table.
 
     Args:
@@ -78,13 +80,7 @@ class RowReader:
 
     Attributes:
         schema: the table.
-        wire: the struct that a row is decoded as on the fast way.
         empty: an image without any column.
-        gaps: whether an image lacks a column.
-        with_nulls: makes null, in place, what an image lacks.
-        read: from such a struct to an image; raises ValueError or a Refusal for a bad value.
-        reads: from two of them, before and after a change, to both images; most values are the
-            same in both, and those are read once.
     """
 
     def __init__(self, schema: TableSchema, style: Style, inferred: frozenset[str]) -> None:
@@ -95,36 +91,68 @@ class RowReader:
             notation_of(column.type, style.of_inferred() if column.name in inferred else style)
             for column in schema.columns
         ]
-        self.wire: type[Any] = msgspec.defstruct(
+        self.empty = self.image_type()
+
+    @cached_property
+    def wire(self) -> type[Any]:
+        """The struct that a row is decoded as on the fast way."""
+        made: type[Any] = msgspec.defstruct(
             "Row",
             [(f"f{i}", WIRE_TYPES[n.wire], UNSET) for i, n in enumerate(self.notations)],
-            rename={f"f{i}": name for i, name in enumerate(schema.names)},
+            rename={f"f{i}": name for i, name in enumerate(self.schema.names)},
             forbid_unknown_fields=True,
             gc=False,
         )
-        self.gaps = gaps(len(self.notations))
-        self.with_nulls = with_nulls(len(self.notations))
-        self.empty = self.image_type()
-        self._compile()
+        return made
 
-    def _compile(self) -> None:
-        helpers: dict[str, Any] = {"Image": self.image_type}
-        one, two = [], []
+    @cached_property
+    def gaps(self) -> Callable[[Any], bool]:
+        """Whether an image lacks a column."""
+        return gaps(len(self.notations))
+
+    @cached_property
+    def read(self) -> Callable[[Any], Any]:
+        """From a struct of the wire to an image.
+
+        What it gives raises ValueError or a Refusal for a bad value.
+        """
+        lines = []
         for i, notation in enumerate(self.notations):
-            one.append(f"a{i} = row.f{i}")
-            two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
+            lines.append(f"a{i} = row.f{i}")
+            if notation.read is not None:
+                lines += _converted(f"a{i}", f"c{i}", notation)
+        return function("read(row)", [*lines, f"return Image({self._all('a')})"], self._helpers)
+
+    @cached_property
+    def reads(self) -> Callable[[Any, Any], tuple[Any, Any]]:
+        """From two structs, before and after a change, to both images.
+
+        Most values are the same in both, and those are read once.
+        """
+        lines = []
+        for i, notation in enumerate(self.notations):
+            lines += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
             if notation.read is None:
                 continue
-            helpers[f"c{i}"] = notation.read
             new, old = (_converted(f"{v}{i}", f"c{i}", notation) for v in "ab")
-            one += new
-            two += [f"if a{i} == b{i}:", *_indented(new), f"    b{i} = a{i}", "else:"]
-            two += _indented([*new, *old])
-        before, after = (", ".join(f"{v}{i}" for i in range(len(self.notations))) for v in "ba")
-        self.read = function("read(row)", [*one, f"return Image({after})"], helpers)
-        self.reads = function(
-            "reads(before, after)", [*two, f"return Image({before}), Image({after})"], helpers
-        )
+            lines += [f"if a{i} == b{i}:", *_indented(new), f"    b{i} = a{i}", "else:"]
+            lines += _indented([*new, *old])
+        both = f"return Image({self._all('b')}), Image({self._all('a')})"
+        return function("reads(before, after)", [*lines, both], self._helpers)
+
+    @property
+    def _helpers(self) -> dict[str, Any]:
+        reads = {f"c{i}": n.read for i, n in enumerate(self.notations) if n.read is not None}
+        return {"Image": self.image_type, **reads}
+
+    def _all(self, letter: str) -> str:
+        return ", ".join(f"{letter}{i}" for i in range(len(self.notations)))
+
+    def with_nulls(self, image: Any) -> None:
+        """Make null, in place, what an image lacks."""
+        for field in image.__struct_fields__:
+            if getattr(image, field) is UNSET:
+                setattr(image, field, None)
 
     def image(self, row: Mapping[str, Raw]) -> Any:
         """The image of a row on the slow way; columns that are not there are absent.

@@ -31,6 +31,21 @@ class KnownTable(Protocol):
 Table = TypeVar("Table", bound=KnownTable)
 
 
+class Form:
+    """What is known of messages of one form."""
+
+    _met = False
+
+    def repeats(self) -> bool:
+        """Whether it was asked before, so that making the fast way for such messages pays.
+
+        That takes a thousand times as long as reading one message closely, and tables of ever new
+        columns would make it for every message.
+        """
+        met, self._met = self._met, True
+        return met
+
+
 class FastFirst(ABC, Generic[Table]):
     """A decoder that reads a message the fast way first, by the table it is probably about."""
 
@@ -80,6 +95,12 @@ class FastByTable(FastFirst[Table]):
 
     def _probable(self, value: bytes) -> Table | None:
         return self._only or self._tables.get(self._hint(value))
+
+    def _forget(self, hint: Hashable) -> None:
+        """Read the next messages with these names closely."""
+        if hint in self._tables:
+            del self._tables[hint]
+            self._only = None
 
     def _remember(self, hint: Hashable, table: Table) -> None:
         """Read the next messages with these names by a table."""

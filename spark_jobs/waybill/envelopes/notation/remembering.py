@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from waybill.records import Change, Column, Message, TableSchema
     from waybill.tables import TableName
 
-_MAX_COLUMNS = 5_000
+_MAX_COLUMNS = 2_000
+"""Of tables with more nothing is known from one message to the next, since each new column makes
+everything that is known of its table anew; databases allow 1,000 to 1,600 columns."""
 
 
 class News(Exception):
@@ -169,6 +171,11 @@ class FastRemembering(FastByTable[Table], Remembering):
         """See `Remembering.schemas`; values may decide whether a message is read the fast way."""
         table = self._probable(message.value or b"")
         return {schema} if table is None else {schema, table.schema}
+
+    def _forget(self, hint: Hashable) -> None:
+        if hint in self._tables:
+            self.memory.add()
+            super()._forget(hint)
 
     def _remember(self, hint: Hashable, table: Table) -> None:
         self.memory.add()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.moved_rows import standing_alone
+from waybill.bounded import Bounded
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.protocol import Encoded
@@ -34,7 +34,7 @@ class OggEncoder:
     def __init__(self, settings: OggWriteSettings) -> None:
         self.packed = PackedSequence(settings)
         self.truncates = settings.truncates
-        self._tables: dict[TableSchema, _Table] = {}
+        self._tables: Bounded[TableSchema, _Table] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -42,10 +42,8 @@ class OggEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in GoldenGate.
         """
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
         if change.extra is None or not change.extra.startswith(_OURS):
-            change = self.packed.as_full_row(change, losses)
+            change = self.packed.as_own_message(change, losses)
         operation, schema = change.operation, change.schema
         kind = TYPES.get(operation)
         if operation == "truncate" and self.truncates:

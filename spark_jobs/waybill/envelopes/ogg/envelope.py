@@ -152,11 +152,15 @@ class OggDecoder(FastRemembering["_Table"]):
         return {"table": Raw(_json(name)), **top}
 
     def _learn(self, told: _Message, reader: RowReader) -> None:
-        """Take the fast way for the next messages of this table."""
+        """Take the fast way for the next messages of this table, once a second one is like it."""
         hint = _json(told.table)[1:-1]
         known = self._tables.get(hint)
-        if known is None or known.reader is not reader or known.key != told.primary_keys:
+        if known is not None and known.reader is reader and known.key == told.primary_keys:
+            return
+        if reader.repeats():
             self._remember(hint, _Table(told.table, told.primary_keys, reader, self.clock))
+        else:
+            self._forget(hint)
 
 
 class _Table:

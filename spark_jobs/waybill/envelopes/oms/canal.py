@@ -18,6 +18,7 @@ touch a LOB column that is null. Samples name columns in
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -143,12 +144,13 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         return table.change(message, flat, index, image, before)
 
     def _learn(self, flat: FlatMessage, found: TypedTable) -> _Table:
-        """The table of these messages, which the next ones are read by first."""
+        """The table of these messages; like the second one, the next are read by it first."""
         hint = _json(flat.database or "")[1:-1], _json(flat.table or "")[1:-1]
         table = self._tables.get(hint)
         if table is None or table.found is not found or table.database != flat.database:
             table = _Table(flat, found)
-            self._remember(hint, table)
+            if found.reader.repeats():
+                self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
         table.forms.add(_form(flat))
@@ -177,9 +179,10 @@ class _Table:
         self.told: tuple[Raw, ...] = ()
         self.overlay = overlay(len(found.schema.columns), {})
         self.same = SameMessage()
-        self.decode = self._decoder()
 
-    def _decoder(self) -> Callable[[bytes], Any]:
+    @cached_property
+    def decode(self) -> Callable[[bytes], Any]:
+        """Reads a message whose fields and columns are all known."""
         wire: Any = self.found.reader.wire
         number: Any = int | None | UnsetType
         made = msgspec.defstruct(

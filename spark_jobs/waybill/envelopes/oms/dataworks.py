@@ -138,12 +138,13 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         return table.change(message, payload, told.extend, old, new)
 
     def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _Table:
-        """The table of these messages, which the next ones are read by first."""
+        """The table of these messages; like the second one, the next are read by it first."""
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
         table = self._tables.get(hint)
         if table is None or table.found is not found or table.source != source:
             table = _Table(source, found, self.in_messages)
-            self._remember(hint, table)
+            if found.reader.repeats():
+                self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
         table.forms.add(_form(told))

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.datahub.operations import is_row_statement
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.statements import operation_of
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
@@ -146,9 +145,7 @@ class OmsDataworksEncoder:
         carried = _NOTHING
         if change.extra is not None and change.extra.startswith(_OURS):
             carried = _decode_extra(change.extra).dataworks
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
-        change = self.ids.packed.as_full_row(change, losses)
+        change = self.ids.packed.as_own_message(change, losses)
         op = _op(change, carried)
         if op is None:
             losses.append("other" if change.operation == "other" else "transactions")

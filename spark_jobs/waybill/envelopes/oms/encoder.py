@@ -15,7 +15,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import fill, gaps, nulls, picker
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.told_keys import SEPARATOR
 from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
 from waybill.envelopes.oms.columns import notation_of
@@ -137,9 +136,7 @@ class OmsDefaultEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
-        if change.moved_from is not None:
-            change = standing_alone(change, losses, counts_gaps=True)
-        change = self.packed.as_full_row(change, losses)
+        change = self.packed.as_own_message(change, losses, counts_gaps=True)
         operation, schema = change.operation, change.schema
         kind = _RECORD_TYPES.get(operation)
         if kind is None and operation not in ("ddl", "truncate", "heartbeat"):

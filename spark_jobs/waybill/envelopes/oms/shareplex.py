@@ -167,7 +167,10 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         change = table.change(message, meta, operation, image, before)
         self._readers.keep(reader.schema)
         if table is not known:
-            self._remember(hint, table)
+            if reader.repeats():
+                self._remember(hint, table)
+            else:
+                self._forget(hint)
         return change
 
     def _name(self, text: str) -> TableName:

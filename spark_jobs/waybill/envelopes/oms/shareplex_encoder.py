@@ -16,7 +16,6 @@ from pydantic import Field
 
 from waybill.bounded import Bounded
 from waybill.envelopes.generated import function
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.notation.json_rows import RowWriter
 from waybill.envelopes.notation.temporal import ZoneName, zone_named
 from waybill.envelopes.notation.told_keys import SEPARATOR
@@ -109,6 +108,7 @@ class OmsShareplexEncoder:
     def __init__(self, settings: OmsShareplexWriteSettings) -> None:
         self.settings = settings
         self.times = SecondTexts(zone_named(settings.timezone))
+        self.ids = WrittenSequence(settings, OMS_DIGITS)
         self._tables: Bounded[TableSchema, ShareplexTable] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -117,8 +117,7 @@ class OmsShareplexEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
+        change = self.ids.packed.as_own_message(change, losses)
         op = _OPS.get(change.operation)
         if op is None:
             losses.append(_LOST.get(change.operation, change.operation))
@@ -154,7 +153,7 @@ class ShareplexTable:
         self.style = style_of(settings.version, settings.trailing_zeros)
         self.rows = RowWriter(in_notation(schema, earlier), self.style)
         self.lobs = WrittenLobs(schema, settings, None, whole=True)
-        self.ids = WrittenSequence(settings, OMS_DIGITS)
+        self.ids = encoder.ids
         self.times = encoder.times
         size = len(schema.columns)
         self.keep_changed = keep_changed(size)
@@ -166,7 +165,6 @@ class ShareplexTable:
 
     def message(self, change: Change, op: str, losses: list[str]) -> Encoded:
         """The message of a row."""
-        change = self.ids.packed.as_full_row(change, losses)
         rows, before, after = self.rows, change.before, change.after
         image = before if op == "del" else after
         if image is None:

@@ -1,0 +1,137 @@
+"""What messages of very many columns cost: one of 100,000, and many that bring new ones each.
+
+`python -m bench --only wide` prints the table: seconds of the processor and memory for reading and
+for writing, beside `orjson.loads` of the same bytes. Schemas of Avro and Databus count among these.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from waybill.envelopes import registry
+from waybill.records import Change, Column, Message, TableSchema, intern_schema
+from waybill.tables import TableRule, TableRules
+from waybill.types import parse_type
+
+WIDE = 100_000
+"""Columns of the one message, ten times as many as are taken without `max_columns`."""
+AVRO_WIDE = {"debezium-avro": 8_000, "ibmcdc-avro": 16_000}
+"""Likewise where an Avro schema has 50,000 types at the most: two or three for each column."""
+MESSAGES, NEW = 40, 300
+"""So many messages bring so many columns that no other message has."""
+ROUNDS = 20
+"""So often the baseline is timed."""
+
+CASES = {"wide": "One message of 100,000 columns", "new": "40 messages of 300 new columns each"}
+
+
+def tables(name: str, case: str) -> Iterator[TableSchema]:
+    """The table of each message of an envelope."""
+    shapes = (
+        [(AVRO_WIDE.get(name, WIDE), 0)]
+        if case == "wide"
+        else [(NEW + n, n) for n in range(MESSAGES)]
+    )
+    text, number = parse_type("string"), parse_type("int64")
+    for width, n in shapes:
+        columns = (Column(f"p{n}_{i}", text) for i in range(width - 1))
+        yield intern_schema("shop", None, "wide", (Column("id", number), *columns), ("id",))
+
+
+def settings_of(envelope: Any) -> tuple[Any, Any]:
+    """What reading and writing are told: the same, as far as both can be."""
+    written, told = envelope.encode_settings(), {}
+    for name in envelope.decode_settings.model_fields:
+        try:
+            one = {name: getattr(written, name)}
+            envelope.decode_settings(**one)
+        except (AttributeError, ValidationError):
+            continue
+        told |= one
+    return envelope.decode_settings(**told), written
+
+
+def measure(name: str, case: str) -> dict[str, float]:
+    """Seconds and MiB of reading and writing, and seconds of the baseline."""
+    envelope = registry.get(name)
+    if envelope.decoder is None or envelope.encoder is None:
+        raise ValueError(f"{name} is not both read and written")
+    reading, writing = settings_of(envelope)
+    rules = TableRules({"shop.wide": TableRule(("id",), {})})
+    rules.max_columns = WIDE
+    encoder, decoder = envelope.encoder(writing), envelope.decoder(reading, rules)
+    messages: list[Message] = []
+    changes = 0
+    started, before = time.process_time(), _peak()
+    for n, schema in enumerate(tables(name, case)):
+        origin = Message("topic", 0, n, 1_700_000_000_000, None, None)
+        row = schema.Image("1", *("x" for _ in schema.columns[1:]))
+        change = Change("insert", schema, origin, after=row, sequence=(n + 1,))
+        changes += 1
+        for one in encoder.encode(change, []):
+            place = len(messages)
+            told = Message("topic", 0, place, origin.timestamp, one.key, one.value, one.headers)
+            messages.append(told)
+    written, full = time.process_time() - started, _peak()
+    started, read = time.process_time(), 0
+    for message in messages:
+        read += sum(change.outcome == "ok" for change in decoder.decode(message))
+    seconds, most = time.process_time() - started, _peak()
+    if read != changes:
+        raise ValueError(f"of {changes} changes in {name} {read} were read")
+    values = [part for message in messages for part in _parts(message)]
+    return {
+        "columns": sum(len(schema.columns) for schema in tables(name, case)),
+        "bytes": sum(map(len, values)),
+        "write_seconds": written,
+        "write_mb": full - before,
+        "read_seconds": seconds,
+        "read_mb": most - full,
+        "base": _base(values),
+    }
+
+
+def _parts(message: Message) -> Iterator[bytes]:
+    """What of a message the baseline reads."""
+    yield message.value or b""
+    yield from (content for _, content in message.headers or () if content)
+
+
+def _base(values: list[bytes]) -> float:
+    """Seconds of `orjson.loads` of the same bytes; binary ones as a text of so many bytes."""
+    texts = [value if _is_json(value) else orjson.dumps("x" * len(value)) for value in values]
+    started = time.process_time()
+    for _ in range(ROUNDS):
+        for text in texts:
+            orjson.loads(text)
+    return (time.process_time() - started) / ROUNDS
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _peak() -> float:
+    """The most memory that this process has taken, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main(case: str, told: str) -> None:
+    """Measure one envelope and print the figures as JSON."""
+    print(json.dumps(measure(json.loads(told)["envelope"], case)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
