@@ -27,7 +27,6 @@ from waybill.envelopes.databus.row_writers import (
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
-from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, SIGNED, WrittenSequence
 from waybill.errors import Refusal
@@ -158,11 +157,11 @@ class EventEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two where a change gave the row another key."""
-        if change.moved_from is not None:
-            change = standing_alone(change, losses)
+        if change.operation in ROW_OPERATIONS:
+            change = self.ids.packed.as_own_message(change, losses)
         carried = carried_of(change.extra)
         if change.operation in ROW_OPERATIONS:
-            return self._rows(self.ids.packed.as_full_row(change, losses), carried, losses)
+            return self._rows(change, carried, losses)
         if change.operation == "commit":
             return self._commit(change, carried, losses)
         if change.operation == "other" and carried is not None and carried.control:
