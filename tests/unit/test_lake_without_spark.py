@@ -27,7 +27,10 @@ from waybill.cli import main
 try:
     main(sys.argv[1:])
 finally:
-    heavy = [name for name in ("pyspark", "py4j", "great_expectations") if name in sys.modules]
+    spark = ("pyspark", "py4j", "great_expectations")
+    # With any of these a look would take as long again, or twice.
+    slow = ("pandas", "pyiceberg", "sqlalchemy", "pyarrow.compute", "pyarrow.dataset", "psycopg")
+    heavy = [name for name in (*spark, *slow) if name in sys.modules]
     sys.stderr.write(f"loaded: {heavy}")
 """
 
