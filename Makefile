@@ -9,6 +9,8 @@ VENV := .venv
 # How much `make test-nightly` draws: times the cases of `make test`, and seeds of 121 histories each.
 EFFORT ?= 4
 SEEDS ?= 9
+# How many running stages its campaign kills.
+KILLS ?= 200
 FIRST ?= $(shell date +%Y%m%d)00
 # The servers of the whole stack, and those of tests beside them, each with its lock in stack.
 STACK := kafka s3proxy postgres
@@ -106,9 +108,9 @@ test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other reader
 	@scripts/test.sh killed kafka consumers s3 stack
 
 .PHONY: test-nightly
-test-nightly: setup ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states
+test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills
 	@WAYBILL_EFFORT=$(EFFORT) WAYBILL_HISTORY_SEEDS=$(SEEDS) WAYBILL_HISTORY_FIRST=$(FIRST) \
-		scripts/test.sh drawn histories
+		WAYBILL_KILLS=$(KILLS) scripts/test.sh drawn histories campaign
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types

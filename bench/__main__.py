@@ -305,6 +305,22 @@ def after_upkeep(batches: int) -> None:
     console.print(f"batches: {figures['filled']} s, upkeep: {figures['upkeep']} s")
 
 
+def looks() -> None:
+    """Commands that look into a lake of a thousand batches, before and after upkeep."""
+    title = "Looking into a lake of 1,000 batches, seconds (processor seconds)"
+    figures: Any = in_its_own_process(title, "many_batches", "", {"upkeep": True}, alone=True)
+    if figures is None:
+        return
+    table = Table(title=title)
+    table.add_column("command")
+    for when in ("before upkeep", "after upkeep"):
+        table.add_column(when, justify="right")
+    for command in figures["before upkeep"]:
+        found = [figures[when][command] for when in ("before upkeep", "after upkeep")]
+        table.add_row(command, *(f"{one['seconds']:.2f} ({one['cpu']:.2f})" for one in found))
+    console.print(table)
+
+
 def from_kafka(topics: dict[str, Topic]) -> None:
     """A topic of a broker into the archive, beside the bare client."""
     table = Table(title="Kafka to the archive, local[2], broker on the same cores")
@@ -427,7 +443,7 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, or memory "
+            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or memory "
             "and wide (not by default)."
         ),
     ] = None,
@@ -440,7 +456,7 @@ def main(
 ) -> None:
     """Measure conversion and stages beside the alternatives, on generated topics."""
     parts = only or [
-        *("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep")
+        *("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep", "looks")
     ]
     if "memory" in parts:
         peak_memory(folder, size or [200, 2_000])
@@ -448,7 +464,9 @@ def main(
         after_upkeep(batches)
     if "wide" in parts:
         very_many_columns(envelope or registry.names())
-    if set(parts) <= {"memory", "upkeep", "wide"}:
+    if "looks" in parts:
+        looks()
+    if set(parts) <= {"memory", "upkeep", "wide", "looks"}:
         return
     if {"pairs", "json"} & set(parts):
         every_envelope(parts, folder, messages, keys, envelope)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...      PYTEST_ADDOPTS is passed on to pytest as usual
 set -u
 cd "$(dirname "$0")/.."
 
@@ -49,8 +49,10 @@ run_phase() {
             paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py
                 tests/spark/test_gate_machine.py"
             options="--timeout=1800" ;;
+        # What it killed, and when, is on the terminal as it goes.
+        campaign) paths="tests/killed/test_campaign.py" options="--capture=no" ;;
         *)
-            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, consumers, stack, drawn and histories" >&2
+            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, consumers, stack, drawn, histories and campaign" >&2
             return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words

@@ -22,6 +22,7 @@ from waybill.file_store import open_store
 from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
+from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.spec import Migration
 from waybill.upkeep import run_upkeep
 
@@ -131,6 +132,24 @@ def test_a_batch_that_was_done_is_not_done_again(spark, done, admin) -> None:
     assert {k: v for k, v in after.items() if k not in reports} == {
         k: v for k, v in before.items() if k not in reports
     }
+
+
+def test_a_look_into_it_without_spark_finds_the_same(spark, done) -> None:
+    with_spark, without = Lake.open(spark, done.spec), LakeWithoutSpark.open(done.spec)
+    assert without is not None
+    assert without.merged_tables() == with_spark.merged_tables()
+    place, ok = ("topic", "partition", "offset", "index"), {"outcome": ["ok"]}
+    for name in ("archive", "changes", "outbox", "merges", "runs", "published"):
+        table = with_spark.log(name)
+        assert list(without.commits(table)) == list(with_spark.commits(table))
+    for name in ("changes", "outbox"):
+        asked = (with_spark.log(name), (*place, "key"), ok)
+        found = without.first(*asked, place, 10)
+        assert len(found) == 10
+        assert found == with_spark.first(*asked, place, 10)
+        there, here = without.scan(*asked), with_spark.scan(*asked)
+        assert sorted(map(str, there)) == sorted(map(str, here))
+    assert not without.exists(with_spark.log("nothing"))
 
 
 def test_others_read_the_lake_without_waybill(spark, done, server, postgres) -> None:

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
 from waybill.lake import Lake
+from waybill.lake.upkeep import keep_up
+from waybill.lake.without_spark import LakeWithoutSpark
 
 pytestmark = pytest.mark.spark
 
@@ -239,3 +241,33 @@ def test_shuffles_follow_the_bytes_that_a_batch_brings(spark, lake, table, migra
     assert lake.spark.conf.get("spark.sql.shuffle.partitions") == "1"
     told = Lake.open(spark, migration(spark={"spark.sql.shuffle.partitions": "7"}))
     assert told.cut_shuffles(table, None, lake.head(table))["shuffle_partitions"] == 7
+
+
+def test_a_look_without_spark_finds_the_same_rows(lake: Lake, table: str, migration) -> None:
+    """Also where rows are deleted by files of their own, and on a branch that waits."""
+    land(lake, table, "b0", 0, 40)
+    land(lake, table, "b1", 40, 50)
+    branch = lake.branch(table, "snapshot", "b2")
+    made = branch.sql("DELETE FROM {branch} WHERE id % 10 = 3")
+    assert made["added-position-deletes"] == "5"
+    branch.commit({}, {}, "b2", "snapshot")
+
+    def looked(snapshot: int | None, where: dict) -> list[int]:
+        found = LakeWithoutSpark.open(migration())
+        assert found is not None
+        assert list(found.commits(table)) == list(lake.commits(table))
+        rows = found.scan(table, ["id"], where, snapshot)
+        few = found.first(table, ["id"], where, ["id"], 3, snapshot)
+        every = sorted(row["id"] for row in rows)
+        assert [row["id"] for row in few] == every[:3]
+        assert every == sorted(row["id"] for row in lake.scan(table, ["id"], where, snapshot))
+        return every
+
+    assert looked(None, {}) == list(range(50))
+    assert looked(None, {"id": [3, 44, 77], "outcome": ["ok"]}) == [3, 44]
+    assert looked(None, {"outcome": ["refused"]}) == []
+    assert looked(branch.head, {"id": [3, 44]}) == [44]
+    branch.fast_forward()
+    assert len(looked(None, {})) == 45
+    keep_up(lake, table, 0)
+    assert len(looked(None, {})) == 45

@@ -15,6 +15,7 @@ from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.layout import ARCHIVE, CHANGES
+from waybill.loopback import free_port
 from waybill.merge.position import order_of
 from waybill.order import order_key, order_number
 from waybill.spec_file import load_migration
@@ -27,7 +28,10 @@ from waybill.cli import main
 try:
     main(sys.argv[1:])
 finally:
-    heavy = [name for name in ("pyspark", "py4j", "great_expectations") if name in sys.modules]
+    spark = ("pyspark", "py4j", "great_expectations")
+    # With any of these a look would take as long again, or twice.
+    slow = ("pandas", "pyiceberg", "sqlalchemy", "pyarrow.compute", "pyarrow.dataset", "psycopg")
+    heavy = [name for name in (*spark, *slow) if name in sys.modules]
     sys.stderr.write(f"loaded: {heavy}")
 """
 
@@ -159,3 +163,17 @@ def test_the_order_of_a_change_by_its_source_time():
     assert order_of(none, None, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
     before = datetime(1969, 1, 1, 0, 0, 0, 5, UTC)
     assert order_of(none, before, by_source_time=True) == f"1/{order_number(0)}{none[2:]}"
+
+
+def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
+    file = tmp_path / "shop.yaml"
+    uri = f"jdbc:postgresql://127.0.0.1:{free_port()}/lake"
+    file.write_text(
+        "name: shop\nsource: {files: {path: in}, envelope: canal}\n"
+        f"lake: {{warehouse: lake, catalog: {{type: jdbc, uri: '{uri}'}}}}\n"
+    )
+    done = waybill("status", file, JAVA_HOME="/nowhere")
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"waybill: the catalog at {uri} cannot be reached: run again when it can, or mend its uri\n"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def list_command(
     if kind is not None:
         asked["reason_kind"] = [kind]
     with look_into(spec) as lake:
-        found = nsmallest(limit + 1, refused(lake, asked), key=_by_place)
+        found = nsmallest(limit + 1, refused(lake, asked, limit + 1), key=_by_place)
     shown = found[:limit]
     if as_json:
         print_json(shown)
@@ -61,25 +61,36 @@ def list_command(
         sys.stderr.write(f"only the first {limit}; --limit shows more\n")
 
 
-def refused(lake: History, asked: Places) -> Iterator[dict[str, Any]]:
+def refused(lake: History, asked: Places, limit: int | None = None) -> Iterator[dict[str, Any]]:
     """Everything that was refused, by whom, why; also by a merge that the gate holds.
 
     Args:
         lake: of the migration.
         asked: the values that rows have in columns that all of the tables have.
+        limit: of each table so many with the lowest places are enough.
     """
+
+    def rows(
+        table: str, columns: tuple[str, ...], where: Places, snapshot: int | None = None
+    ) -> Iterable[dict[str, Any]]:
+        if limit is None:
+            return lake.scan(table, columns, where, snapshot)
+        # Targets of one message are told in the order of their names.
+        by = [name for name in (*PLACE[1:], "target") if name in columns]
+        return lake.first(table, columns, where, by, limit, snapshot)
+
     why = ("reason_kind", "reason")
     named = ("database", "schema", "table")
     outcome = {**asked, "outcome": ["refused"]}
-    for row in lake.scan(needed(lake, "changes"), (*PLACE, *why, *named), outcome):
+    for row in rows(needed(lake, "changes"), (*PLACE, *why, *named), outcome):
         yield _shown(row, "convert", ".".join(row[n] for n in named if row[n] is not None))
-    if lake.exists(lake.log("outbox")):
-        for row in lake.scan(lake.log("outbox"), (*PLACE, *why, "target", "table"), outcome):
+    outbox, merges = lake.log("outbox"), lake.log("merges")
+    if lake.exists(outbox):
+        for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
             yield _shown(row, row["target"], row["table"])
-    if lake.exists(lake.log("merges")):
+    if lake.exists(merges):
         kind = {**asked, "kind": ["refused"]}
-        snapshot = held_snapshot(lake)
-        for row in lake.scan(lake.log("merges"), (*PLACE, *why, "table"), kind, snapshot):
+        for row in rows(merges, (*PLACE, *why, "table"), kind, held_snapshot(lake)):
             yield _shown(row, "merge", row["table"])
 
 

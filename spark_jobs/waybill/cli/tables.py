@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from heapq import nsmallest
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,14 +13,19 @@ from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import print_json, print_table
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
+from waybill.lake.history import Chosen, in_order
 from waybill.merge.position import held_end, order_of, position_of
 from waybill.nearest import did_you_mean
 from waybill.spec_file import load_migration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from waybill.lake.history import History
+    from waybill.spec import Migration
+
+Asked = dict[str, list[str | int]]
+"""The values that rows have in some columns."""
 
 SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
@@ -94,27 +99,21 @@ class Wanted(NamedTuple):
 
 def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
     """Print changes in the order of the merge."""
-    table, key, limit, held = wanted
+    table, key, limit = wanted.table, wanted.key, wanted.limit
     spec = load_migration(migration)
     with look_into(spec) as lake:
-        asked: dict[str, list[str | int]] = {"outcome": ["ok"]}
+        asked: Asked = {"outcome": ["ok"]}
         if table is not None:
             # A name with dots may be of a table whose own name has some.
             parts = table.split(".")
             asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
         log = needed(lake, "changes")
-        rows = lake.scan(log, (*_READ, "order_key"), asked)
-        if table is not None:
-            rows = _of_table(lake, log, rows, table)
-        if key is not None:
-            rows = _of_key(rows, key)
-        if held:
-            rows = _of_held(lake, rows, key)
-        by_time = spec.order.ambiguous == "source_time"
-        ordered = (_with_order(row, by_time) for row in rows)
-        found = nsmallest(limit, ordered, key=_by_order)
-        if key is not None:
-            found = _explained(lake, found, held)
+        if key is None:
+            found = _first(lake, log, asked, wanted, spec)
+        else:
+            found = _of_row(lake, log, asked, wanted, spec)
+        if not found and table is not None:
+            _check_table(lake, log, asked, table)
     if as_json:
         print_json(_plain(row) for row in found)
         return
@@ -138,31 +137,69 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
 
 
+def _first(
+    lake: History, log: str, asked: Asked, wanted: Wanted, spec: Migration
+) -> list[dict[str, Any]]:
+    """The changes that come first."""
+    came = _came(lake) if wanted.held else None
+
+    def accepts(row: dict[str, Any]) -> bool:
+        of_table = wanted.table is None or _joined(row) == wanted.table
+        return of_table and (came is None or row["batch"] in came)
+
+    chosen = Chosen((*_NAMES, "batch"), accepts)
+    read, by = (*_READ, "order_key"), (*_NAMES, "order_key")
+    if spec.order.ambiguous == "source_time":
+        ordered = (_with_order(row, True) for row in lake.scan(log, read, asked, None, chosen))
+        return nsmallest(wanted.limit, ordered, key=_by_order)
+    rows = lake.first(log, read, asked, by, wanted.limit, None, chosen)
+    return [_with_order(row, False) for row in rows]
+
+
+def _of_row(
+    lake: History, log: str, asked: Asked, wanted: Wanted, spec: Migration
+) -> list[dict[str, Any]]:
+    """The changes of a row, with what became of each.
+
+    Raises:
+        ConfigurationError: no batch waits.
+    """
+    if wanted.held:
+        # What older batches brought counts, too, so that is not left out.
+        held_position(lake)
+    has_key = _key_test(wanted.key or "")
+
+    def accepts(row: dict[str, Any]) -> bool:
+        if wanted.table is not None and _joined(row) != wanted.table:
+            return False
+        return row["operation"] == "truncate" or has_key(row)
+
+    chosen = Chosen((*_NAMES, "operation", "key", "old_key"), accepts)
+    rows = lake.scan(log, (*_READ, "order_key"), asked, None, chosen)
+    by_time = spec.order.ambiguous == "source_time"
+    ordered = (_with_order(row, by_time) for row in _with_truncates(rows, has_key))
+    found = nsmallest(wanted.limit, ordered, key=_by_order)
+    return _explained(lake, found, wanted.held)
+
+
 def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
     order = order_of(row["order_key"], row["source_time"], by_source_time)
     return {name: order if name == "order_key" else row[name] for name in _SHOWN}
 
 
-def _of_held(
-    lake: History, rows: Iterator[dict[str, Any]], key: str | None
-) -> Iterator[dict[str, Any]]:
-    """What the batch that waits brought; of a row everything, because older changes count too.
+def _came(lake: History) -> set[str]:
+    """The batches whose changes the merge that waits for the gate has taken.
 
     Raises:
         ConfigurationError: no batch waits.
     """
-    waiting = held_end(lake)[1].changes
-    if key is not None:
-        return rows
-    visible = position_of(lake).changes
-    came = {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
-    return (row for row in rows if row["batch"] in came)
+    waiting, visible = held_end(lake)[1].changes, position_of(lake).changes
+    return {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
 
 
 def _by_order(row: dict[str, Any]) -> tuple[Any, ...]:
     """What changes are sorted by; what is missing goes first."""
-    names = ((row[part] is not None, row[part] or "") for part in ("database", "schema", "table"))
-    return (*names, row["order_key"])
+    return in_order(row[name] for name in (*_NAMES, "order_key"))
 
 
 def _explained(lake: History, rows: list[dict[str, Any]], held: bool) -> list[dict[str, Any]]:
@@ -196,6 +233,7 @@ _SHOWN = (
     "ddl_text",
 )
 """What is told of a change."""
+_NAMES = ("database", "schema", "table")
 _READ = tuple(name for name in _SHOWN if name != "order_key")
 
 
@@ -213,18 +251,14 @@ def _qualified(row: dict[str, Any]) -> str:
     return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
 
 
-def _of_table(
-    lake: History, log: str, rows: Iterator[dict[str, Any]], table: str
-) -> Iterator[dict[str, Any]]:
-    own = (row for row in rows if _joined(row) == table)
-    first = next(own, None)
-    if first is None:
-        every = lake.scan(log, ("database", "schema", "table"), {"outcome": ["ok"]})
+def _check_table(lake: History, log: str, asked: Asked, table: str) -> None:
+    """Raise ConfigurationError if there are no changes of a table at all."""
+    chosen = Chosen(_NAMES, lambda row: _joined(row) == table)
+    if next(lake.scan(log, _NAMES, asked, None, chosen), None) is None:
+        every = lake.scan(log, _NAMES, {"outcome": ["ok"]})
         known = sorted({_joined(row) for row in every} - {""})
-        raise ConfigurationError(
-            f"there are no changes of table {table}{did_you_mean(table, known)}"
-        )
-    return chain([first], own)
+        message = f"there are no changes of table {table}{did_you_mean(table, known)}"
+        raise ConfigurationError(message)
 
 
 def _joined(row: dict[str, Any]) -> str:
@@ -246,10 +280,11 @@ def _as_text(key: str) -> dict[str, str | None]:
     }
 
 
-def _of_key(rows: Iterable[dict[str, Any]], key: str) -> Iterator[dict[str, Any]]:
-    """Changes of one key: a JSON object of its columns, or the value of its only column.
+def _key_test(key: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
 
-    With them come the TRUNCATEs of their tables, of full reloads too.
+    Raises:
+        ConfigurationError: it looks like JSON and is none.
     """
     wanted: dict[str, str | None] | None = None
     if key.lstrip().startswith("{"):
@@ -264,10 +299,17 @@ def _of_key(rows: Iterable[dict[str, Any]], key: str) -> Iterator[dict[str, Any]
         values = json.loads(text)
         return list(values.values()) == [key] if wanted is None else values == wanted
 
+    return lambda row: matches(row["key"]) or matches(row["old_key"])
+
+
+def _with_truncates(
+    rows: Iterable[dict[str, Any]], has_key: Callable[[dict[str, Any]], bool]
+) -> Iterator[dict[str, Any]]:
+    """Changes of a key, and with them the TRUNCATEs of their tables, of full reloads too."""
     tables: set[str] = set()
     truncates: list[dict[str, Any]] = []
     for row in rows:
-        if matches(row["key"]) or matches(row["old_key"]):
+        if has_key(row):
             tables.add(_joined(row))
             yield row
         elif row["operation"] == "truncate":

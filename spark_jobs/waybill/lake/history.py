@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
@@ -17,12 +18,29 @@ if TYPE_CHECKING:
     from waybill.lake.metadata import Metadata
 
 
+class Chosen(NamedTuple):
+    """Which rows are wanted, as far as their values in some columns tell.
+
+    Attributes:
+        columns: those that are asked.
+        accepts: whether a row with such values is wanted.
+    """
+
+    columns: Sequence[str]
+    accepts: Callable[[dict[str, Any]], bool]
+
+
 class BranchInfo(NamedTuple):
     """A branch that is waiting: written, not visible."""
 
     name: str
     head: int
     commit: Commit | None
+
+
+def in_order(values: Iterable[Any]) -> tuple[Any, ...]:
+    """What rows are sorted by: their values, in which None goes first."""
+    return tuple((value is not None, 0 if value is None else value) for value in values)
 
 
 class History(ABC):
@@ -58,6 +76,7 @@ class History(ABC):
         columns: Sequence[str],
         where: Mapping[str, Sequence[str | int]],
         snapshot: int | None = None,
+        chosen: Chosen | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Rows of a table, in no order.
 
@@ -66,7 +85,32 @@ class History(ABC):
             columns: those that are wanted.
             where: the values that rows have in some columns.
             snapshot: the rows of this one, not of the newest that is visible.
+            chosen: which of those; its columns are among `columns`.
         """
+
+    def first(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Mapping[str, Sequence[str | int]],
+        by: Sequence[str],
+        limit: int,
+        snapshot: int | None = None,
+        chosen: Chosen | None = None,
+    ) -> list[dict[str, Any]]:
+        """The first rows of a table in the order of some columns, in which None goes first.
+
+        Args:
+            table: see `scan`, as for what is not told here.
+            columns: those that are wanted, those of `by` among them.
+            where: the values that rows have in some columns.
+            by: the columns to sort by.
+            limit: at most so many rows.
+            snapshot: the rows of this one, not of the newest that is visible.
+            chosen: which of those.
+        """
+        rows = self.scan(table, columns, where, snapshot, chosen)
+        return nsmallest(limit, rows, key=lambda row: in_order(row[name] for name in by))
 
     def log(self, name: str) -> str:
         """Full name of a batch table: archive, changes, outbox, published, runs."""

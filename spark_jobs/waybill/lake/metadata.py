@@ -8,12 +8,13 @@ import msgspec
 
 
 class Snapshot(NamedTuple):
-    """One snapshot of a table."""
+    """One snapshot of a table; `manifests` is the place of the list of its files."""
 
     id: int
     parent: int | None
     time_ms: int
     summary: dict[str, str]
+    manifests: str | None = None
 
 
 class Metadata(NamedTuple):
@@ -33,11 +34,13 @@ class Metadata(NamedTuple):
         return line
 
 
-def read_metadata(text: str) -> Metadata:
+def read_metadata(text: str | bytes) -> Metadata:
     """What a table's metadata says about snapshots and refs."""
     data = msgspec.json.decode(text, type=_Metadata)
     snapshots = {
-        found.id: Snapshot(found.id, found.parent, found.time_ms, found.summary)
+        found.id: Snapshot(
+            found.id, found.parent, found.time_ms, found.summary, found.manifest_list
+        )
         for found in data.snapshots
     }
     refs = {name: ref.snapshot for name, ref in data.refs.items()}
@@ -50,6 +53,7 @@ class _Snapshot(msgspec.Struct):
     time_ms: int = msgspec.field(name="timestamp-ms")
     parent: int | None = msgspec.field(name="parent-snapshot-id", default=None)
     summary: dict[str, str] = {}
+    manifest_list: str | None = msgspec.field(name="manifest-list", default=None)
 
 
 class _Ref(msgspec.Struct):

@@ -36,7 +36,10 @@ _SQL_NO_DATABASE = re.compile(r'FATAL: (database|role) "[^"\n]*" does not exist'
 _SQL_AWAY = re.compile(
     r"PSQLException[^\n]*(refused|connection attempt failed|terminating connection|I/O error|"
     r"has been closed|starting up|shutting down|too many clients|crash of another)|"
-    r"SQL(Non)?TransientConnectionException|UnknownHostException|CommunicationsException"
+    r"SQL(Non)?TransientConnectionException|UnknownHostException|CommunicationsException|"
+    # What PostgreSQL's own client says, which asks without Java.
+    r"connection to server at [^\n]* failed|connection timeout expired|"
+    r"failed to resolve host|server closed the connection"
 )
 _SQL_NO_DRIVER = re.compile(r"No suitable driver found")
 _REST_LOGIN = re.compile(r"NotAuthorizedException|ForbiddenException")

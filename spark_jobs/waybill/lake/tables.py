@@ -12,7 +12,7 @@ from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.data_files import ROW_GROUP_BYTES
-from waybill.lake.history import History
+from waybill.lake.history import Chosen, History
 from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.session import lake_session
@@ -214,13 +214,16 @@ class Lake(History):
         columns: Sequence[str],
         where: Mapping[str, Sequence[str | int]],
         snapshot: int | None = None,
+        chosen: Chosen | None = None,
     ) -> Iterator[dict[str, Any]]:
         """See `History.scan`; a query of Spark."""
         rows = self.read(table, snapshot)
         for column, values in where.items():
             rows = rows.where(rows[column].isin(*values))
         for row in rows.select(*columns).toLocalIterator(prefetchPartitions=True):
-            yield {name: _plain(value) for name, value in row.asDict().items()}
+            plain = {name: _plain(value) for name, value in row.asDict().items()}
+            if chosen is None or chosen.accepts(plain):
+                yield plain
 
     def read(self, table: str, snapshot: int | None = None) -> DataFrame:
         """The visible rows of a table, or those of an earlier snapshot."""

@@ -1,32 +1,37 @@
-"""The lake for whoever only looks, read by PyIceberg: without Java, in a second and not in twenty.
+"""The lake for whoever only looks: without Java, in a second and not in twenty.
 
 Nothing is made and nothing is written. The answers are worked out by the same code as on Spark's
-side (`History`); only opening the catalog and reading rows differ.
+side (`History`); only opening the catalog and reading rows differ. A lake of a thousand batches has
+thousands of snapshots and files, so no more of them is read than what is asked for. PyIceberg opens
+object storage, and reads a table with files of deletes.
 """
 
 from __future__ import annotations
 
+import gzip
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from heapq import nsmallest
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
+from waybill.errors import LakeError
+from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
-from waybill.lake.history import History
-from waybill.lake.metadata import Metadata, Snapshot
+from waybill.lake.history import Chosen, History, in_order
+from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.names import split
+from waybill.lake.parquet_rows import rows_of_files
+from waybill.lake.planned_files import Planned, planned_files
 from waybill.lake.settings import CATALOG
+from waybill.lake.table_places import TablePlaces
 from waybill.lake.tables import QUALIFIED
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
-
+    from waybill.lake.planned_files import Where
     from waybill.spec import Migration
-
-SQLITE, POSTGRES = "jdbc:sqlite:", "jdbc:postgresql://"
 
 ACCESS = {
     "s3.endpoint": "s3.endpoint",
@@ -35,16 +40,29 @@ ACCESS = {
     "s3.session-token": "s3.session-token",
     "client.region": "s3.region",
 }
-"""What a store's key is called by Iceberg in Java, and here."""
+"""What a store's key is called by Iceberg in Java, and by PyIceberg."""
+
+GZIP = b"\x1f\x8b"
+
+FILES_AT_ONCE = 16
+"""How many files are looked into before it is asked whether the others can hold any row."""
 
 
 class LakeWithoutSpark(History):
-    """The Iceberg tables of one migration, each as it was when it was first looked at."""
+    """The Iceberg tables of one migration, each as it was when it was first looked at.
 
-    def __init__(self, migration: str, catalog: Catalog | None) -> None:
+    Args:
+        migration: its name.
+        places: where the tables are.
+        access: the key to the object storage that they are in, as PyIceberg takes it.
+    """
+
+    def __init__(self, migration: str, places: TablePlaces, access: Mapping[str, str]) -> None:
         super().__init__(migration)
-        self._catalog = catalog
-        self._load = cache(self._loaded)
+        self._places = places
+        self._access = access
+        self._place = cache(lambda table: places.place(*split(table)))
+        self._metadata = cache(self._loaded)
 
     @classmethod
     def open(cls, spec: Migration) -> LakeWithoutSpark | None:
@@ -54,36 +72,17 @@ class LakeWithoutSpark(History):
             ConfigurationError: a connection is not there, or the catalog cannot be where it is.
         """
         properties = catalog_properties(spec)
-        kind = properties.get("type")
-        uri = properties.get("uri", "")
         if "io-impl" in spec.lake.catalog:
             return None
-        given = {theirs: properties[ours] for ours, theirs in ACCESS.items() if ours in properties}
-        given["warehouse"] = properties["warehouse"]
-        if kind == "jdbc" and uri.startswith(SQLITE):
-            file = Path(uri.removeprefix(SQLITE).split("?")[0])
-            if not file.is_file():
-                # Nothing has run yet; looking must not make a catalog.
-                return cls(spec.name, None)
-            return cls(spec.name, _sql(f"sqlite:///{file}", given))
-        if kind == "jdbc" and uri.startswith(POSTGRES):
-            login = ":".join(
-                quote(properties.get(name, ""), safe="") for name in ("jdbc.user", "jdbc.password")
-            )
-            place = uri.removeprefix(POSTGRES).split("?")[0]
-            return cls(spec.name, _sql(f"postgresql+psycopg://{login}@{place}", given))
-        return None
+        places = TablePlaces.open(properties)
+        if places is None:
+            return None
+        access = {theirs: properties[ours] for ours, theirs in ACCESS.items() if ours in properties}
+        return cls(spec.name, places, access)
 
     def table_names(self, namespace: str) -> list[str]:
         """Names of the tables of a namespace, sorted."""
-        from pyiceberg.exceptions import NoSuchNamespaceError
-
-        if self._catalog is None:
-            return []
-        try:
-            return sorted(found[-1] for found in self._catalog.list_tables(namespace))
-        except NoSuchNamespaceError:
-            return []
+        return self._places.names(namespace)
 
     def owner(self, name: str) -> str | None:
         """The source table of a merged table."""
@@ -91,91 +90,121 @@ class LakeWithoutSpark(History):
 
     def exists(self, table: str) -> bool:
         """Whether the table is there."""
-        return self._load(table) is not None
+        return self._place(table) is not None
 
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table."""
-        found = self._table(table).metadata
-        snapshots = {
-            one.snapshot_id: Snapshot(
-                one.snapshot_id, one.parent_snapshot_id, one.timestamp_ms, _summary(one)
-            )
-            for one in found.snapshots
-        }
-        refs = {name: ref.snapshot_id for name, ref in found.refs.items()}
-        tags = frozenset(name for name, ref in found.refs.items() if ref.snapshot_ref_type == "tag")
-        return Metadata(snapshots, refs, tags, dict(found.properties))
+        return self._metadata(table)
 
     def scan(
         self,
         table: str,
         columns: Sequence[str],
-        where: Mapping[str, Sequence[str | int]],
+        where: Where,
         snapshot: int | None = None,
+        chosen: Chosen | None = None,
     ) -> Iterator[dict[str, Any]]:
         """See `History.scan`; files that cannot hold such rows are not opened."""
+        files = self._files(table, where, snapshot)
+        if files is not None:
+            yield from rows_of_files(files, self._opened, columns, chosen)
+            return
+        for row in self._by_pyiceberg(table, columns, where, snapshot):
+            if chosen is None or chosen.accepts(row):
+                yield row
+
+    def first(
+        self,
+        table: str,
+        columns: Sequence[str],
+        where: Where,
+        by: Sequence[str],
+        limit: int,
+        snapshot: int | None = None,
+        chosen: Chosen | None = None,
+    ) -> list[dict[str, Any]]:
+        """See `History.first`; files whose rows all come later are not opened."""
+        files = self._files(table, where, snapshot, by)
+        if files is None:
+            return super().first(table, columns, where, by, limit, snapshot, chosen)
+
+        def place(row: dict[str, Any]) -> tuple[Any, ...]:
+            return in_order(row[name] for name in by)
+
+        files.sort(key=lambda file: file.least)
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(files), FILES_AT_ONCE):
+            if len(found) == limit and place(found[-1]) <= files[start].least:
+                break
+            some = files[start : start + FILES_AT_ONCE]
+            rows = rows_of_files(some, self._opened, columns, chosen)
+            found = nsmallest(limit, chain(found, rows), key=place)
+        return found
+
+    def _files(
+        self, table: str, where: Where, snapshot: int | None, by: Sequence[str] = ()
+    ) -> list[Planned] | None:
+        """The files of a snapshot that can hold some rows; None where PyIceberg has to tell them.
+
+        Raises:
+            LakeError: the list of them is damaged.
+        """
+        metadata = self.metadata(table)
+        newest = metadata.refs.get("main") if snapshot is None else snapshot
+        if newest is None:
+            return []
+        manifests = metadata.snapshots[newest].manifests
+        if manifests is None:
+            return None
+        try:
+            return planned_files(manifests, self._read, where, by)
+        except UnknownCodecError:
+            return None
+        except ValueError as error:
+            message = (
+                f"what the lake's table {table} says of its files cannot be read ({error}), "
+                f"beginning with {manifests}: put them back from a copy"
+            )
+            raise LakeError(message) from error
+
+    def _by_pyiceberg(
+        self, table: str, columns: Sequence[str], where: Where, snapshot: int | None
+    ) -> Iterator[dict[str, Any]]:
         from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In
+        from pyiceberg.table import StaticTable
 
         one_of: Any = In
         wanted: BooleanExpression = AlwaysTrue()
         for column, values in where.items():
             wanted = And(wanted, one_of(column, set(values)))
-        found = self._table(table).scan(wanted, tuple(columns), snapshot_id=snapshot)
-        tasks = list(found.plan_files())
-        paths = [task.file.file_path.removeprefix("file://") for task in tasks]
-        whole = not any(task.delete_files for task in tasks)
-        if whole and tasks and all(path.startswith("/") for path in paths):
-            # PyIceberg takes three times as long for a file, and a lake has many small ones.
-            batches = _read_files(paths, self._table(table), columns, where)
-        else:
-            batches = found.to_arrow_batch_reader()
-        for batch in batches:
+        place = self._place(table)
+        assert place is not None, f"{table} is asked for and is not there"
+        found = StaticTable.from_metadata(place, dict(self._access))
+        if snapshot is None:
+            snapshot = self.metadata(table).refs.get("main")
+        for batch in found.scan(
+            wanted, tuple(columns), snapshot_id=snapshot
+        ).to_arrow_batch_reader():
             yield from batch.to_pylist()
 
-    def _table(self, table: str) -> Table:
-        found = self._load(table)
-        assert found is not None, f"{table} is asked for and is not there"
-        return found
+    def _loaded(self, table: str) -> Metadata:
+        place = self._place(table)
+        assert place is not None, f"{table} is asked for and is not there"
+        data = self._read(place)
+        return read_metadata(gzip.decompress(data) if data.startswith(GZIP) else data)
 
-    def _loaded(self, table: str) -> Table | None:
-        from pyiceberg.exceptions import NoSuchTableError
+    def _read(self, place: str) -> bytes:
+        opened = self._opened(place)
+        if isinstance(opened, str):
+            return Path(opened).read_bytes()
+        with opened as stream:
+            return stream.read()  # type: ignore[no-any-return]
 
-        try:
-            return None if self._catalog is None else self._catalog.load_table(split(table))
-        except NoSuchTableError:
-            return None
+    def _opened(self, place: str) -> Any:
+        """A file of this machine by its path, one of an object storage opened."""
+        path = re.sub(r"^file:/+", "/", place)
+        if path.startswith("/"):
+            return path
+        from pyiceberg.io import load_file_io
 
-
-def _read_files(
-    paths: list[str],
-    table: Table,
-    columns: Sequence[str],
-    where: Mapping[str, Sequence[str | int]],
-) -> Iterator[pa.RecordBatch]:
-    """Rows of files on this machine from which none was deleted.
-
-    Columns are found by their names: those of the log tables never get another.
-    """
-    import pyarrow.dataset as ds
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    wanted: Any = None
-    for column, values in where.items():
-        one = ds.field(column).isin(list(values))
-        wanted = one if wanted is None else wanted & one
-    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    files: Any = ds.dataset(paths, schema=schema, format="parquet")
-    yield from files.to_batches(columns=list(columns), filter=wanted)
-
-
-def _sql(uri: str, given: Mapping[str, str]) -> Catalog:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    return SqlCatalog(CATALOG, uri=uri, init_catalog_tables="false", **given)
-
-
-def _summary(snapshot: Any) -> dict[str, str]:
-    if snapshot.summary is None:
-        return {}
-    more = snapshot.summary.additional_properties
-    return {**more, "operation": snapshot.summary.operation.value}
+        return load_file_io(dict(self._access), place).new_input(place).open()

@@ -40,6 +40,11 @@ def place_of(row: dict[str, Any]) -> Place:
     return row["topic"], row["partition"], row["offset"], row["index"]
 
 
+def _places(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The values that the places of rows have, column by column."""
+    return {name: sorted({row[name] for row in rows}) for name in ("topic", "partition", "offset")}
+
+
 def merged_facts(
     lake: History, qualified: str, rows: list[dict[str, Any]], held: bool = False
 ) -> Merged:
@@ -58,7 +63,7 @@ def merged_facts(
     state = position.state.table(qualified)
     refused = {}
     if lake.exists(lake.log("merges")):
-        asked = {"kind": [REFUSED], "table": [qualified]}
+        asked = {"kind": [REFUSED], "table": [qualified], **_places(rows)}
         kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked, snapshot)
         refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)

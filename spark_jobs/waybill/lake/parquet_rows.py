@@ -1,0 +1,191 @@
+"""Rows of many Parquet files, of which a lake of small batches has thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    from waybill.lake.history import Chosen
+    from waybill.lake.planned_files import Planned, Where
+
+SMALL = 4 << 20
+"""Bytes of a file that is read at once, and beside others."""
+
+AT_ONCE = 64
+THREADS = 4
+ROWS = 10_000
+"""How many rows become Python objects at once."""
+
+FEW = 10_000
+"""Rows that are looked through in Python."""
+
+Row = dict[str, Any]
+
+
+def rows_of_files(
+    files: Sequence[Planned],
+    opened: Callable[[str], Any],
+    columns: Sequence[str],
+    chosen: Chosen | None = None,
+) -> Iterator[Row]:
+    """Rows of files in no order; columns that a file does not have are None.
+
+    Args:
+        files: them, with what is asked of their rows.
+        opened: opens a file, or says where it is on this machine.
+        columns: those that are wanted.
+        chosen: which rows; of a file that has none of them no other columns are read.
+    """
+
+    def rows_of(file: Planned) -> Iterator[Row]:
+        return _rows(opened(file.path), file.where, columns, chosen)
+
+    small = [file for file in files if file.size <= SMALL]
+    if len(small) > 1:
+        with ThreadPoolExecutor(THREADS) as pool:
+            for start in range(0, len(small), AT_ONCE):
+                several = small[start : start + AT_ONCE]
+                for rows in pool.map(lambda file: list(rows_of(file)), several):
+                    yield from rows
+    else:
+        for file in small:
+            yield from rows_of(file)
+    for file in files:
+        if file.size > SMALL:
+            yield from rows_of(file)
+
+
+def _rows(
+    source: Any, where: Where, columns: Sequence[str], chosen: Chosen | None
+) -> Iterator[Row]:
+    # Not every look into the lake reads rows, and this takes long to import.
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(source, memory_map=isinstance(source, str)) as file:
+        asking = _Asking(file, where, columns, chosen)
+        if where.keys() - asking.there:
+            return
+        lacking = {name: None for name in columns if name not in asking.there}
+        for group in _groups(file, where):
+            few = file.metadata.row_group(group).num_rows <= FEW
+            for row in asking.of_few(group) if few else asking.of_many(group):
+                yield {**row, **lacking} if lacking else row
+
+
+class _Asking:
+    """One file, and what is asked of its rows."""
+
+    def __init__(
+        self, file: ParquetFile, where: Where, columns: Sequence[str], chosen: Chosen | None
+    ) -> None:
+        self.file, self.where, self.chosen = file, where, chosen
+        self.there = frozenset(file.schema_arrow.names)
+        self.wanted = [name for name in columns if name in self.there]
+
+    def of_few(self, group: int) -> Iterable[Row]:
+        """The rows of a small group, chosen in Python: Arrow's functions take long to import."""
+        if not self.where and self.chosen is None:
+            return _objects(self._read(group, self.wanted))
+        sets = [(column, frozenset(values)) for column, values in self.where.items()]
+        asked = [*self.where, *(self.chosen.columns if self.chosen else ())]
+        places = [
+            at
+            for at, row in enumerate(self._told(self._read(group, asked), asked))
+            if all(row[column] in values for column, values in sets)
+            and (self.chosen is None or self.chosen.accepts(row))
+        ]
+        if not places:
+            return []
+        rows = list(_objects(self._read(group, self.wanted)))
+        return [rows[at] for at in places]
+
+    def of_many(self, group: int) -> Iterable[Row]:
+        """The rows of a large group; only those that are wanted become Python objects."""
+        asked = self.chosen.columns if self.chosen else ()
+        table = self._read(group, [*self.wanted, *self.where, *asked])
+        if self.where:
+            table = _filtered(table, self.where)
+        if self.chosen is not None:
+            import pyarrow as pa
+
+            accepts = self.chosen.accepts
+            rows = self._told(table, self.chosen.columns)
+            places = [at for at, row in enumerate(rows) if accepts(row)]
+            table = table.take(pa.array(places, pa.int64()))
+        return _objects(table.select(self.wanted))
+
+    def _read(self, group: int, columns: Sequence[str]) -> pa.Table:
+        # Without any column nobody could tell how many rows there are.
+        names = [name for name in dict.fromkeys(columns) if name in self.there] or [min(self.there)]
+        return self.file.read_row_group(group, columns=names, use_threads=False)
+
+    def _told(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
+        """Rows with these columns; what the file does not have is None."""
+        names = [name for name in dict.fromkeys(columns) if name in self.there]
+        lacking = {name: None for name in columns if name not in self.there}
+        rows = _objects(table.select(names)) if names else repeat({}, table.num_rows)
+        for row in rows:
+            yield {**row, **lacking} if lacking else row
+
+
+def _filtered(table: pa.Table, where: Where) -> pa.Table:
+    """The rows that have one of the values in every column that is asked."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted: Any = None
+    for column, values in where.items():
+        there = table.column(column)
+        one = pc.is_in(there, value_set=pa.array(list(values), there.type))
+        wanted = one if wanted is None else pc.and_(wanted, one)
+    return table.filter(wanted)
+
+
+def _objects(table: pa.Table) -> Iterator[Row]:
+    """Rows as Python objects."""
+    names = table.column_names
+    for batch in table.to_batches(max_chunksize=ROWS):
+        for values in zip(*map(_values, batch.columns), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _values(column: pa.Array[Any]) -> list[Any]:
+    """The values of a column; Arrow's own way to make times imports all of pandas."""
+    import pyarrow as pa
+
+    kind = column.type
+    if not pa.types.is_timestamp(kind) or kind.unit != "us":
+        return column.to_pylist()
+    first = datetime(1970, 1, 1, tzinfo=None if kind.tz is None else UTC)
+    return [
+        None if value is None else first + timedelta(microseconds=value)
+        for value in column.view(pa.int64()).to_pylist()
+    ]
+
+
+def _groups(file: ParquetFile, where: Where) -> list[int]:
+    """The row groups that can hold such rows, by their statistics."""
+    metadata = file.metadata
+    if metadata.num_row_groups == 1 or not where:
+        return list(range(metadata.num_row_groups))
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    places = [(names.index(column), values) for column, values in where.items() if column in names]
+
+    def can(group: int) -> bool:
+        for place, values in places:
+            told = metadata.row_group(group).column(place).statistics
+            if told is None or not told.has_min_max:
+                continue
+            least, most = cast("Any", told.min), cast("Any", told.max)
+            if not any(least <= value <= most for value in values):
+                return False
+        return True
+
+    return [group for group in range(metadata.num_row_groups) if can(group)]

@@ -1,0 +1,163 @@
+"""Which data files of a snapshot can hold the rows that are asked for, told by its manifests.
+
+Format: Iceberg specification, "Manifests" and "Manifest Lists"; bounds as in "Single-value
+serialization".
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from waybill.lake.avro_records import Container, read_container
+
+Where = Mapping[str, Sequence[str | int]]
+"""The values that rows have in some columns."""
+
+DELETED, DATA = 2, 0
+_NUMBERS = ("int", "long")
+"""Types whose bounds are numbers."""
+
+
+class Planned(NamedTuple):
+    """A data file.
+
+    Attributes:
+        path: where it is.
+        size: its bytes.
+        where: what is left to ask of its rows; the file's partition answers the rest.
+        least: no row of it comes before this (`waybill.lake.history.in_order`).
+    """
+
+    path: str
+    size: int
+    where: Where
+    least: tuple[tuple[bool, Any], ...] = ()
+
+
+def planned_files(
+    manifest_list: str, read: Callable[[str], bytes], where: Where, by: Sequence[str] = ()
+) -> list[Planned] | None:
+    """The files of a snapshot that can hold rows with some values.
+
+    Args:
+        manifest_list: of the snapshot.
+        read: reads a file of the lake.
+        where: the values that rows have in some columns.
+        by: columns that rows are to be sorted by.
+
+    Returns:
+        None where rows of files were deleted and only the files of deletes tell which.
+
+    Raises:
+        ValueError: a file is no manifest.
+    """
+    wanted = {"manifest_path": None, "content": None}
+    found: list[Planned] = []
+    for listed in read_container(read(manifest_list), wanted).records:
+        manifest = _Manifest(read(listed["manifest_path"]), where, by)
+        if listed.get("content", DATA) == DATA:
+            found += manifest.files()
+        elif next(manifest.live(), None) is not None:
+            return None
+    return found
+
+
+class _Manifest:
+    """One list of files; its header tells the table's columns and how it is partitioned."""
+
+    def __init__(self, data: bytes, where: Where, by: Sequence[str]) -> None:
+        self._where = where
+        header = read_container(data, {}).metadata
+        columns = {
+            field["name"]: field
+            for field in json.loads(header["schema"])["fields"]
+            if field["name"] in where or field["name"] in by
+        }
+        names = {field["id"]: name for name, field in columns.items()}
+        self._partition = {
+            field["name"]: names[field["source-id"]]
+            for field in json.loads(header["partition-spec"])
+            if field["transform"] == "identity" and names.get(field["source-id"]) in where
+        }
+        known = {n: f for n, f in columns.items() if f["type"] in ("string", *_NUMBERS)}
+        self._asked = [
+            (known[name]["id"], sorted(_as_bound(value) for value in values))
+            for name, values in where.items()
+            if name in known and name not in self._partition.values()
+        ]
+        self._by = [known.get(name, {"id": None}) for name in by]
+        file = ["file_path", "file_size_in_bytes", "partition"]
+        file += ["lower_bounds", "upper_bounds"] if self._asked else []
+        file += ["lower_bounds", "null_value_counts"] if by else []
+        self._types = {field["id"]: field["type"] for field in known.values()}
+        self._container: Container = read_container(
+            data, {"status": None, "data_file": dict.fromkeys(file)}
+        )
+
+    def live(self) -> Iterator[dict[str, Any]]:
+        """Its files that are still part of the table."""
+        for entry in self._container.records:
+            if entry["status"] != DELETED:
+                yield entry["data_file"]
+
+    def files(self) -> Iterator[Planned]:
+        """Those that can hold the rows."""
+        left = {k: v for k, v in self._where.items() if k not in self._partition.values()}
+        for file in self.live():
+            in_part = all(
+                file["partition"][part] in self._where[name]
+                for part, name in self._partition.items()
+            )
+            if not in_part:
+                continue
+            lower = self._bounds(file.get("lower_bounds"))
+            if self._within(lower, self._bounds(file.get("upper_bounds"))):
+                yield Planned(
+                    *(file["file_path"], file["file_size_in_bytes"], left), self._least(lower, file)
+                )
+
+    def _bounds(self, told: list[dict[str, Any]] | None) -> dict[int, Any]:
+        """Bounds by the column's id."""
+        return {
+            one["key"]: one["value"]
+            if self._types[one["key"]] == "string"
+            else int.from_bytes(one["value"], "little", signed=True)
+            for one in told or ()
+            if one["key"] in self._types
+        }
+
+    def _within(self, lower: dict[int, Any], upper: dict[int, Any]) -> bool:
+        """Whether any of the values lies between the bounds of its column.
+
+        Texts compare as their bytes; an upper bound may be cut, and is counted up then.
+        """
+        for id_, values in self._asked:
+            if id_ not in lower or id_ not in upper:
+                continue
+            at = bisect_left(values, lower[id_])
+            if at == len(values) or values[at] > upper[id_]:
+                return False
+        return True
+
+    def _least(self, lower: dict[int, Any], file: dict[str, Any]) -> tuple[tuple[bool, Any], ...]:
+        """What no row of a file comes before; where nothing is told, or null is, the very first."""
+        if not self._by:
+            return ()
+        nulls = {one["key"]: one["value"] for one in file["null_value_counts"] or ()}
+        least: list[tuple[bool, Any]] = []
+        for field in self._by:
+            bound = lower.get(field["id"])
+            if bound is None or nulls.get(field["id"]) != 0:
+                least.append((False, 0))
+                continue
+            # A cut may go through a character.
+            text = bound.decode(errors="ignore") if isinstance(bound, bytes) else bound
+            least.append((True, text))
+        return tuple(least)
+
+
+def _as_bound(value: str | int) -> bytes | int:
+    return value.encode() if isinstance(value, str) else value

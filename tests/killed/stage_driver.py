@@ -1,0 +1,73 @@
+"""Runs the stages it is told to in one Spark that is kept, and dies in one of them where told to.
+
+    stage_driver.py SPEC
+
+It reads orders line by line as JSON (`stage`, `batch` and, if it is to die, `moment`) and answers
+each with a line when the stage is done. It dies by a SIGKILL of its whole process tree: Python, the
+JVM, Spark's workers and what they have started.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from dataclasses import asdict
+from importlib import import_module
+
+import psutil
+
+from tests.killed.stage_moments import Moment, followed
+from waybill.envelopes import registry
+from waybill.jobs import STAGE_FUNCTIONS, run_stage
+from waybill.lake import Lake
+from waybill.lake.session import start_session
+from waybill.publish.kafka import publishing
+from waybill.publish.kafka.cutting import Limits
+from waybill.spec_file import load_migration
+
+registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
+
+
+def small_parts() -> None:
+    """Let a batch of a few messages become several transactions."""
+    publishing.Limits = lambda: Limits(4)  # type: ignore[misc,assignment]
+
+
+def die() -> None:
+    """End everything at once, this process last."""
+    this = psutil.Process()
+    for process in this.children(recursive=True):
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    this.kill()
+
+
+def main() -> None:
+    # Java writes to the same standard output; answers go where nothing else does.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    logging.basicConfig(format="%(asctime)s waybill %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("waybill").setLevel(logging.INFO)
+    small_parts()
+    spec = load_migration(sys.argv[1])
+    session = start_session(spec, "driver")
+    # What every stage needs first is there when the order comes, so that a spare process is warm.
+    Lake.open(session, spec)
+    for module in STAGE_FUNCTIONS.values():
+        import_module(module)
+    for line in sys.stdin:
+        order = json.loads(line)
+        moment = order.get("moment")
+        with followed(moment and Moment(*moment), die) as course:
+            run_stage(order["stage"], spec, order["batch"], session)
+        answers.write(json.dumps(asdict(course)) + "\n")
+        answers.flush()
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
