@@ -458,15 +458,15 @@ def main(
     parts = only or [
         *("spark", "process", "pairs", "json", "lake", "kafka", "line", "merge", "upkeep", "looks")
     ]
-    if "memory" in parts:
-        peak_memory(folder, size or [200, 2_000])
-    if "upkeep" in parts:
-        after_upkeep(batches)
-    if "wide" in parts:
-        very_many_columns(envelope or registry.names())
-    if "looks" in parts:
-        looks()
-    if set(parts) <= {"memory", "upkeep", "wide", "looks"}:
+    without_topics: dict[str, Callable[[], object]] = {
+        "memory": lambda: peak_memory(folder, size or [200, 2_000]),
+        "upkeep": lambda: after_upkeep(batches),
+        "wide": lambda: very_many_columns(envelope or registry.names()),
+        "looks": looks,
+    }
+    for part in without_topics.keys() & set(parts):
+        without_topics[part]()
+    if set(parts) <= without_topics.keys():
         return
     if {"pairs", "json"} & set(parts):
         every_envelope(parts, folder, messages, keys, envelope)

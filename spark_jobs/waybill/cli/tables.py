@@ -166,7 +166,7 @@ def _of_row(
     """
     if wanted.held:
         # What older batches brought counts, too, so that is not left out.
-        held_position(lake)
+        held_end(lake)
     has_key = _key_test(wanted.key or "")
 
     def accepts(row: dict[str, Any]) -> bool:
