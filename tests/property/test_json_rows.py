@@ -73,7 +73,8 @@ def spaced(value: bytes) -> bytes:
 def test_the_fast_way_is_the_slow_way(envelope, data):
     rules, messages = data.draw(written(envelope))
     known = decoder_of(envelope, rules)
-    for message in messages:
+    # The fast way is made for a form that comes a second time.
+    for message in [*messages, *messages]:
         known.decode(message)
         if envelope.name in COMPARED:
             known.decode(Message("t", 0, 0, 5, message.key, spaced(message.value)))

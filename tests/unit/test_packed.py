@@ -26,6 +26,7 @@ DRIVERS_OWN = {
         "uvicorn",
     ),
     "croniter",  # schedules are looked at where a migration's file is read
+    "psycopg",  # a catalog in PostgreSQL is asked where a lake is looked at
     *("py4j", "pyspark"),  # a worker has these by Spark
 }
 """What the library imports where stages are led, not where tasks run."""

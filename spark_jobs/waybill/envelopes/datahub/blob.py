@@ -119,7 +119,7 @@ class BlobEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two for an update, unless `updates` is `one`."""
-        change = self.ids.packed.as_own_message(change, losses)
+        change = self.ids.packed.as_own_message(change, losses, counts_gaps=True)
         given, place = change.extra, change.schema
         carried = None
         if given is not None and given.startswith(_EXTRA_HEAD):
