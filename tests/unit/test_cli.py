@@ -481,6 +481,28 @@ def test_a_file_in_another_envelope_names_the_command_that_tells(tmp_path):
     assert b"waybill detect" in done.stderr
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_conversion_says_why_it_refused_the_first_message(tmp_path, processes):
+    source = tmp_path / "in.jsonl"
+    wrong = history(1)[0].replace(b'"id"', b'"no"')
+    source.write_bytes(b"\n".join([*history(3), b"{", wrong]) + b"\n")
+    target = tmp_path / "out.jsonl"
+    done = waybill(*CONVERT, source, target, "--processes", processes)
+    assert b"the first: in/0/3, the value is not JSON" in done.stderr
+    assert b"waybill detect" not in done.stderr
+
+
+def test_a_value_that_is_refused_is_no_sign_of_another_envelope(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(canal(1, data=[{"id": "1", "v": "x"}], old=None) + b"\n")
+    tables = tmp_path / "tables.json"
+    tables.write_text('{"shop.orders": {"columns": {"v": "bigint"}}}')
+    done = waybill(*CONVERT, source, tmp_path / "out.jsonl", "--tables", tables)
+    assert done.returncode == 4
+    assert b"the first: in/0/0, 'x' is not an integer" in done.stderr
+    assert b"waybill detect" not in done.stderr
+
+
 def test_the_waybill_of_many_tables_stays_narrow():
     report = StageReport("merge", "b1")
     report.snapshots = {f"lake.shop.t{i}": 10**18 + i for i in range(50)}
