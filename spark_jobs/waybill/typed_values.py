@@ -105,6 +105,18 @@ def times_check(schema: TableSchema) -> Check | None:
     return _CHECKS[schema]
 
 
+def check_row(change: Change) -> None:
+    """What the conversion asks of every row that a decoder took.
+
+    Raises:
+        Refusal: a row does not tell its key, or holds a time that is none of its column's type.
+    """
+    change.key_image()
+    fit = times_check(change.schema)
+    if fit is not None:
+        fit(change)
+
+
 def _made(schema: TableSchema) -> Check | None:
     columns = [
         (f"f{place}", column.name, column.type.kind)

@@ -111,8 +111,8 @@ def test_a_type_that_has_no_value(tmp_path, type_, instead):
         ("decimal(3,1)", "100", False),
         ("decimal(3,1)", "1.25", False),
         ("decimal(3,1)", "-1.50", True),
-        ("bit(3)", "101", True),
-        ("bit(3)", "1011", False),
+        ("bit(3)", "BQ==", True),
+        ("bit(3)", "CQ==", False),
         ("date", "2023-02-30", False),
         ("date", "2024-02-29", True),
         ("boolean", "1", False),
@@ -144,7 +144,7 @@ def between(column: str, **kwargs: object) -> dict:
     ],
 )
 @pytest.mark.parametrize("empty", [False, True])
-def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, said, empty):
+def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, said, empty, caplog):
     """Whether or not there is a message to hold it against."""
     name = suite(tmp_path, profile, between("refused" if profile == "changes" else "rows"))
     name = suite(tmp_path, profile, expectation)
@@ -153,6 +153,16 @@ def test_an_expectation_that_cannot_be_checked(tmp_path, profile, expectation, s
     (text,) = found[f"suite {name}"]
     assert text.startswith("wrong")
     assert said in text
+    assert not caplog.records  # what is wrong is a finding, and no traceback in between
+
+
+def test_what_only_the_conversion_refuses_is_told_of_the_sample(tmp_path):
+    """A decoder takes it: the time is looked at when the row is."""
+    clock = canal(1, data=[{"id": "1", "v": "2024-05-06 07:08:09"}], old=None)
+    found = told(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)
+    (text,) = found["sample"]
+    assert "1 are refused (offset 3: column 'v' is time, and" in text
+    assert any("time does not hold the values" in text for text in found["tables.shop.orders"])
 
 
 def test_suites_are_run_over_what_the_sample_has(tmp_path):

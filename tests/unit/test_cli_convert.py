@@ -127,3 +127,25 @@ def test_who_reads_the_output_may_stop(tmp_path):
     assert done.returncode == 0
     assert done.stderr == b""
     assert done.stdout.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_conversion_says_why_it_refused_the_first_message(tmp_path, processes):
+    source = tmp_path / "in.jsonl"
+    wrong = history(1)[0].replace(b'"id"', b'"no"')
+    source.write_bytes(b"\n".join([*history(3), b"{", wrong]) + b"\n")
+    target = tmp_path / "out.jsonl"
+    done = waybill(*CONVERT[3:], source, target, "--processes", processes)
+    assert b"the first: in/0/3, the message is not JSON" in done.stderr
+    assert b"waybill detect" not in done.stderr
+
+
+def test_a_value_that_is_refused_is_no_sign_of_another_envelope(tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(canal(1, data=[{"id": "1", "v": "x"}], old=None) + b"\n")
+    tables = tmp_path / "tables.json"
+    tables.write_text('{"shop.orders": {"columns": {"v": "bigint"}}}')
+    done = waybill(*CONVERT[3:], source, tmp_path / "out.jsonl", "--tables", tables)
+    assert done.returncode == 4
+    assert b"the first: in/0/0, 'x' is not an integer" in done.stderr
+    assert b"waybill detect" not in done.stderr

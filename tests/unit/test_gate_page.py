@@ -140,7 +140,7 @@ def test_a_failure_in_one_line():
     assert told.endswith("and 2 more)")
     share = sentence_of(checked(observed=[{"where": "shop", "value": 0.1590909090909091}]))
     assert share == "Expected critical (found shop: 0.1591)"
-    assert "Not checked: no column" in sentence_of(checked(error="no\n column"))
+    assert "; not checked: no column" in sentence_of(checked(error="no\n column"))
 
 
 def test_results_are_kept_and_found_by_any_batch_id(tmp_path):

@@ -141,6 +141,20 @@ def test_what_is_refused_is_shown_with_the_reason_and_the_bytes(shown, orders):
     assert binary[-1] == "… 123 bytes more; --full shows them"
 
 
+def test_a_row_that_the_conversion_refuses_is_shown_as_refused(shown, tmp_path):
+    clock = {"table": "SHOP.T", "op_type": "I", "op_ts": "2023-11-14 22:13:20.000000"}
+    clock |= {"pos": "7", "primary_keys": ["id"], "after": {"id": 1, "ts": "2020-03-01 05:00:00"}}
+    topic = tmp_path / "t.jsonl"
+    topic.write_text(json.dumps(clock) + "\n")
+    tables = tmp_path / "tables.json"
+    tables.write_text('{"SHOP.T": {"columns": {"ts": "timestamptz"}}}')
+    text = shown(topic, "--from", "ogg", "--tables", tables)
+    found = entry_at(text, "t/0/0")
+    assert found[0] == "t/0/0 refused (value)"
+    assert found[1].startswith("column 'ts' is timestamptz, and '2020-03-01 05:00:00")
+    assert shown(topic, "--from", "ogg", "--tables", tables, "--only", "changes") == ""
+
+
 def test_the_bytes_of_a_message_with_several_refused_rows_stand_there_once(shown, tmp_path):
     path = tmp_path / "in.jsonl"
     path.write_bytes(canal(1, data=[{"id": 1}, {"id": 2}]) + b"\n")

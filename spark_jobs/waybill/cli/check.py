@@ -25,6 +25,7 @@ from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
 from waybill.spec_file import load_migration
 from waybill.tables import TableRules
+from waybill.typed_values import check_row
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder, Encoder, Envelope
@@ -64,11 +65,15 @@ def check(spec: Migration) -> Iterator[Finding]:
         yield Finding("losses", WRONG, str(error))
         plan = make_plan(spec.model_copy(update={"on_loss": "report"}))
     sample, whole = yield from _sample(spec)
-    every = yield from _decoded(plan.reading.decoder(), sample)
+    decoded = yield from _decoded(plan.reading.decoder(), sample)
+    every = [_checked(change) for change in decoded or ()]
+    if decoded is not None and sample:
+        yield from _taken(every, len(sample))
     changes = [change for change in every if change.outcome == "ok"]
     if spec.tables and sample:
         plain = replace(plan.reading, rules=TableRules()).decoder()
-        yield from check_tables(spec, Sampled(changes, list(_each(plain, sample)), whole))
+        told = [change for change in decoded or () if change.outcome == "ok"]
+        yield from check_tables(spec, Sampled(told, list(_each(plain, sample)), whole))
     for target, writing in zip(spec.publish, plan.writings, strict=True):
         yield from _losses(source, target, spec.source.settings)
         yield from _encoded(writing.encoder(trial=True), target, changes)
@@ -120,34 +125,45 @@ def _sample(spec: Migration) -> Generator[Finding, None, tuple[list[Message], bo
         return [], False
 
 
-def _decoded(decoder: Decoder, sample: list[Message]) -> Generator[Finding, None, list[Change]]:
-    """Every change of the sample, with those that are refused or skipped."""
+def _decoded(
+    decoder: Decoder, sample: list[Message]
+) -> Generator[Finding, None, list[Change] | None]:
+    """Every change of the sample, with those that are refused or skipped; None if it breaks off."""
     every: list[Change] = []
-    refused: Counter[str] = Counter()
-    first = ""
     for message in sample:
         try:
-            found = decoder.decode(message)
+            every += decoder.decode(message)
         except Refusal as refusal:
-            found = [refused_change(message, refusal)]
+            every.append(refused_change(message, refusal))
         except WaybillError as error:
             yield Finding("sample", WRONG, str(error))
-            return []
-        every += found
-        for change in found:
-            if change.outcome == "refused":
-                refused[change.reason_kind or "shape"] += 1
-                first = first or f"offset {message.offset}: {change.reason}"
-    changes = [change for change in every if change.outcome == "ok"]
-    if sample:
-        text = f"of the first {len(sample)} messages come {len(changes)} changes"
-        verdict = OK
-        if refused:
-            text += f", {sum(refused.values())} are refused ({first})"
-            verdict = WRONG if not changes else NOTE
-        yield Finding("sample", verdict, text, {"refused": dict(refused)})
-    yield from _undeclared(changes)
+            return None
     return every
+
+
+def _checked(change: Change) -> Change:
+    """The change, or what stands for it where the conversion refuses what the decoder took."""
+    if change.outcome == "ok" and change.operation in ROW_OPERATIONS:
+        try:
+            check_row(change)
+        except Refusal as refusal:
+            return refused_change(change.message, refusal)
+    return change
+
+
+def _taken(every: list[Change], messages: int) -> Iterator[Finding]:
+    """How many changes come of the sample, and why the first that is refused is."""
+    changes = [change for change in every if change.outcome == "ok"]
+    refused = [change for change in every if change.outcome == "refused"]
+    text = f"of the first {messages} messages come {len(changes)} changes"
+    verdict = OK
+    if refused:
+        first = refused[0]
+        text += f", {len(refused)} are refused (offset {first.message.offset}: {first.reason})"
+        verdict = WRONG if not changes else NOTE
+    kinds = Counter(change.reason_kind or "shape" for change in refused)
+    yield Finding("sample", verdict, text, {"refused": dict(kinds)})
+    yield from _undeclared(changes)
 
 
 def _undeclared(changes: list[Change]) -> Iterator[Finding]:

@@ -14,7 +14,9 @@ import msgspec
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.envelopes.notation.declared import check_for
 from waybill.errors import Refusal
+from waybill.fraction_digits import TIMES
 from waybill.nearest import did_you_mean
+from waybill.typed_values import fault_of
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
@@ -177,13 +179,13 @@ def is_value(text: str, type_: LogicalType) -> bool:
         # The lake has it as text, which anything fits; without what is finer it is a time or none.
         coarser = re.sub(r"([.]\d{6})\d+", r"\1", text, flags=re.ASCII)
         return fits(coarser, lake_type(type_._replace(precision=None)))
-    check = check_for(type_) if type_.is_integer or type_.kind == "decimal" else None
+    if type_.kind in TIMES and fault_of(type_.kind, text) is not None:
+        return False
+    check = check_for(type_) if type_.is_integer or type_.kind in ("decimal", "bit") else None
     if check is not None:
         try:
             check(text)
         except Refusal:
             return False
         return True
-    if type_.kind == "bit":
-        return re.fullmatch(r"[01]*", text) is not None and len(text) <= (type_.precision or 1)
     return fits(text, lake_type(type_))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.cli.options import check_takes_schemas, rules_in, schemas_in, setting_value
-from waybill.cli.output import byte_progress
+from waybill.cli.output import byte_progress, printable
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FLAWED = 4
 """How a conversion ends that refused everything or, under `--strict`, refused or lost anything."""
+
+FOREIGN = ("json", "binary", "shape", "operation", "schema")
+"""Kinds of refusal of which messages in another envelope die."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +135,14 @@ def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
         if counts:
             listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
             parts.append(f"{verb} {sum(counts.values())} ({listed})")
+        if counts is account.refused and account.first_refused is not None:
+            parts.append(f"the first: {printable(account.first_refused)}")
     made = made_ids_sentence(account.made_ids.counts())
     if made:
         parts.append(made)
     rate = account.messages / seconds if seconds else 0.0
     parts.append(f"{seconds:.1f} s, {rate:.0f}/s")
-    if account.messages and sum(account.refused.values()) == account.messages:
+    foreign = sum(account.refused[kind] for kind in FOREIGN)
+    if foreign and foreign == account.messages and job.input != STANDARD:
         parts.append(f"waybill detect {job.input} says which envelope it is in")
     return f"{job.source} to {job.target}: {'; '.join(parts)}"

@@ -12,7 +12,11 @@ from waybill.report import StageReport
 
 @dataclass(slots=True)
 class Account:
-    """Counts of messages; those of several workers are added with `add`."""
+    """Counts of messages; those of several workers are added with `add`.
+
+    Attributes:
+        first_refused: where the first refused message is, and why it is refused.
+    """
 
     messages: int = 0
     written: int = 0
@@ -23,6 +27,7 @@ class Account:
     made_ids: MadeIds = field(default_factory=MadeIds)
     bytes_in: int = 0
     bytes_out: int = 0
+    first_refused: str | None = None
 
     def add(self, other: Account) -> None:
         """Take over the counts of another account."""
@@ -34,6 +39,7 @@ class Account:
         self.refused.update(other.refused)
         self.skipped.update(other.skipped)
         self.losses.update(other.losses)
+        self.first_refused = self.first_refused or other.first_refused
         self.made_ids.add(other.made_ids)
 
     def tell(self, told: Iterable[str], topic: str, partition: int, changes: int = 1) -> None:

@@ -216,7 +216,11 @@ class Converter:
             self._take_refusal(half.message, _alone(half))
 
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
-        self.account.refused[refusal.kind] += 1
+        account = self.account
+        account.refused[refusal.kind] += 1
+        if account.first_refused is None:
+            place = f"{message.topic}/{message.partition}/{message.offset}"
+            account.first_refused = f"{place}, {refusal.sentence}"
         at = index if refusal.index is None else refusal.index
         self._refuse(message, at, refusal.kind, refusal.sentence)
 

@@ -13,6 +13,7 @@ from waybill.bounded import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message, refused
+from waybill.typed_values import check_row
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder
@@ -57,7 +58,8 @@ class Entry:
     Attributes:
         change: it.
         partner: the message with the first half of an update that came as two.
-        refusal: why it is refused, also where the decoder took it and its key cannot be told.
+        refusal: why it is refused, also where the decoder took it and the conversion will not: see
+            `check_row`.
     """
 
     change: Change
@@ -198,7 +200,7 @@ def _entry(change: Change) -> Entry:
         return Entry(change, refusal=Refusal(change.reason_kind or "shape", sentence, change.index))
     if change.outcome == "ok" and change.operation in ROW_OPERATIONS:
         try:
-            change.key_image()
+            check_row(change)
         except Refusal as refusal:
             return Entry(change, refusal=refusal)
     return Entry(change)

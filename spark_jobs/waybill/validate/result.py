@@ -89,7 +89,7 @@ def sentence_of(check: Checked) -> str:
     """A failed expectation in one line."""
     what = check.description or check.type
     if check.error is not None:
-        return f"{what} Not checked: {' '.join(check.error.split())[:200]}"
+        return f"{what.rstrip('.')}; not checked: {' '.join(check.error.split())[:200]}"
     shown = [
         f"{found['where']}: {_short(found['value'])}"
         if found["where"] != ""
