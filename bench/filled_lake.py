@@ -23,6 +23,8 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
+from waybill.merge.columns import BATCH, DELETED, KEY, OWN_COLUMNS
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -37,8 +39,10 @@ TIME = datetime(2026, 1, 2, tzinfo=UTC)
 SINCE = int((time.time() - 86_400) * 1000)
 REASON = {"reason_kind": "value", "reason": "column amount: 'twelve' is no decimal"}
 
-ROW = pa.schema([("_waybill_key", pa.string()), ("_waybill_image", pa.string())])
-"""Columns of the merged table that stand for all of them: nobody reads its rows here."""
+ROW = pa.schema(
+    [(name, pa.bool_() if kind == "boolean" else pa.string()) for name, kind in OWN_COLUMNS.items()]
+)
+"""The merged table, without the source's own columns."""
 
 Rows = list[dict[str, Any]]
 
@@ -123,7 +127,8 @@ class _Filling:
                 "refs": {"main": main},
                 "current_snapshot_id": main.snapshot_id,
                 "last_sequence_number": len(self.snapshots),
-                "last_updated_ms": self.snapshots[-1].timestamp_ms,
+                "last_updated_ms": int(time.time() * 1000),
+                "metadata_log": [],
                 "snapshot_log": [
                     SnapshotLogEntry(snapshot_id=one.snapshot_id, timestamp_ms=one.timestamp_ms)
                     for one in self.snapshots
@@ -239,7 +244,8 @@ def _rows(table: str, number: int) -> Rows:
         place = {**places[2], **REASON, "kind": "refused", "table": "shop.orders"}
         return [{"batch": batch, "kind": "state", "body": _state()}, place]
     if table == "shop_orders":
-        return [{"_waybill_key": str(place["offset"])} for place in places]
+        live = {DELETED: False, BATCH: batch}
+        return [{**live, KEY: json.dumps({"id": str(place["offset"])})} for place in places]
     return [{"batch": batch}]
 
 

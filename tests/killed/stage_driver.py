@@ -2,9 +2,9 @@
 
     stage_driver.py SPEC
 
-It reads orders line by line as JSON (`stage`, `batch` and, if it is to die, `moment`) and answers
-each with a line when the stage is done. It dies by a SIGKILL of its whole process tree: Python, the
-JVM, Spark's workers and what they have started.
+It reads orders line by line as JSON (`stage`, `batch`, and `moment` if it is to die, else null) and
+answers each with a line when the stage is done. It dies by a SIGKILL of all that belongs to it:
+Python, Java, Spark's workers. One that was to die while it sends and did not is of no more use.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import logging
 import os
 import sys
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 
-import psutil
-
+from tests.killed.session_end import kill_session
 from tests.killed.stage_moments import Moment, followed
+from tests.killed.struck_sending import StruckSending
 from waybill.envelopes import registry
 from waybill.jobs import STAGE_FUNCTIONS, run_stage
 from waybill.lake import Lake
@@ -35,15 +36,11 @@ def small_parts() -> None:
     publishing.Limits = lambda: Limits(4)  # type: ignore[misc,assignment]
 
 
-def die() -> None:
-    """End everything at once, this process last."""
-    this = psutil.Process()
-    for process in this.children(recursive=True):
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    this.kill()
+def strike_sender(moment: Moment) -> None:
+    """Have the next sending to Kafka kill everything at a step."""
+    publishing.Sending = partial(  # type: ignore[misc,assignment]
+        StruckSending, step=moment.step, delay=moment.delay, session=os.getsid(0)
+    )
 
 
 def main() -> None:
@@ -61,8 +58,10 @@ def main() -> None:
         import_module(module)
     for line in sys.stdin:
         order = json.loads(line)
-        moment = order.get("moment")
-        with followed(moment and Moment(*moment), die) as course:
+        moment = Moment(*order["moment"]) if order["moment"] else None
+        if moment is not None and moment.step:
+            strike_sender(moment)
+        with followed(moment, lambda: kill_session(os.getsid(0))) as course:
             run_stage(order["stage"], spec, order["batch"], session)
         answers.write(json.dumps(asdict(course)) + "\n")
         answers.flush()

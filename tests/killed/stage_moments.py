@@ -21,11 +21,30 @@ SLOWER = 1.5
 """How much longer a call takes in a process that was just started."""
 
 
+STEPS = {"take": 1, "entries": 1, "begin": 3, "send": 9, "finish": 3, "commit": 3}
+"""The steps of sending a small batch to Kafka, and how often each is made at least."""
+
+
 class Moment(NamedTuple):
-    """So many seconds after a call of Java began; calls are counted from 1."""
+    """So many seconds after a call of Java began, or after a step of sending to Kafka.
+
+    Attributes:
+        call: calls are counted from 1.
+        delay: the seconds.
+        step: of the worker that sends, see `tests.kafka.publish_attempt`; empty for a call.
+    """
 
     call: int
     delay: float
+    step: str = ""
+
+
+def moment_of_sending(chance: random.Random) -> Moment:
+    """A step of sending, before, during or after it."""
+    step = chance.choice(list(STEPS))
+    when = chance.choice(["before", "during", "after"])
+    delay = round(chance.uniform(0, 0.01), 5)
+    return Moment(0, delay, f"{step}:{when}:{chance.randint(1, STEPS[step])}")
 
 
 @dataclass

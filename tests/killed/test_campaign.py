@@ -22,15 +22,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-import psutil
 import pytest
 
 from stack.kafka import Broker
 from tests.kafka.outboxes import contents, read
+from tests.killed.session_end import kill_session
 from tests.killed.stage_driver import small_parts
-from tests.killed.stage_moments import Course, Moment, followed
+from tests.killed.stage_moments import Course, Moment, followed, moment_of_sending
 from tests.killed.test_kill import Place
 from waybill.connections import Connection
 from waybill.envelopes import registry
@@ -52,13 +52,15 @@ KILLS = int(os.environ.get("WAYBILL_KILLS", "8"))
 SEED = int(os.environ.get("WAYBILL_KILLS_SEED", "1" if KILLS < 50 else str(time.time_ns())))
 AGAIN = os.environ.get("WAYBILL_KILLS_AGAIN")
 
-SHARES = {"snapshot": 2, "convert": 4, "merge": 4, "validate": 5, "publish": 5}
-"""How the kills are spread over the stages, in twentieths."""
+STAGES = ("snapshot", "convert", "merge", "validate", "publish")
+SHARES = {"snapshot": 2, "convert": 3, "merge": 3, "validate": 5, "publish": 1, "send": 6}
+"""How the kills are spread over the stages, in twentieths; `send` is in publish, out of the worker
+that sends to Kafka."""
 
-AT_MOST = {"snapshot": 1, "convert": 3, "merge": 3, "validate": 4, "publish": 4}
+AT_MOST = {"snapshot": 1, "convert": 4, "merge": 4, "validate": 6, "publish": 6}
 """How often a stage of one batch is killed before it may come to its end."""
 
-LEFT = 0.15
+LEFT = 0.08
 """The share of kills after which nobody comes back to the batch: the next one begins instead."""
 
 PATIENCE = 600
@@ -66,10 +68,10 @@ PATIENCE = 600
 
 
 def spread(kills: int) -> dict[str, int]:
-    """How many kills each stage is to get, those that are left over from the last stage on."""
-    whole = {stage: kills * share // 20 for stage, share in SHARES.items()}
-    for stage in list(SHARES)[::-1][: kills - sum(whole.values())]:
-        whole[stage] += 1
+    """How many kills of each kind there are to be; those that are left over go to the last ones."""
+    whole = {aim: kills * share // 20 for aim, share in SHARES.items()}
+    for aim in list(SHARES)[::-1][: kills - sum(whole.values())]:
+        whole[aim] += 1
     return whole
 
 
@@ -125,9 +127,12 @@ class Driver:
         process.stdin.write(json.dumps({"stage": stage, "batch": batch, "moment": moment}) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
-        if answer:
+        if answer and not (moment and moment.step):
             return False
         del self.running[0]
+        if answer:
+            end_of_all(process)
+            return False
         code = process.wait(PATIENCE)
         end_of_all(process)
         assert code == -signal.SIGKILL, (stage, batch, moment, self.said())
@@ -160,10 +165,7 @@ class Driver:
 
 def end_of_all(process: subprocess.Popen[str]) -> None:
     """Leave nothing of a run behind, nor its pipes."""
-    for pid in psutil.pids():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) == process.pid:
-                os.kill(pid, signal.SIGKILL)
+    kill_session(process.pid)
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -182,31 +184,48 @@ class Account:
     batches: int = 0
     out: IO[str] = sys.stderr
 
-    def open(self, stage: str) -> bool:
-        return self.hit[stage] < self.wanted[stage]
+    def open(self, aim: str) -> bool:
+        """Whether more kills of a kind are wanted."""
+        return self.hit[aim] < self.wanted[aim]
 
-    def note(self, stage: str, batch: str, moment: Moment, killed: bool, leave: bool) -> None:
+    def aims(self, stage: str) -> list[str]:
+        """What is still to be hit in a stage."""
+        return list(filter(self.open, ["publish", "send"] if stage == "publish" else [stage]))
+
+    def note(self, aim: str, batch: str, plan: Plan, killed: bool) -> None:
         """Count a kill, and print it so that it can be repeated."""
-        (self.hit if killed else self.missed)[stage] += 1
-        self.left += leave
-        told = {"batch": batch, "stage": stage, "moment": moment, "leave": leave, "hit": killed}
+        (self.hit if killed else self.missed)[aim] += 1
+        self.left += killed and plan.leave
+        told = {"batch": batch, "aim": aim, **plan._asdict(), "hit": killed}
         self.out.write(f"kill {json.dumps(told)}\n")
         self.out.flush()
 
 
-def drawn(chance: random.Random, course: Course) -> tuple[Moment, bool]:
+class Plan(NamedTuple):
     """When to kill a stage, and whether its batch is left alone then."""
-    moment, leave = course.moment(chance), chance.random() < LEFT
-    return moment, leave
+
+    moment: Moment
+    leave: bool
 
 
-def recorded() -> Iterator[tuple[Moment, bool]]:
-    """The same from the lines that a campaign printed."""
-    for line in Path(AGAIN or "").read_text().splitlines():
-        found = re.search(r"\bkill (\{.*\})$", line)
-        if found is not None:
-            told = json.loads(found[1])
-            yield Moment(*told["moment"]), told["leave"]
+class Plans:
+    """What is drawn, or was: by the lines that a campaign printed."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(SEED)
+        lines = Path(AGAIN).read_text().splitlines() if AGAIN else []
+        found = (re.search(r"\bkill (\{.*\})$", line) for line in lines)
+        self._again = iter([json.loads(one[1]) for one in found if one is not None])
+
+    def next(self, aims: list[str], course: Course) -> tuple[str, Plan]:
+        """What to hit, and when."""
+        if AGAIN:
+            told = next(self._again)
+            return told["aim"], Plan(Moment(*told["moment"]), told["leave"])
+        aim = self._chance.choice(aims)
+        send = aim == "send"
+        moment = moment_of_sending(self._chance) if send else course.moment(self._chance)
+        return aim, Plan(moment, self._chance.random() < LEFT)
 
 
 @pytest.fixture
@@ -264,30 +283,30 @@ def of_batch(number: int) -> list[dict[str, Any]]:
 def quietly(place: Campaign, batch: str) -> dict[str, Course]:
     """Run a batch that nobody kills; how each stage went."""
     courses = {}
-    for stage in SHARES:
+    for stage in STAGES:
         with followed() as courses[stage]:
             run_stage(stage, str(place.spec), batch, place.spark)
     return courses
 
 
 def disturbed(
-    driver: Driver, number: int, courses: dict[str, Course], account: Account, moments: Any
+    driver: Driver, number: int, courses: dict[str, Course], account: Account, plans: Plans
 ) -> None:
     """Bring a batch to its end although its stages are killed."""
     batch, begun = f"b{number}", 1
-    for stage in SHARES:
+    for stage in STAGES:
         killed = True
         for _ in range(AT_MOST[stage]):
-            if not (killed and account.open(stage)):
+            aims = account.aims(stage)
+            if not (killed and aims):
                 break
-            moment, leave = moments(courses[stage])
-            killed = driver.run(stage, batch, moment)
-            leave = leave and killed
-            account.note(stage, batch, moment, killed, leave)
-            if leave:
+            aim, plan = plans.next(aims, courses[stage])
+            killed = driver.run(stage, batch, plan.moment)
+            account.note(aim, batch, plan, killed)
+            if killed and plan.leave:
                 begun += 1
                 batch = f"b{number}.{begun}"
-                for before in list(SHARES)[: list(SHARES).index(stage)]:
+                for before in STAGES[: STAGES.index(stage)]:
                     driver.run(before, batch)
         if killed:
             driver.run(stage, batch)
@@ -295,13 +314,8 @@ def disturbed(
 
 def test_a_campaign_of_kills(places: tuple[Campaign, Campaign], client: dict[str, str]) -> None:
     struck, quiet = places
-    chance, started = random.Random(SEED), time.monotonic()
-    again = recorded() if AGAIN else None
+    started, plans = time.monotonic(), Plans()
     driver, account = Driver(struck), Account(spread(KILLS))
-
-    def moments(course: Course) -> tuple[Moment, bool]:
-        return drawn(chance, course) if again is None else next(again)
-
     sys.stderr.write(f"campaign: {KILLS} kills, seed {SEED}, in {struck.folder}\n")
     try:
         while any(map(account.open, SHARES)):
@@ -309,13 +323,13 @@ def test_a_campaign_of_kills(places: tuple[Campaign, Campaign], client: dict[str
             number = account.batches
             assert number <= 5 + KILLS, f"stages are hardly ever hit: {account}"
             feed(places, number)
-            disturbed(driver, number, quietly(quiet, f"b{number}"), account, moments)
+            disturbed(driver, number, quietly(quiet, f"b{number}"), account, plans)
             compare(places, client, f"batch {number}, seed {SEED}", ("demo.shop_t",))
     finally:
         driver.end()
         seconds = time.monotonic() - started
         sys.stderr.write(
-            f"campaign: {account.hit.total()} kills {dict(account.hit)}, too late "
+            f"campaign: {account.hit.total()} kills {dict(account.hit)}, not reached "
             f"{dict(account.missed)}, batches {account.batches}, left for another {account.left}, "
             f"starts of Spark {driver.starts}, {seconds:.0f} s, seed {SEED}\n"
         )
@@ -327,9 +341,9 @@ def test_a_campaign_of_kills(places: tuple[Campaign, Campaign], client: dict[str
     compare(places, client, f"seed {SEED}", (*tables, "demo_log.outbox"))
     lake = struck.opened()
     for name in ("archive", "changes", "outbox", "merges", "runs", "published"):
-        waiting = [lake.waiting(f"lake.demo_log.{name}", stage) for stage in SHARES]
+        waiting = [lake.waiting(f"lake.demo_log.{name}", stage) for stage in STAGES]
         assert not any(waiting), (name, waiting, f"seed {SEED}")
-    assert dict(account.hit) == {stage: n for stage, n in spread(KILLS).items() if n}
+    assert dict(account.hit) == {aim: n for aim, n in spread(KILLS).items() if n}
 
 
 def compare(
