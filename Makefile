@@ -6,7 +6,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 VENV := .venv
-# How much `make test-nightly` draws: times the cases of `make test`, and seeds of 121 histories each.
+# How much `make test-nightly` draws: times the cases of `make test`, and seeds of 122 histories each.
 EFFORT ?= 4
 SEEDS ?= 9
 # How many running stages its campaign kills.

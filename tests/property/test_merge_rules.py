@@ -14,7 +14,7 @@ def drawn(data):
     return lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
 
 
-@settings(max_examples=300 * EFFORT, deadline=None)
+@settings(max_examples=10_000 if EFFORT > 1 else 300, deadline=None)
 @given(st.data())
 def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     choose = drawn(data)

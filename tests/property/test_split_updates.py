@@ -9,6 +9,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.contract.effort import EFFORT
 from tests.property.split_updates import SplitHistory, cut, split_history
 from tests.property.test_merge_rules import drawn
 from tests.spark.tiny_envelope import TinyDecoder, TinySettings
@@ -111,7 +112,7 @@ def check(work: Convert, history: SplitHistory) -> None:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100 * EFFORT, deadline=None)
 def test_any_cut_gives_the_same_tables_and_the_same_halves_that_wait(data) -> None:
     choose = drawn(data)
     history = split_history(choose, data.draw(st.integers(1, 14)))
@@ -121,7 +122,7 @@ def test_any_cut_gives_the_same_tables_and_the_same_halves_that_wait(data) -> No
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 * EFFORT, deadline=None)
 def test_no_update_is_made_twice_of_halves_that_come_twice(data) -> None:
     """However often its halves come: an update that moves a row is one, or it is joined anew."""
     choose = drawn(data)

@@ -39,6 +39,16 @@ def timed(entry, second: int):
     return {**entry, "source_time": datetime.fromtimestamp(second, UTC)}
 
 
+def test_a_half_that_waits_before_a_statement_without_an_id_is_older(lake: Lake, migration):
+    half = {**row(10, 2, "update", place=(0, 5), n="2"), "outcome": "waiting", "half": "after"}
+    emptied = row(None, None, "truncate", place=(0, 6))
+    step(lake, migration(), "b1", [row(8, 1, place=(0, 4), n="1"), half, emptied])
+    assert images(lake) == []
+    # The other half has come: the joined update stands where its first half did.
+    step(lake, migration(), "b2", [row(10, 2, "update", place=(0, 5), n="2")])
+    assert images(lake) == []
+
+
 @pytest.mark.parametrize(
     "batch",
     [

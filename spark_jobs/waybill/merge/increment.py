@@ -346,7 +346,7 @@ class Increment:
         newest = {}
         alone = {row.qualified for row in rows if row.unordered}
         if alone and not self._by_source_time:
-            newest = self._newest_before(asked, any(map(before.has_numbers, alone)))
+            newest = self._newest_before(asked)
         found = []
         for row in rows:
             schema = schemas.get(row.schema_id or "")
@@ -367,15 +367,13 @@ class Increment:
             )
         return sorted(found, key=lambda statement: statement.order)
 
-    def _newest_before(self, statements: DataFrame, of_log: bool) -> dict[tuple[Any, ...], str]:
+    def _newest_before(self, statements: DataFrame) -> dict[tuple[Any, ...], str]:
         """Of each statement without a sequence id, the highest one of its table in front of it.
 
-        Args:
-            statements: changes.
-            of_log: whether the changes of earlier batches count, too.
+        Changes of earlier batches count, and so do those that are merged later: halves of updates
+        that wait, and rows of transactions that are open.
         """
-        log = self.lake.read(self._table, self.upto).where("outcome = 'ok'")
-        every = log if of_log else self.accepted()
+        every = self.lake.read(self._table, self.upto).where("outcome IN ('ok', 'waiting')")
         table = F.expr(QUALIFIED).alias("qualified")
         alone = statements.where(NO_SEQUENCE).select(
             "topic", "partition", table, F.col("offset").alias("at")

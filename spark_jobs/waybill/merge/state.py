@@ -8,7 +8,7 @@ from waybill.errors import ConfigurationError
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
 from waybill.merge.watermark import Reached, complete, joined
-from waybill.order import CHANGE, sequence_of
+from waybill.order import CHANGE
 
 
 def by_position(order: str) -> bool:
@@ -106,11 +106,6 @@ class MergeState(msgspec.Struct):
     def table(self, qualified: str) -> TableState:
         """The state of a table, made when it is first asked for."""
         return self.tables.setdefault(qualified, TableState())
-
-    def has_numbers(self, qualified: str) -> bool:
-        """Whether a table has brought changes with a sequence id, or with a time taken for one."""
-        state = self.tables.get(qualified)
-        return state is not None and bool(state.highest) and bool(sequence_of(state.highest))
 
     def reach(self, places: dict[tuple[str, int], Reached]) -> None:
         """Take in how far a batch brought partitions."""
