@@ -24,7 +24,7 @@ BATCHES, TRIES = 1000, 3
 COMMANDS = {
     "status": ["status"],
     "quarantine list": ["quarantine", "list"],
-    "quarantine show": ["quarantine", "show", "shop/0/7"],
+    "quarantine show": ["quarantine", "show", "shop/0/147"],
     "changes": ["changes"],
     "changes of a row": ["changes", "--table", "shop.orders", "--key", "7"],
 }

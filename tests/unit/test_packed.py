@@ -20,6 +20,7 @@ DRIVERS_OWN = {
         "great_expectations",
         "jinja2",
         "pandas",
+        "psycopg",
         "pyiceberg",
         "rich",
         "typer",
