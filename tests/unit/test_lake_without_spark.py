@@ -115,6 +115,13 @@ def test_a_table_without_changes(file):
     assert b"no changes of table shop.order; did you mean 'shop.orders'?" in done.stderr
 
 
+def test_a_key_without_changes_says_how_a_key_is_written(file):
+    done = waybill("changes", file, "--table", "shop.orders", "--key", "id=7")
+    assert done.returncode == 0
+    assert done.stdout == b""
+    assert b"no change has the key id=7; write a key as its value, such as 7" in done.stderr
+
+
 def test_quarantine(file):
     (found,) = look("quarantine", "list", file)
     assert (found["offset"], found["index"], found["by"], found["kind"]) == (

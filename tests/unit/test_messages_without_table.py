@@ -108,7 +108,7 @@ def test_flinks_debezium_rows_are_of_the_table_that_the_topic_names():
 
 @pytest.mark.parametrize("envelope", NAMED)
 def test_without_the_setting_the_refusal_names_it(envelope):
-    with pytest.raises(Refusal, match="set `table` of the source"):
+    with pytest.raises(Refusal, match="set `table` in the settings of the source"):
         _decode(envelope, FLINK[envelope][0] % ROW, **_settings(envelope, None))
 
 

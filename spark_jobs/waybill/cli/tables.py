@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.cli.lake_session import look_into, needed
-from waybill.cli.output import print_json, print_table
+from waybill.cli.output import print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen, in_order
@@ -116,6 +116,12 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
             _check_table(lake, log, asked, table)
     if as_json:
         print_json(_plain(row) for row in found)
+        return
+    if key is not None and not found:
+        sys.stderr.write(
+            f"no change has the key {printable(key)}; write a key as its value, such as 7, or as "
+            """all of its columns, such as '{"region": "eu", "no": "7"}'\n"""
+        )
         return
     titles = ["table", "operation", "key", "after (before of a delete)", "place", "batch"]
     cells = [

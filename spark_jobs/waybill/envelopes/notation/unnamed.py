@@ -35,7 +35,7 @@ DESCRIPTION = (
     "for the name of the topic, of which the last two parts are database and table. Declare its "
     "key and its types under tables. Left out, such messages are refused."
 )
-HINT = "where the writer names no table (Flink does not), set `table` of the source"
+HINT = "where the writer names no table (Flink does not), set `table` in the settings of the source"
 """What a refusal of such a message says of the way out."""
 
 
