@@ -51,7 +51,7 @@ def filled_lake(folder: Path, batches: int) -> Path:
     """A migration with a lake of so many batches; its file."""
     from pyiceberg.catalog.sql import SqlCatalog
 
-    from waybill import layout
+    from waybill import lake_columns as layout
 
     warehouse = folder / "lake"
     warehouse.mkdir(parents=True)

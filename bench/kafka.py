@@ -101,7 +101,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     """Seconds of both ways, the best of several runs after the first."""
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     with Broker(scratch / "broker") as broker:
         os.environ["KAFKA_BOOTSTRAP_SERVERS"] = broker.servers

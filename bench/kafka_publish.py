@@ -55,12 +55,12 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     from waybill.lake import LOG_PROPERTIES, Lake, Span
     from waybill.lake.row_sizes import RowSizes
     from waybill.lake.session import start_session
-    from waybill.layout import OUTBOX
+    from waybill.lake_columns import OUTBOX
     from waybill.publish.kafka.ledger import Owner
     from waybill.publish.kafka.outgoing import gather
     from waybill.publish.kafka.publishing import publish_kafka
     from waybill.report import StageReport
-    from waybill.spec import KafkaTarget, Migration
+    from waybill.spec.migration import KafkaTarget, Migration
 
     values = Path(lines).read_bytes().splitlines()
     messages = [(b'{"id":%d}' % (i % KEYS), value) for i, value in enumerate(values)]

@@ -25,7 +25,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     """Seconds of every stage, in a session that a small batch has warmed up."""
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     def spec(name: str) -> Migration:
         return Migration.model_validate(

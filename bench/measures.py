@@ -98,7 +98,7 @@ def best(work: Callable[[], Any], repeats: int = REPEATS) -> float:
 def convert_job(topic: Topic, target: str, output: Path | None = None) -> Any:
     """The conversion of a topic, as `waybill convert` is told it."""
     from waybill.inprocess.job import ConvertJob
-    from waybill.spec import Table, table_rules
+    from waybill.spec.migration import Table, table_rules
 
     tables = {name: Table.model_validate(table) for name, table in DECLARED.items()}
     folder = topic.parquet.parent.parent
@@ -123,8 +123,8 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     """Keys and values in the target envelope, batch by batch."""
     import pyarrow as pa
 
-    from waybill.bulk.arrow_blocks import messages_block
-    from waybill.envelopes.batch import messages_of
+    from waybill.batches.arrow_blocks import messages_block
+    from waybill.batches.decoding import messages_of
 
     # Halves whose partner is in another task are the stage's business, not the conversion's.
     converter = job.converter(refuse, keep_halves=True)
@@ -146,7 +146,7 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
 def made_in_tasks(frame: DataFrame, topic: Topic, target: str) -> DataFrame:
     """Messages of a topic through `Conversion` inside mapInArrow, as the stages have it."""
-    from waybill.task_start import light
+    from waybill.spark_tasks.worker_startup import light
 
     job = convert_job(topic, target)
 
@@ -235,7 +235,7 @@ def stages(topic: Topic, scratch: Path) -> dict[str, float]:
     """
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     few = scratch / "few.jsonl"
     with topic.lines.open("rb") as source:
@@ -274,7 +274,7 @@ def decode_and_merge(topic: Topic, scratch: Path) -> dict[str, float]:
     """Convert without targets and merge, from the archive, each time into a lake of its own."""
     from waybill.jobs import run_stage
     from waybill.lake.session import start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     def spec(name: str) -> Migration:
         return Migration.model_validate(
@@ -307,7 +307,7 @@ def decode_and_merge(topic: Topic, scratch: Path) -> dict[str, float]:
 def sql_merge(topic: Topic, scratch: Path) -> dict[str, float]:
     """The same by hand: from_json, the newest row of each key, one MERGE into an Iceberg table."""
     from waybill.lake.session import lake_session, start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     spec = Migration.model_validate(
         {

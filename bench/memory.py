@@ -80,7 +80,7 @@ def in_process(path: Path, scratch: Path) -> None:
     """`waybill convert`, one process, lines to lines."""
     from waybill.inprocess.job import ConvertJob
     from waybill.inprocess.run import convert_file
-    from waybill.spec import Table, table_rules
+    from waybill.spec.migration import Table, table_rules
 
     tables = {name: Table.model_validate(table) for name, table in DECLARED.items()}
     output = str(scratch / "out.jsonl")
@@ -90,7 +90,7 @@ def in_process(path: Path, scratch: Path) -> None:
 def spark(path: Path, scratch: Path) -> None:
     """The stages snapshot and convert over a lake of their own, with the settings of every job."""
     from waybill.jobs import run_migration
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     spec = {
         "name": "memory",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from waybill.lake import Lake
     from waybill.records import TableSchema
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 CHANGES = 50_000
 INCREMENTS = 4
@@ -46,7 +46,7 @@ def changes(
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from waybill.layout import CHANGES as LAYOUT
+    from waybill.lake_columns import CHANGES as LAYOUT
 
     schema = schema_of(columns)
     number = (F.lit(first) + F.col("n")).cast("string")
@@ -84,7 +84,7 @@ def put(lake: Lake, batch: str, columns: int, rows: DataFrame) -> None:
     """Commit changes as convert does."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from waybill.layout import CHANGES as LAYOUT
+    from waybill.lake_columns import CHANGES as LAYOUT
 
     schema = schema_of(columns)
     table = lake.ensure(lake.log("changes"), LAYOUT, ("outcome",))
@@ -99,8 +99,8 @@ def put(lake: Lake, batch: str, columns: int, rows: DataFrame) -> None:
 
 def merged(lake: Lake, spec: Migration, batch: str) -> float:
     """Seconds of the merge; the gate's part is left out, what it would show is shown."""
-    from waybill.context import StageContext
     from waybill.merge.stage import run_merge
+    from waybill.stage_context import StageContext
 
     start = time.monotonic()
     run_merge(spec, StageContext(lake.spark, lake, spec, batch, progress=lambda *words: None))
@@ -119,7 +119,7 @@ def increments(base: int, shape: str, skewed: bool, scratch: Path) -> dict[str, 
 
     from waybill.lake import Lake
     from waybill.lake.session import start_session
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     spec = Migration.model_validate(
         {

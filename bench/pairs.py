@@ -52,9 +52,9 @@ def best(works: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
 def pair(source: str, target: str, folder: str, name: str) -> dict[str, float]:
     """Microseconds a message: the conversion, its two halves, and the baseline of each side."""
     from bench.measures import converted, refuse
-    from waybill.envelopes.batch import messages_of
+    from waybill.batches.decoding import messages_of
     from waybill.inprocess.job import ConvertJob
-    from waybill.spec import Table, table_rules
+    from waybill.spec.migration import Table, table_rules
 
     root = Path(folder)
     rules = table_rules({n: Table.model_validate(table) for n, table in DECLARED.items()})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.lake import Lake
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 BATCHES, CHANGES = 100, 200_000
 """The batches bring so many changes together, to half as many keys."""
@@ -29,7 +29,7 @@ READS = 7
 
 def spec_of(name: str, scratch: Path) -> Migration:
     """A migration whose lake stands in `scratch`."""
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
     return Migration.model_validate(
         {
@@ -90,7 +90,7 @@ def _every_value(frame: DataFrame) -> int:
 def compared(batches: int, total: int, scratch: Path) -> dict[str, Any]:
     """Both tables in one session, read one after the other."""
     from waybill.lake.session import start_session
-    from waybill.upkeep import run_upkeep
+    from waybill.maintenance import run_upkeep
 
     small, big = spec_of("small", scratch), spec_of("big", scratch)
     spark = start_session(big, "bench")

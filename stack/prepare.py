@@ -80,8 +80,8 @@ def lines_of(folder: Path) -> Iterator[bytes]:
 
 def make_bucket(name: str) -> None:
     """Make a bucket if there is none."""
-    from waybill.object_store.client import client_of
-    from waybill.object_store.places import access_to, place_of
+    from waybill.storage.objects.client import client_of
+    from waybill.storage.objects.places import access_to, place_of
 
     client = client_of(access_to(place_of(f"s3://{name}/")))
     there = {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

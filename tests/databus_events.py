@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from tests import databus_layout as layout
 from tests.contract.test_bulk_avro import batch_of
-from waybill.bulk.change_batches import BulkChangeBatches
+from waybill.avro.writing import varint
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches, messages_of
 from waybill.envelopes import registry
-from waybill.envelopes.avro.writing import varint
-from waybill.envelopes.batch import ChangeBatches, messages_of
 from waybill.envelopes.databus.settings import DatabusReadSettings
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules

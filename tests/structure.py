@@ -24,10 +24,10 @@ STAGE_MAY_USE = {"convert": {"envelopes"}, "validate": {"envelopes"}}
 HEAVY = ("airflow", "boto3", "great_expectations", "numba", "pandas", "pyarrow", "pyspark")
 """Packages that take long to import or are needed by few."""
 
-ARROW_SEATS = ("waybill.envelopes.batch",)
+ARROW_SEATS = ("waybill.batches.decoding",)
 """Where batches of messages are turned; loaded when there is a batch to turn."""
 
-SCHEMA_REGISTRY = "waybill.envelopes.avro.registry"
+SCHEMA_REGISTRY = "waybill.avro.registry"
 """Where schema registries are asked; most conversions need none."""
 
 ICEBERG_WORDS = re.compile(
@@ -263,9 +263,9 @@ def engines(root: Path) -> list[str]:
             lambda _: True,
             lambda module, found: (
                 found.of("boto3", "botocore")
-                and not (module.inside("waybill.object_store") and found.when != "load")
+                and not (module.inside("waybill.storage.objects") and found.when != "load")
             ),
-            "only waybill.object_store knows boto3, and where it is called: most runs need none",
+            "only waybill.storage.objects knows boto3, and where it is called: most runs need none",
         ),
     ]
     for module in modules(root):

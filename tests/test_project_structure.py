@@ -223,7 +223,7 @@ VIOLATIONS = [
     (structure.layers, f"{LIBRARY}/jobs.py", "from waybill_airflow import factory"),
     (structure.layers, "spark_jobs/merge_tables.py", "import waybill_airflow.factory"),
     (structure.layers, "plugins/waybill_airflow/factory.py", "from dags import shop"),
-    (structure.layers, "dags/shop.py", "from waybill.spec import load"),
+    (structure.layers, "dags/shop.py", "from waybill.spec.migration import load"),
     (structure.layers, "dags/shop.py", "import pandas as pd"),
     (structure.stages, f"{LIBRARY}/merge/run.py", "from waybill.envelopes import registry"),
     (structure.stages, f"{LIBRARY}/merge/run.py", "from waybill import envelopes"),

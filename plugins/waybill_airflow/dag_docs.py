@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waybill.envelopes import registry
-from waybill.spec import KafkaTarget
+from waybill.spec.migration import KafkaTarget
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration, Source, Target
+    from waybill.spec.migration import Migration, Source, Target
 
 
 def dag_docs(spec: Migration, file: str) -> str:

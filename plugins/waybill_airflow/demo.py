@@ -32,7 +32,7 @@ from waybill_airflow.local_airflow import USER, LocalAirflow, LocalAirflowError
 from waybill_airflow.migration_files import read_migrations
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 PATIENCE = 180.0
 """Seconds that Airflow may take to come up."""

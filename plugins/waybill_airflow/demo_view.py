@@ -22,7 +22,7 @@ from waybill.report import STAGES, StageReport, Waybill
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 _SIGNS = {
     "success": ("✓", "green"),

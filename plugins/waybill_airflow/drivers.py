@@ -14,7 +14,7 @@ from waybill_airflow import places
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 
 class Driver(NamedTuple):

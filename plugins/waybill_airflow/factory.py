@@ -18,7 +18,7 @@ from waybill_airflow.params import batch_of, trigger_form
 from waybill_airflow.places import migrations_folder
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 RUN_TYPES: Any = (
     *("scheduled", "manual", "operator_triggered"),

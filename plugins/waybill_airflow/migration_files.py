@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import ConfigurationError
-from waybill.migrations_folder import VARIABLE
+from waybill.spec.migrations_folder import VARIABLE
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -36,7 +36,7 @@ def read_migrations(folder: Path) -> Found:
     Where two files give the same name, the one that is named like its migration has it, so that a
     copy does not take the place of the original.
     """
-    from waybill.spec_file import load_migration
+    from waybill.spec.file import load_migration
 
     if not folder.is_dir():
         message = f"there is no folder {folder}: make it, or name another in {VARIABLE}"
@@ -67,7 +67,7 @@ def file_of(name: str, folder: Path) -> Path | None:
 
 def _name_in(file: Path) -> str:
     """The name that a file gives itself; its own where it cannot be read."""
-    from waybill.marked_yaml import MarkedError, read_marked
+    from waybill.spec.yaml_lines import MarkedError, read_marked
 
     try:
         data = read_marked(file.read_text(encoding="utf-8-sig"), json=file.suffix == ".json").data

@@ -26,10 +26,10 @@ from airflow.sdk.exceptions import (
 )
 
 from waybill.connections import variable_of
-from waybill.durations import moment_of
 from waybill.errors import ConfigurationError, DriverError
 from waybill.report import STAGES
-from waybill.spec_file import load_migration
+from waybill.spec.durations import moment_of
+from waybill.spec.file import load_migration
 from waybill_airflow import library, outcome, places, submission
 from waybill_airflow.drivers import find_driver, fits
 from waybill_airflow.links import GateReportLink
@@ -38,7 +38,7 @@ from waybill_airflow.params import BATCH_PATTERN
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
     from waybill_airflow.drivers import Driver
 
 SCRIPTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from waybill.migrations_folder import folder_of
+from waybill.spec.migrations_folder import folder_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 """The folder that holds dags/, plugins/, spark_jobs/ and migrations/."""

@@ -12,7 +12,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 
 def settings(spec: Migration, master: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -20,16 +20,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.context import Options, StageContext
-from waybill.durations import moment_of
 from waybill.errors import ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
-from waybill.nearest import did_you_mean
 from waybill.report import STAGES, StageReport, Waybill
-from waybill.spec import Migration
-from waybill.spec_file import load_migration
+from waybill.spec.durations import moment_of
+from waybill.spec.file import load_migration
+from waybill.spec.migration import Migration
+from waybill.stage_context import Options, StageContext
+from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,7 +46,7 @@ STAGE_FUNCTIONS = {
 """Where `run_<stage>` is, in the order of the data."""
 
 MODES = ("incremental", "full", "replay")
-"""See `waybill.context.Options`."""
+"""See `waybill.stage_context.Options`."""
 
 UPKEEP = "upkeep"
 """What is run like a stage and belongs to no batch."""
@@ -323,8 +323,8 @@ def _session(spark: SparkSession | None, spec: Migration) -> Iterator[SparkSessi
 
 
 def keep_lake(spec: Specification) -> dict[str, Any]:
-    """Keep the lake of a migration in shape (`waybill.upkeep`), and say what was done."""
-    from waybill.upkeep import run_upkeep
+    """Keep the lake of a migration in shape (`waybill.maintenance`), and say what was done."""
+    from waybill.maintenance import run_upkeep
 
     migration = loaded(spec).for_stage(UPKEEP)
     with _session(None, migration) as session:

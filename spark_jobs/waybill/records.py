@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.order import order_key, read_order_key
 from waybill.types import UNKNOWN, LogicalType, parse_type

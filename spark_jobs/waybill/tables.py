@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tests.captures import as_said, capture_of, from_dump, is_mariadb, known_losses, lines
 from tests.consumers.sources import TruthTable
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 
 STATE = "s2-before-alter"
 """The point up to which streams are read: Flink's tables do not follow an ALTER."""

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tests.captures import as_said, from_dump, from_text
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.run import convert_file
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 from waybill.tables import TableRules
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"

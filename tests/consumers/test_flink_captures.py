@@ -8,7 +8,7 @@ from tests.captures import CAPTURES, DECLARED, declared, rules
 from tests.consumers.captured import given, truth
 from tests.consumers.flink_formats import WRITTEN
 from tests.consumers.sources import Reader, convert, differences
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 CASES = [
     ("debezium-mariadb", "debezium-json"),

@@ -32,7 +32,7 @@ from tests.spark.conftest import INTERPRETED
 from waybill.connections import Connection
 from waybill.jobs import read_table, run_migration
 from waybill.kafka.client import properties
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 pytestmark = [pytest.mark.consumers, pytest.mark.spark]
 

@@ -14,7 +14,7 @@ from tests.consumers.flink_formats import TEXTUAL, WRITTEN, Written
 from tests.consumers.sources import differences, recorded_lines, recorded_truth
 from tests.spark.conftest import INTERPRETED
 from waybill.jobs import read_table, run_migration
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 pytestmark = [pytest.mark.consumers, pytest.mark.spark]
 

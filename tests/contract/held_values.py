@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from tests.contract.roundtrip import read_settings
 from tests.histories import column_of, edges_of, image
-from waybill.bulk.change_batches import BulkChangeBatches
-from waybill.envelopes.batch import ChangeBatches, messages_of
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches, messages_of
 from waybill.envelopes.pairs import PairJoiner
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Message, TableSchema, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, LogicalType, parse_type

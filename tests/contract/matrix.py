@@ -9,8 +9,8 @@ from pathlib import Path
 
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import CAPABILITIES, Envelope
-from waybill.envelopes.sequence_layout import POSITION_DIGITS, SequenceLayout
-from waybill.envelopes.written_sequence import SIGNED, UNSIGNED
+from waybill.envelopes.sequence.layout import POSITION_DIGITS, SequenceLayout
+from waybill.envelopes.sequence.written import SIGNED, UNSIGNED
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BEGIN, END = "<!-- made from the declarations -->\n", "<!-- end -->\n"

@@ -8,8 +8,8 @@ import numpy as np
 
 from waybill.bulk.arena import Arena
 from waybill.bulk.block import Block, Scanned
-from waybill.bulk.converter import BulkConverter
 from waybill.envelopes import registry
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type

@@ -15,14 +15,14 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from tests.histories import by_name
-from waybill.envelopes.notation.values import is_integer_text
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, optional, pack
+from waybill.envelopes.sequence.layout import WIDE, SequenceLayout, optional, pack
 from waybill.errors import Refusal
 from waybill.made_ids import lost_of
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, UNKNOWN, LogicalType
+from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded, Envelope

@@ -17,17 +17,17 @@ from tests.contract.outcomes import good_streams
 from tests.contract.roundtrip import read_settings, rules_for, write_settings
 from tests.contract.settings import chosen
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.bulk_encoding import BulkMessageBatches
+from waybill.batches.decoding import CHANGE, ChangeBatches, MessageBatches, messages_of
 from waybill.bulk.block import Block, lines_block
-from waybill.bulk.change_batches import BulkChangeBatches
-from waybill.bulk.converter import BulkConverter
-from waybill.bulk.message_batches import BulkMessageBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import CHANGE, ChangeBatches, MessageBatches, messages_of
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
 from waybill.inprocess.line_blocks import without_broken
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Message, TableSchema, intern_schema
 from waybill.sources.streams import BLANKS
 from waybill.tables import TableRules

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 from tests.contract.effort import properties
 from tests.contract.roundtrip import read_settings, rules_for
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
-from waybill.bulk.arrow_blocks import messages_block
-from waybill.bulk.change_batches import BulkChangeBatches
-from waybill.bulk.converter import BulkConverter
-from waybill.bulk.message_batches import BulkMessageBatches
+from waybill.batches.arrow_blocks import messages_block
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.bulk_encoding import BulkMessageBatches
+from waybill.batches.decoding import CHANGE, ChangeBatches, MessageBatches, messages_of
 from waybill.envelopes import registry
-from waybill.envelopes.batch import CHANGE, ChangeBatches, MessageBatches, messages_of
 from waybill.errors import Refusal
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Message, TableSchema, intern_schema
 
 if TYPE_CHECKING:

@@ -27,14 +27,14 @@ from tests.contract.test_bulk_avro import (
     damaged,
     name_of,
 )
+from waybill.avro.framing import prefix_of
+from waybill.avro.json_writing import json_writer
+from waybill.avro.schema import Node, parse, without_null
 from waybill.envelopes import registry
-from waybill.envelopes.avro.framing import prefix_of
-from waybill.envelopes.avro.json_writing import json_writer
-from waybill.envelopes.avro.schema import Node, parse, without_null
-from waybill.envelopes.notation.values import base64_text
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType
+from waybill.values.values import base64_text
 
 GOLDEN = [
     *((name, target) for name in ("ibmcdc-avro", "debezium-avro") for target in (JSON, AUDIT)),

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 from tests.contract.roundtrip import read_settings
-from waybill.bulk.message_batches import BulkMessageBatches
+from waybill.batches.bulk_encoding import BulkMessageBatches
+from waybill.batches.decoding import CHANGE, ChangeBatches, MessageBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import CHANGE, ChangeBatches, MessageBatches
 from waybill.envelopes.protocol import MOVED_APART, Encoded
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules

@@ -10,12 +10,12 @@ import pytest
 from tests.contract.roundtrip import read, read_settings, rules_for, write_settings
 from tests.contract.test_envelopes import BOTH_WAYS
 from tests.histories import by_name, column_of
-from waybill import bounded
-from waybill.bounded import Bounded
-from waybill.envelopes import generated
+from waybill import caches as bounded
+from waybill.caches import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.records import Change, Message, TableSchema, image_struct, intern_schema
+from waybill.values import generated
 
 WIDTH = 300
 

@@ -18,7 +18,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from tests.dags.conftest import PROJECT
 from waybill.envelopes import registry
 from waybill.report import STAGES
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 from waybill_airflow.dag_docs import dag_docs
 from waybill_airflow.params import BATCH_PATTERN, batch_of
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.dags.conftest import MIGRATION
 from waybill.report import StageReport, Waybill
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 from waybill_airflow.demo_view import Run, View
 
 

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from waybill.errors import ConfigurationError, DriverError
 from waybill.lake import properties_file
 from waybill.report import StageReport
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 from waybill_airflow import operators, submission
 from waybill_airflow.drivers import find_driver
 from waybill_airflow.operators import GateOperator, StageOperator

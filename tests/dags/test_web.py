@@ -19,7 +19,7 @@ import pytest
 from airflow import plugins_manager
 
 from waybill.loopback import free_port
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 from waybill.validate.results import PAGE as PAGE_FILE
 from waybill.validate.results import reports_folder
 from waybill_airflow.rest import Client, RestError

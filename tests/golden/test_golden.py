@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.made_ids import lost_of

@@ -19,7 +19,7 @@ from waybill.jobs import run_stage
 from waybill.publish.kafka import publishing
 from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.sender import Sending
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     import pyarrow as pa

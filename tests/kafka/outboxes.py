@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from waybill.kafka.cluster import Cluster
-from waybill.layout import OUTBOX
+from waybill.lake_columns import OUTBOX
 from waybill.publish.kafka.cutting import GROUP
 
 _FIELDS: list[Any] = [pa.field(GROUP, pa.int32()), *OUTBOX]

@@ -16,8 +16,8 @@ from waybill.cli.check import check
 from waybill.cli.findings import NOTE, OK, WRONG
 from waybill.connections import variable_of
 from waybill.lake import Lake
-from waybill.spec import Migration
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,6 +18,7 @@ from tests.unit.test_inprocess import canal
 from waybill.errors import ConfigurationError, ConflictError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
+from waybill.maintenance import run_upkeep
 from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.ledger import Owner, read_entries
 from waybill.publish.kafka.outgoing import Outgoing
@@ -25,7 +26,6 @@ from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.publishing import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
 from waybill.publish.parts import ORDER
-from waybill.upkeep import run_upkeep
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

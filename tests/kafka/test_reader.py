@@ -22,7 +22,7 @@ from tests.kafka.producing import (
 from waybill.connections import Connection
 from waybill.errors import ConfigurationError, SourceError, UnreachableError
 from waybill.kafka.client import properties
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.sources.kafka import reader
 from waybill.sources.kafka.pieces import dealt
 from waybill.sources.kafka.positions import Range
@@ -302,7 +302,7 @@ def half_read(
     client: dict[str, str], name: str, end: int, stall: float, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[int]]:
     """Offsets batch by batch, with a queue so short that most is still on the broker."""
-    monkeypatch.setattr("waybill.larger.ROWS_PER_BATCH", 100)
+    monkeypatch.setattr("waybill.spark_tasks.rechunking.ROWS_PER_BATCH", 100)
     short = {**client, "queued.max.messages.kbytes": "64", "queued.min.messages": "10"}
     short["fetch.message.max.bytes"] = "10000"
     reading = Reading(short, "b", stall)

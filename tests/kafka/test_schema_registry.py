@@ -22,8 +22,8 @@ from stack.schema_registry import SchemaRegistryServer
 from tests.contract.probes import OTHER, PLAIN, ROW, change
 from tests.histories import column_of
 from tests.unit.test_avro_schemas import BOTH, SCHEMA, framed, message, reader, rows_of, writer
+from waybill.avro.registry import NO_ID, Registry
 from waybill.envelopes import registry as envelopes
-from waybill.envelopes.avro.registry import NO_ID, Registry
 from waybill.errors import ConfigurationError, Refusal
 from waybill.loopback import LOOPBACK
 from waybill.records import Message, TableSchema, intern_schema

@@ -23,7 +23,7 @@ from waybill.envelopes import registry as envelopes
 from waybill.errors import UnavailableError
 from waybill.jobs import run_migration
 from waybill.lake import Lake
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
     from stack.kafka import Broker

@@ -25,12 +25,12 @@ from tests.kafka.producing import (
 )
 from tests.raw_headers import send_raw_headers
 from waybill.connections import variable_of
-from waybill.context import Options, StageContext
 from waybill.errors import ConfigurationError, SourceError, UnreachableError
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import Options, StageContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,7 +26,7 @@ from waybill.lake import Lake
 from waybill.lake.session import start_session
 from waybill.publish.kafka import publishing
 from waybill.publish.kafka.cutting import Limits
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
 

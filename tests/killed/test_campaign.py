@@ -38,7 +38,7 @@ from waybill.jobs import run_stage
 from waybill.kafka.client import properties
 from waybill.lake import Lake
 from waybill.lake.session import start_session
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from waybill.envelopes import registry
 from waybill.jobs import run_migration
 from waybill.lake import Lake
 from waybill.lake.session import start_session
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,11 +18,11 @@ from tests.contract.probes import COLUMNS, IN_PUBLIC, MOVED, OTHER, PLAIN, ROW, 
 from tests.contract.roundtrip import differences, named, travel
 from tests.contract.test_envelopes import lost
 from tests.histories import Knobs, by_name, histories
+from waybill.avro.faults import explain
+from waybill.avro.json_writing import json_writer
+from waybill.avro.reading import READ_ERRORS, object_reader
+from waybill.avro.schema import parse
 from waybill.envelopes import registry
-from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.json_writing import json_writer
-from waybill.envelopes.avro.reading import READ_ERRORS, object_reader
-from waybill.envelopes.avro.schema import parse
 
 IBM = registry.get("ibmcdc-avro")
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waybill.envelopes.datahub.blob import ENVELOPE
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Message
 from waybill.tables import TableRules
+from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "LONG": st.integers(-(2**65), 2**65) | st.integers(-5, 5) | st.sampled_from(["12", "x", 1.5]),

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from waybill.envelopes import registry
 from waybill.envelopes.debezium import times
-from waybill.envelopes.notation.values import float32_value, to_float32
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, LogicalType, parse_type
+from waybill.values.values import float32_value, to_float32
 
 ENVELOPE = registry.get("debezium-json")
 MESSAGE = Message("t", 0, 0, None, None, None)

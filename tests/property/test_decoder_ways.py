@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from waybill.envelopes import registry
-from waybill.envelopes.notation.values import base64_text
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
+from waybill.values.values import base64_text
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters='"\\'), min_size=1, max_size=8

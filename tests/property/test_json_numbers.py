@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 from waybill.envelopes import registry
 from waybill.envelopes.dms.notation import key_alone, micros_of, order_of, time_text
-from waybill.envelopes.notation.seconds import Seconds
-from waybill.envelopes.notation.temporal import zone_named
 from waybill.envelopes.ogg.notation import Clock, op_ts_of
 from waybill.errors import Refusal
 from waybill.records import Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
+from waybill.values.seconds import Seconds
+from waybill.values.temporal import zone_named
 
 TYPES = {
     "id": "bigint",

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.contract.roundtrip import rules_for
 from tests.histories import Knobs, histories, tables
 from waybill.envelopes import registry
-from waybill.envelopes.notation.wkt import wkt_from_base64, wkt_to_base64
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Message
+from waybill.values.wkt import wkt_from_base64, wkt_to_base64
 
 ENVELOPES = [
     registry.get(name)

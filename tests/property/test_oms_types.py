@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from tests.histories import by_name
 from waybill.envelopes import registry
-from waybill.envelopes.notation.values import base64_text
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
+from waybill.values.values import base64_text
 
 METHODS = [name for name in registry.names() if name.startswith("oms-")]
 VERSIONS = ["3.3.0", "earlier"]

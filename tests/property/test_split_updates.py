@@ -13,10 +13,10 @@ from tests.contract.effort import EFFORT
 from tests.property.split_updates import SplitHistory, cut, split_history
 from tests.property.test_merge_rules import drawn
 from tests.spark.tiny_envelope import TinyDecoder, TinySettings
+from waybill.batches.decoding import ChangeBatches
 from waybill.convert.halves import group_of, settle
-from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
-from waybill.layout import ARCHIVE, CHANGES
+from waybill.lake_columns import ARCHIVE, CHANGES
 from waybill.merge.rules import Change, fold
 from waybill.records import TableSchema
 

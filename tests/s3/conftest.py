@@ -18,9 +18,9 @@ from stack.s3 import S3Server
 from tests.s3.faulty import FaultyProxy
 from waybill.lake.session import start_session
 from waybill.lake.settings import SHORT_RUNS
-from waybill.object_store import store as store_module
-from waybill.spec import Migration
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.spec.migration import Migration
+from waybill.storage.objects import store as store_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from tests.s3.rest_catalog import rest_catalog
 from waybill.errors import ConflictError, UnavailableError
 from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake.commit import Branch
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 
 def migration(folder: Path, uri: str, name: str) -> Migration:

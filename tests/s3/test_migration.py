@@ -18,13 +18,13 @@ import pytest
 from tests.s3.conftest import FIRST, PROJECT, ROWS, canal, catalog_of, shop_at
 from waybill.cli import main
 from waybill.errors import ConflictError, SourceError
-from waybill.file_store import open_store
 from waybill.jobs import read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.spec import Migration
-from waybill.upkeep import run_upkeep
+from waybill.maintenance import run_upkeep
+from waybill.spec.migration import Migration
+from waybill.storage.file_store import open_store
 
 if TYPE_CHECKING:
     from waybill.report import Waybill

@@ -14,11 +14,11 @@ import pytest
 from stack.s3 import S3Server
 from tests.s3.faulty import Fault
 from waybill.errors import ConfigurationError, SourceError, UnavailableError
-from waybill.file_store import open_store
-from waybill.object_store.store import PART, ObjectStore
 from waybill.sources.files import token_of
 from waybill.sources.streams import digest_of, line_lists, opened, unpacked
-from waybill.storage import open_storage
+from waybill.storage.file_store import open_store
+from waybill.storage.objects.store import PART, ObjectStore
+from waybill.storage.open import open_storage
 
 BIG = bytes(range(256)) * (PART // 256) + b"the end"
 """More than a part."""
@@ -96,7 +96,7 @@ def test_a_writer_that_fails_leaves_nothing(store, bucket, admin, content):
 
 
 def test_bytes_that_changed_on_the_way_are_not_kept(store, monkeypatch):
-    monkeypatch.setattr("waybill.object_store.store.md5", lambda _: "AAAAAAAAAAAAAAAAAAAAAA==")
+    monkeypatch.setattr("waybill.storage.objects.store.md5", lambda _: "AAAAAAAAAAAAAAAAAAAAAA==")
     with pytest.raises(Exception, match=r"BadDigest|InvalidDigest"):
         put(store, "x")
     assert store.names() == []
@@ -214,7 +214,7 @@ def test_more_objects_than_a_page_holds(connect, bucket, admin):
 
 
 def test_lines_come_whole_from_many_ranges(store, monkeypatch):
-    monkeypatch.setattr("waybill.object_store.reading.BLOCK", 1000)
+    monkeypatch.setattr("waybill.storage.objects.reading.BLOCK", 1000)
     monkeypatch.setattr("waybill.sources.streams.BLOCK", 777)
     lines = [f"{i} " * (i % 50) + "\u2028" for i in range(3000)]
     content = "\n".join(lines).encode()
@@ -237,7 +237,7 @@ def test_other_content_is_another_token(store):
 
 
 def test_an_object_that_changes_while_it_is_read_is_an_error(store, monkeypatch):
-    monkeypatch.setattr("waybill.object_store.reading.BLOCK", 1000)
+    monkeypatch.setattr("waybill.storage.objects.reading.BLOCK", 1000)
     put(store, "x", b"1" * 10_000)
     fs, path = open_storage(store.path("x"))
     with fs.open(path, "rb") as file:
@@ -325,8 +325,8 @@ def wrong(connect, what):
     ],
 )
 def test_what_is_wrong_is_one_sentence_soon(connect, bucket, what, kind, sentence):
-    from waybill.object_store.client import check_bucket
-    from waybill.object_store.places import access_to, place_of
+    from waybill.storage.objects.client import check_bucket
+    from waybill.storage.objects.places import access_to, place_of
 
     wrong(connect, what)
     place = place_of(f"s3://{'no-such-bucket' if what == 'bucket' else bucket}/f")

@@ -15,11 +15,11 @@ from stack.postgres import accepts
 from tests.s3.conftest import ROWS, canal
 from tests.s3.faulty import Fault
 from waybill.errors import ConfigurationError, UnavailableError
-from waybill.file_store import open_store
 from waybill.jobs import described, read_table, run_migration, run_stage
 from waybill.lake.commit import Branch
 from waybill.report import STAGES
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
+from waybill.storage.file_store import open_store
 
 IMPATIENT = {"s3.retry.num-retries": 1}
 """The tests wait less long for a server that stays away."""

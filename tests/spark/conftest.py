@@ -12,7 +12,7 @@ import pytest
 from waybill.envelopes import registry
 from waybill.lake import Lake
 from waybill.lake.session import start_session
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.spark.test_full_loads import oms
 from waybill import jobs
 from waybill.lake import Lake
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.context import Options, StageContext
-from waybill.layout import CHANGES
+from waybill.lake_columns import CHANGES
 from waybill.merge.stage import run_merge
 from waybill.records import Column, TableSchema, intern_schema
+from waybill.stage_context import Options, StageContext
 from waybill.types import parse_type
 from waybill.validate.expectations import run_suites
 from waybill.validate.profiles import staged_tables, table_profile

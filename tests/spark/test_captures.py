@@ -28,14 +28,14 @@ from tests.captures import (
     lines,
 )
 from tests.contract.effort import EFFORT
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.envelopes.pairs import PairJoiner
 from waybill.jobs import read_table, run_migration
 from waybill.lake import Lake
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 
 class Capture(NamedTuple):

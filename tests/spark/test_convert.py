@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
 from waybill.errors import ConfigurationError, LossError, WaitingError, WaybillError
 from waybill.jobs import STAGES, read_table, run_migration, run_stage
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import Options, StageContext
 
 pytestmark = pytest.mark.spark
 

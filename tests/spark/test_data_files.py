@@ -13,7 +13,7 @@ from waybill.lake import Lake, Span, TaskRows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
 from waybill.lake.spans import LONGEST
-from waybill.layout import ARCHIVE, columns_of
+from waybill.lake_columns import ARCHIVE, columns_of
 from waybill.report import StageReport
 
 pytestmark = pytest.mark.spark

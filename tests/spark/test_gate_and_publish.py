@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.unit.test_inprocess import canal, history
-from waybill.context import StageContext
 from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
 from waybill.publish.files import Sender, publish_files
-from waybill.spec import FilesTarget, Migration
+from waybill.spec.migration import FilesTarget, Migration
+from waybill.stage_context import StageContext
 from waybill.validate.results import read_page, read_result
 
 pytestmark = pytest.mark.spark

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from waybill import jobs
-from waybill.context import Options
 from waybill.errors import ConfigurationError, ConflictError, SourceError
 from waybill.lake import Lake
-from waybill.tally import Tally
+from waybill.spark_tasks.counters import Tally
+from waybill.stage_context import Options
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ import pytest
 
 from tests.contract.order_sources import Event, canal, maxwell
 from waybill.cli.status import stage_status
-from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import Options, StageContext
 
 pytestmark = pytest.mark.spark
 

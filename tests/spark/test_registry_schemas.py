@@ -11,11 +11,11 @@ import pytest
 
 from tests.contract.probes import ROW, change
 from tests.schema_registry import SchemaRegistry, schema_registry
-from waybill.context import StageContext
 from waybill.convert.stage import run_convert
 from waybill.envelopes import registry as envelopes
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import StageContext
 
 pytestmark = pytest.mark.spark
 

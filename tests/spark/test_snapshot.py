@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from waybill.context import Options, StageContext
 from waybill.errors import ReconciliationError, SourceError
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import Options, StageContext
 
 pytestmark = pytest.mark.spark
 

@@ -15,10 +15,10 @@ import pytest
 from tests.property.split_updates import cut, split_history
 from tests.spark.merge_lake import let_pass, merge, rows_of
 from tests.spark.seeds import SEEDS
-from waybill.context import Options, StageContext
 from waybill.convert.stage import run_convert
 from waybill.lake import Lake
 from waybill.sources.snapshot import run_snapshot
+from waybill.stage_context import Options, StageContext
 
 if TYPE_CHECKING:
     from pathlib import Path

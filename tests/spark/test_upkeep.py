@@ -16,9 +16,9 @@ from waybill import jobs
 from waybill.errors import ConfigurationError, ConflictError
 from waybill.lake import Lake
 from waybill.lake.upkeep import BUSY, MEANWHILE, keep_up
+from waybill.maintenance import run_upkeep
 from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import UNKNOWN, forget_tombstones
-from waybill.upkeep import run_upkeep
 
 pytestmark = pytest.mark.spark
 

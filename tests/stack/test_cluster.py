@@ -27,7 +27,7 @@ from stack.spark import Cluster
 from waybill.driver.client import ask
 from waybill.loopback import LOOPBACK, free_port
 from waybill.report import STAGES
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 from waybill_airflow.operators import StageOperator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]

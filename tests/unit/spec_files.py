@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from waybill.errors import ConfigurationError
-from waybill.spec_file import SpecificationError, load_migration
+from waybill.spec.file import SpecificationError, load_migration
 
 GOOD = """\
 name: shop

@@ -7,13 +7,13 @@ import json
 import pyarrow as pa
 import pytest
 
-from waybill.bulk.change_batches import BulkChangeBatches
+from waybill.avro.faults import explain
+from waybill.avro.reading import Damaged, object_reader
+from waybill.avro.schema import parse
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches
 from waybill.envelopes import registry
-from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.reading import Damaged, object_reader
-from waybill.envelopes.avro.schema import parse
-from waybill.envelopes.batch import ChangeBatches
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type

@@ -12,7 +12,7 @@ from tests.contract.test_bulk_avro import CANAL, JSON, Side, agree
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 
 def record(name, **fields):

@@ -15,11 +15,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.contract.probes import IN_PUBLIC, OTHER, PLAIN, ROW, change
 from tests.histories import by_name
 from tests.schema_registry import schema_registry
+from waybill.avro.schema import parse
+from waybill.avro.settings import CREDENTIALS
+from waybill.avro.sinks import id_of_text
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry as envelopes
-from waybill.envelopes.avro.schema import parse
-from waybill.envelopes.avro.settings import CREDENTIALS
-from waybill.envelopes.avro.sinks import id_of_text
-from waybill.envelopes.batch import decode_message
 from waybill.envelopes.debezium.avro_connect import avro_schema
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message

@@ -10,11 +10,11 @@ from tests.contract.probes import change
 from tests.contract.probes import table as table_of
 from tests.contract.test_bulk import Outcome, agree, at_once
 from waybill.envelopes import registry
-from waybill.envelopes.notation.json_columns import Style, notation_of, read_one
-from waybill.envelopes.notation.values import base64_text
 from waybill.errors import Refusal
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
+from waybill.values.json_columns import Style, notation_of, read_one
+from waybill.values.values import base64_text
 
 HEX, BASE64, DIGITS = Style(hex=True), Style(), Style(digits=True)
 RULES = TableRules(

@@ -13,7 +13,7 @@ from waybill.errors import WaybillError
 from waybill.inprocess.topic_file import open_topic
 from waybill.sources import files
 from waybill.sources.cursor import FilesCursor
-from waybill.spec import FilesSource
+from waybill.spec.migration import FilesSource
 
 TOPIC = "in"
 

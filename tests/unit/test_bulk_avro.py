@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 from tests.contract.effort import properties
 from tests.unit.test_bulk_kernels import back, texts_of
-from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.avro.programs import Program
-from waybill.bulk.avro.scanner import AvroScanner
-from waybill.bulk.avro.values import (
+from waybill.avro.columns import (
     decimal,
     dress_of,
     escaped,
@@ -26,6 +23,13 @@ from waybill.bulk.avro.values import (
     take_of,
     unscaled,
 )
+from waybill.avro.framing import prefix_of
+from waybill.avro.programs import Program
+from waybill.avro.reading import READ_ERRORS, Leaf, object_reader, row_reader
+from waybill.avro.scanner import AvroScanner
+from waybill.avro.schema import Node, parse
+from waybill.avro.writing import varint
+from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.block import Scanned
 from waybill.bulk.kernels import avro_values as kernels
 from waybill.bulk.kernels.avro_scanning import is_utf8
@@ -44,12 +48,8 @@ from waybill.bulk.kinds import (
 )
 from waybill.bulk.rows import Value
 from waybill.bulk.skeleton import Place, Skeleton
-from waybill.envelopes.avro.framing import prefix_of
-from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, object_reader, row_reader
-from waybill.envelopes.avro.schema import Node, parse
-from waybill.envelopes.avro.writing import varint
-from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
 from waybill.inprocess.job import ConvertJob
+from waybill.values.values import base64_text, float32_value, float64_value
 
 SYMBOLS = ["A", "B", 'quoted"']
 LEAVES: dict[str, Any] = {

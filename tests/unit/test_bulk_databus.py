@@ -35,14 +35,14 @@ from tests.databus_events import (
     row_of,
     sized,
 )
+from waybill.avro.writing import varint
 from waybill.bulk.block import Scanned
-from waybill.bulk.kernels.databus_json_scanning import decoded as base64_decoded
-from waybill.bulk.kernels.databus_scanning import checksum, number
 from waybill.envelopes import registry
-from waybill.envelopes.avro.writing import varint
 from waybill.envelopes.databus.bulk_reading import DatabusReader
 from waybill.envelopes.databus.bulk_scanning import BinaryScanner, number_of
 from waybill.envelopes.databus.decoder import TRANSACTION_HEADER
+from waybill.envelopes.databus.kernels.binary_scanning import checksum, number
+from waybill.envelopes.databus.kernels.json_scanning import decoded as base64_decoded
 from waybill.envelopes.databus.settings import DatabusReadSettings
 from waybill.errors import Refusal
 from waybill.tables import TableRules

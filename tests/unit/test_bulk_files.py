@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.contract.test_bulk import stream, told_settings
-from waybill.bulk.worth import SWITCH
+from waybill.batches.bulk_threshold import SWITCH
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.run import convert_file
 

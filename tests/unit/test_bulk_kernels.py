@@ -29,9 +29,9 @@ from waybill.bulk.notations import (
     without_zeros,
     written,
 )
-from waybill.envelopes.notation import temporal
-from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.order import order_key, read_order_key
+from waybill.values import temporal
+from waybill.values.temporal import iso_from_blank
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

@@ -10,12 +10,12 @@ import pytest
 
 from waybill.bulk.arena import Arena
 from waybill.bulk.block import Block, Scanned
-from waybill.bulk.converter import BulkConverter
 from waybill.envelopes import registry
 from waybill.errors import Refusal
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 COLUMNS = {"id": "bigint", "name": "varchar(9)", "n": "int"}
 DECLARED = {"shop.orders": Table.model_validate({"key": ["id"], "columns": COLUMNS})}

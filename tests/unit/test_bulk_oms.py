@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from waybill.bulk.block import Block
-from waybill.bulk.converter import BulkConverter
 from waybill.envelopes import registry
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules

@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.records import Message
 from waybill.tables import TableRules
 

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from tests.contract.test_bulk import Outcome, agree, archive_of, encoded, one_by_one
+from waybill.batches.decoding import CHANGE, ChangeBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import CHANGE, ChangeBatches
 from waybill.records import TableSchema
 from waybill.tables import TableRules
 

@@ -13,7 +13,7 @@ from tests.unit.test_inprocess import canal, history
 from waybill.cli.check import check
 from waybill.cli.check_tables import is_value
 from waybill.cli.findings import WRONG
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 from waybill.types import parse_type
 
 ORDERS = "shop.orders"

@@ -11,7 +11,7 @@ from tests.schema_registry import schema_registry
 from tests.unit.test_inprocess import canal, history
 from waybill.cli.check import check
 from waybill.cli.findings import OK, WRONG
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 
 @pytest.fixture

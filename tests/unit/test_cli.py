@@ -22,11 +22,11 @@ from waybill.cli.group import EXAMPLE
 from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
-from waybill.context import Options
 from waybill.errors import GateError
 from waybill.jobs import keep_lake
 from waybill.report import StageReport
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
+from waybill.stage_context import Options
 
 
 @pytest.fixture
@@ -379,7 +379,7 @@ def kept(monkeypatch):
     def nothing(*_given):
         yield None
 
-    monkeypatch.setattr("waybill.upkeep.run_upkeep", keep)
+    monkeypatch.setattr("waybill.maintenance.run_upkeep", keep)
     monkeypatch.setattr("waybill.cli.upkeep.open_lake", nothing)
     monkeypatch.setattr("waybill.jobs._session", nothing)
     monkeypatch.setattr("waybill.jobs.Lake", SimpleNamespace(open=lambda *_given: None))

@@ -18,7 +18,7 @@ from stack.kafka import SETTINGS
 from stack.local import LocalStack, read_settings
 from waybill.cli.app import app
 from waybill.connections import find_connection
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 PROJECT = Path(__file__).resolve().parents[2]
 IMAGE = "/opt/waybill/"

@@ -16,7 +16,7 @@ from waybill.lake import data_files
 from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.row_sizes import longest_row
 from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, rows_per_batch
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 
 SCHEMA = pa.schema([("id", pa.int64()), ("outcome", pa.string()), ("text", pa.string())])
 ICEBERG = json.dumps(

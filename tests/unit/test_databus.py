@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests import databus_layout as layout
 from tests.contract.probes import MOVED, OTHER, PLAIN, ROW, change, table
 from tests.histories import by_name
+from waybill.batches.decoding import decode_message
 from waybill.cli.formats import settings_of
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.event import checksum
 from waybill.envelopes.databus.json_envelope import JsonDecoder, JsonEncoder

@@ -11,10 +11,10 @@ import pytest
 
 from tests import databus_layout as layout
 from tests.contract.test_bulk_avro import batch_of
-from waybill.bulk.change_batches import BulkChangeBatches
+from waybill.avro.writing import varint
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches, messages_of
 from waybill.envelopes import registry
-from waybill.envelopes.avro.writing import varint
-from waybill.envelopes.batch import ChangeBatches, messages_of
 from waybill.errors import Refusal
 from waybill.records import Message
 from waybill.tables import TableRules

@@ -10,7 +10,7 @@ import fastavro
 import pytest
 
 from tests import databus_layout as layout
-from waybill.envelopes.avro.schema import parse
+from waybill.avro.schema import parse
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
 from waybill.envelopes.databus.json_envelope import JsonDecoder, JsonEncoder
 from waybill.envelopes.databus.settings import (

@@ -6,9 +6,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from waybill.batches.decoding import ChangeBatches, MessageBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import ChangeBatches, MessageBatches
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.records import TableSchema
 from waybill.tables import TableRules
 

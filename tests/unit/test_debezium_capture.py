@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from tests.captures import CAPTURES, DECLARED, Replay, compare, known_losses, lines, rules
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type

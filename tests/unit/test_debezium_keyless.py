@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from waybill.bulk.change_batches import BulkChangeBatches
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import ChangeBatches
 from waybill.errors import Refusal
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 from waybill.types import parse_type
 
 ENVELOPE = registry.get("debezium-json")

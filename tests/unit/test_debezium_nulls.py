@@ -10,7 +10,7 @@ from tests.contract.test_bulk_avro import CANAL, EVENTS, JSON, agree
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 from waybill.types import parse_type
 
 MESSAGE = Message("t", 0, 1, 1, None, None)

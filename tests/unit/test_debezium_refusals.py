@@ -12,7 +12,7 @@ from tests.contract.test_bulk import agree
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 ENVELOPE = registry.get("debezium-json")
 SOURCE = {"connector": "mysql", "db": "shop", "table": "t", "file": "a.1", "pos": 5, "row": 0}

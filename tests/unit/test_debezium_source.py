@@ -14,7 +14,7 @@ from waybill.envelopes.debezium.source import Source, sequence_of
 from waybill.errors import Refusal
 from waybill.order import order_key
 from waybill.records import Change, Column, Message, intern_schema
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 from waybill.tables import TableRules
 from waybill.types import parse_type
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.envelopes.notation.declared import check_for
 from waybill.errors import Refusal
 from waybill.types import parse_type
+from waybill.values.declared import check_for
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from waybill.sources import dump_csv, streams
 from waybill.sources.dump_rows import dump_rows, dump_types
 from waybill.sources.dumps import plan_dumps, read_dumps, with_digests
 from waybill.sources.streams import opened
-from waybill.spec import Dump, Table, table_rules
+from waybill.spec.migration import Dump, Table, table_rules
 
 
 def rows_of(path):

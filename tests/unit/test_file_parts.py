@@ -8,7 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from waybill.layout import OUTBOX, columns_of
+from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish.files import ROW_GROUP, PartWriter
 
 COLUMNS = ("topic", "partition", "offset", "index", "timestamp", "key", "value", "headers")

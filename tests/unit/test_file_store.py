@@ -12,7 +12,7 @@ import uuid
 import pytest
 
 from waybill.errors import ConfigurationError, ConflictError
-from waybill.file_store import TEMPORARY, LocalStore, UrlStore, file_name, open_store
+from waybill.storage.file_store import TEMPORARY, LocalStore, UrlStore, file_name, open_store
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -85,7 +85,7 @@ def test_a_writer_whose_file_was_tidied_away_says_so(tmp_path):
 
 WRITER = """
 import sys, time
-from waybill.file_store import open_store
+from waybill.storage.file_store import open_store
 with open_store(sys.argv[1]).write("part") as stream:
     stream.write(b"x" * 1000)
     stream.flush()
@@ -109,7 +109,7 @@ def test_a_killed_writer_leaves_no_file_under_the_name(tmp_path):
 
 RACER = """
 import os, sys, time
-from waybill.file_store import open_store
+from waybill.storage.file_store import open_store
 store, start = open_store(sys.argv[1]), float(sys.argv[2])
 won = []
 for round in range(50):

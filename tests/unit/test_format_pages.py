@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from waybill.envelopes import registry
-from waybill.spec_file import SpecificationError, load_migration
+from waybill.spec.file import SpecificationError, load_migration
 
 PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "formats").glob("*.md"))
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)

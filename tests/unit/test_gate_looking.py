@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tests.unit.test_gate_page import checked, result
 from waybill.cli.app import app
-from waybill.spec import Migration
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.spec.migration import Migration
 from waybill.validate.looking import Example, with_commands
 from waybill.validate.result import FAILED, PASSED
 from waybill.validate.suites import load_suite

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from waybill.errors import ConfigurationError
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 from waybill.validate.page import gate_page
 from waybill.validate.result import Checked, GateResult, sentence_of
 from waybill.validate.results import keep, read_page, read_result

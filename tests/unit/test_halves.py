@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybill.convert.halves import SPENT, group_of, settle
-from waybill.layout import CHANGES
+from waybill.lake_columns import CHANGES
 from waybill.order import order_key
 
 COLUMNS = {"s1": frozenset({"id", "v"}), "s2": frozenset({"id"})}

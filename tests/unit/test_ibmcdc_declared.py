@@ -10,7 +10,7 @@ import pytest
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 ENVELOPE = registry.get("ibmcdc-avro")
 VALUES = [("int", 1000), ("long", 20200101), ("double", 1.5), ("boolean", True)]

@@ -12,19 +12,13 @@ from pydantic import ValidationError
 
 from waybill.envelopes import registry
 from waybill.envelopes.canal.columns import text_reader, text_writer
-from waybill.envelopes.notation.mysql_types import (
-    fixed_length,
-    jdbc_type,
-    logical_type,
-    members,
-    name_of,
-)
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import zone_named
+from waybill.envelopes.statements import operation_of
 from waybill.errors import Refusal
 from waybill.made_ids import WITHIN_PARTITION
 from waybill.records import NO_TABLE, Change, Column, Message, intern_schema
 from waybill.types import parse_type
+from waybill.values.mysql_types import fixed_length, jdbc_type, logical_type, members, name_of
+from waybill.values.temporal import zone_named
 
 UTC = zone_named("UTC")
 SCHEMA = intern_schema(

@@ -25,7 +25,7 @@ from waybill.sources.kafka.positions import (
     write_positions,
 )
 from waybill.sources.kafka.reader import Read, Reading, read_ranges
-from waybill.spec import KafkaSource, Migration
+from waybill.spec.migration import KafkaSource, Migration
 
 
 def source(**fields) -> KafkaSource:

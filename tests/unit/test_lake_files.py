@@ -20,7 +20,7 @@ from waybill.lake.history import Chosen
 from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.planned_files import Planned, planned_files
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 SCHEMA = pa.schema(
     [

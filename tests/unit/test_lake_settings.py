@@ -13,8 +13,8 @@ from waybill.lake import names
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.session import _choose_address
 from waybill.lake.settings import jars, session_settings, spark_settings
-from waybill.spec import Migration
-from waybill.task_errors import unwrapped
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spec.migration import Migration
 
 
 def migration(**lake) -> Migration:

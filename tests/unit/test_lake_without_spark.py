@@ -14,11 +14,11 @@ import pytest
 from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.layout import ARCHIVE, CHANGES
+from waybill.lake_columns import ARCHIVE, CHANGES
 from waybill.loopback import free_port
 from waybill.merge.position import order_of
 from waybill.order import order_key, order_number
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 

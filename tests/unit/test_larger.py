@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from waybill import larger as larger_batches
-from waybill.larger import larger
+from waybill.spark_tasks import rechunking as larger_batches
+from waybill.spark_tasks.rechunking import larger
 
 
 def batch(*values: bytes) -> pa.RecordBatch:

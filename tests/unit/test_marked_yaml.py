@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.marked_yaml import MarkedError, read_marked
-from waybill.spec_file import SpecificationError, load_migration
+from waybill.spec.file import SpecificationError, load_migration
+from waybill.spec.yaml_lines import MarkedError, read_marked
 
 
 def nested(level: str, first: str, levels: int = 12) -> str:

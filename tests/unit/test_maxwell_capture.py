@@ -18,10 +18,10 @@ from tests.captures import (
     lines,
     unpacked,
 )
+from waybill.batches.decoding import decode_message
 from waybill.envelopes import registry
-from waybill.envelopes.batch import decode_message
 from waybill.records import Message
-from waybill.spec import Table, table_rules
+from waybill.spec.migration import Table, table_rules
 
 FOLDER = "maxwell-mariadb"
 TRUNCATED = "states/s5-after-truncate"

@@ -8,8 +8,8 @@ import os
 import pytest
 
 from waybill.errors import ConfigurationError
-from waybill.object_store.places import Access, Place, access_to, is_object_url, place_of
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
+from waybill.storage.objects.places import Access, Place, access_to, is_object_url, place_of
 
 
 @pytest.fixture

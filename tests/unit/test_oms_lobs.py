@@ -9,9 +9,9 @@ import pytest
 
 from tests.histories import by_name, image
 from waybill.bulk.block import Block
-from waybill.bulk.converter import BulkConverter
 from waybill.envelopes import registry
 from waybill.errors import Refusal
+from waybill.inprocess.block_converter import BulkConverter
 from waybill.inprocess.converter import Converter
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules

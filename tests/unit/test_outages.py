@@ -7,7 +7,7 @@ import pytest
 from waybill.errors import LakeError, UnavailableError
 from waybill.jobs import described
 from waybill.lake.outages import explained, plainly
-from waybill.spec import Migration
+from waybill.spec.migration import Migration
 
 LOST = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 3 in stage 7.0 failed "

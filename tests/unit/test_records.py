@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from waybill import records
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.errors import Refusal, WaybillError
 from waybill.records import (
     Change,
@@ -50,7 +50,7 @@ def test_schemas_that_nobody_holds_do_not_pile_up() -> None:
 
 
 def test_a_full_memory_starts_anew(monkeypatch) -> None:
-    monkeypatch.setattr("waybill.bounded.LIMIT", 3)
+    monkeypatch.setattr("waybill.caches.LIMIT", 3)
     known: Bounded[int, int] = Bounded()
     for number in range(5):
         known[number] = number

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from waybill.batches.decoding import ChangeBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import ChangeBatches
 from waybill.errors import Refusal
 from waybill.inprocess.converter import Converter
 from waybill.records import Change, Column, Message, intern_schema

@@ -11,9 +11,9 @@ import pytest
 
 from tests.schema_registry import SchemaRegistry, schema_registry
 from tests.unit.test_avro_schemas import SCHEMA, framed, reader, rows_of
-from waybill.envelopes.avro import registry as module
-from waybill.envelopes.avro.registry import Registry
-from waybill.envelopes.batch import decode_message
+from waybill.avro import registry as module
+from waybill.avro.registry import Registry
+from waybill.batches.decoding import decode_message
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.loopback import LOOPBACK
 from waybill.records import Message

@@ -14,11 +14,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from waybill.errors import SourceError
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.sources import files, listing
 from waybill.sources.cursor import FilesCursor, FileState, read_cursor, write_cursor
 from waybill.sources.streams import line_lists
-from waybill.spec import FilesSource
+from waybill.spec.migration import FilesSource
 
 NOTHING = FilesCursor(None, {}, 0, 0)
 BOM = b"\xef\xbb\xbf"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.spec_files import GOOD, KAFKA, problems, writer_in
-from waybill import spec_file
 from waybill.envelopes import registry
 from waybill.envelopes.protocol import Envelope, Settings
-from waybill.layout import log_namespace
-from waybill.spec_file import SpecificationError, load_migration, load_tables
+from waybill.lake_columns import log_namespace
+from waybill.spec import file as spec_file
+from waybill.spec.file import SpecificationError, load_migration, load_tables
 
 
 @pytest.fixture(autouse=True)

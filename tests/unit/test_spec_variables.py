@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.spec_files import GOOD, KAFKA, problems, writer_in
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 
 @pytest.fixture

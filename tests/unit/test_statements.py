@@ -7,7 +7,7 @@ import pytest
 from tests.contract.probes import change
 from waybill.envelopes import registry
 from waybill.envelopes.maxwell.events import statement_type
-from waybill.envelopes.notation.statements import operation_of
+from waybill.envelopes.statements import operation_of
 
 STATEMENTS = {
     "ALTER": [

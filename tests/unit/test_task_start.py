@@ -10,7 +10,7 @@ from zipimport import zipimporter
 
 import pytest
 
-from waybill.task_start import light
+from waybill.spark_tasks.worker_startup import light
 
 
 def test_archives_are_forgotten_and_found_again(tmp_path: Path, monkeypatch) -> None:

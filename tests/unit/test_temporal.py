@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.envelopes.notation import temporal
 from waybill.errors import ConfigurationError
+from waybill.values import temporal
 
 FIRST = datetime(1, 1, 3, tzinfo=UTC).replace(tzinfo=None)
 LAST = datetime(9999, 12, 29, tzinfo=UTC).replace(tzinfo=None)

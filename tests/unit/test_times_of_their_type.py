@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from tests.histories import image
+from waybill.batches.bulk_decoding import BulkChangeBatches
+from waybill.batches.decoding import ChangeBatches
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.change_batches import BulkChangeBatches
 from waybill.bulk.typed_values import _misplaced, _plainly
 from waybill.envelopes import registry
-from waybill.envelopes.batch import ChangeBatches
 from waybill.errors import Refusal
 from waybill.inprocess.converter import Converter
-from waybill.layout import HEADERS, TIMESTAMP
+from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.typed_values import TIMES, kind_of, times_check

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.durations import seconds_of
 from waybill.errors import WaitingError
 from waybill.merge.transactions import (
     Came,
@@ -21,6 +20,7 @@ from waybill.merge.transactions import (
     judge,
     name_of,
 )
+from waybill.spec.durations import seconds_of
 
 X, Y = Open("x", 7, 100, "0", 5), Open("y", 8, 200)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from waybill.envelopes.notation import values
 from waybill.errors import Refusal
+from waybill.values import values
 
 
 def refusal_of(call, *arguments):

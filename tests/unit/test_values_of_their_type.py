@@ -9,10 +9,10 @@ import pytest
 
 from tests.contract.test_bulk import Outcome, agree, one_by_one
 from waybill.envelopes import registry
-from waybill.envelopes.notation.declared import integer_check
 from waybill.errors import Refusal
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
+from waybill.values.declared import integer_check
 
 NAMES = {
     "int8": "TINYINT",

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
+from waybill.batches.decoding import ChangeBatches, MessageBatches
 from waybill.envelopes import registry
-from waybill.envelopes.batch import ChangeBatches, MessageBatches
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.sequence_layout import SequenceLayout, pack, unpack
-from waybill.envelopes.written_sequence import UNSIGNED, PackedSequence
+from waybill.envelopes.sequence.layout import SequenceLayout, pack, unpack
+from waybill.envelopes.sequence.written import UNSIGNED, PackedSequence
 from waybill.errors import Refusal
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.records import NO_TABLE, Change, Column, Message, TableSchema, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType

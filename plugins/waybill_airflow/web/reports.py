@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from waybill.connections import given
-from waybill.object_store.places import is_object_url, place_of
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.storage.objects.places import is_object_url, place_of
 from waybill_airflow.migration_files import file_of, read_migrations
 from waybill_airflow.places import migrations_folder
 from waybill_airflow.submission import connections
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 
 def gate_report(dag_id: str, batch: str) -> str | None:

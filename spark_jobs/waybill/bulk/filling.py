@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from waybill.batches.arrow_blocks import texts_of
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND
-from waybill.bulk.arrow_blocks import texts_of
 from waybill.bulk.kinds import NULL_SIZE
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waybill.bounded import Bounded, Numbers
 from waybill.bulk import kernels
 from waybill.bulk.arena import Places
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
@@ -20,8 +19,9 @@ from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows, Value
 from waybill.bulk.skeleton import Place, Skeleton
-from waybill.bulk.told_keys import other_keys
+from waybill.bulk.stated_keys import other_keys
 from waybill.bulk.typed_values import misplaced_times
+from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

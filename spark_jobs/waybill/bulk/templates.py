@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from waybill.bounded import Bounded, Numbers
 from waybill.bulk import kernels
 from waybill.bulk.block import JSON, Path, Scanned, Scanner
 from waybill.bulk.filling import Filled, Nothing
@@ -20,8 +19,9 @@ from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.skeleton import Place
-from waybill.envelopes.zoned_times import count_zones
+from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal, WaybillError
+from waybill.zoned_times import count_zones
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places

@@ -16,21 +16,21 @@ from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
-from waybill.envelopes.zoned_times import count_zones
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
-from waybill.file_store import TEMPORARY, open_store
 from waybill.inprocess.account import Account
 from waybill.made_ids import made_ids_sentence
 from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.storage.file_store import TEMPORARY, open_store
 from waybill.tables import TableRules
 from waybill.typed_values import check_row
+from waybill.zoned_times import count_zones
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder, Encoder, Envelope
     from waybill.records import Change, Message
-    from waybill.spec import KafkaTarget, Migration, Target
+    from waybill.spec.migration import KafkaTarget, Migration, Target
 
 SAMPLE = 1000
 """Messages of the source that are tried."""
@@ -107,7 +107,7 @@ def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
 
 def _sample(spec: Migration) -> Generator[Finding, None, tuple[list[Message], bool]]:
     """The first messages, and whether there are no others."""
-    from waybill.envelopes.batch import messages_of
+    from waybill.batches.decoding import messages_of
     from waybill.sources.sample import sample_of
 
     try:

@@ -16,7 +16,7 @@ from waybill.records import ROW_OPERATIONS
 if TYPE_CHECKING:
     from waybill.merge.rules import Change as Ruled
     from waybill.records import Change
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 Figures = dict[str, Any]
 

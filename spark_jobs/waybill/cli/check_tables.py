@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
-from waybill.envelopes.notation.declared import check_for
 from waybill.errors import Refusal
 from waybill.fraction_digits import TIMES
-from waybill.nearest import did_you_mean
+from waybill.suggestions import did_you_mean
 from waybill.typed_values import fault_of
 from waybill.types import parse_type
+from waybill.values.declared import check_for
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
-    from waybill.spec import Migration, Table
+    from waybill.spec.migration import Migration, Table
     from waybill.types import LogicalType
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from waybill.errors import ConfigurationError
-from waybill.migrations_folder import VARIABLE, folder_of
+from waybill.spec.migrations_folder import VARIABLE, folder_of
 
 TOKEN = "WAYBILL_DRIVER_TOKEN"
 """The environment variable of the token; a secret has no place on a command line."""

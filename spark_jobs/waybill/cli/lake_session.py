@@ -12,7 +12,7 @@ from waybill.errors import ConfigurationError, WaybillError
 if TYPE_CHECKING:
     from waybill.lake import Lake
     from waybill.lake.history import History
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 SIGN_OF_LIFE = "waybill: only Spark can open this catalog, starting it takes some seconds …\n"
 

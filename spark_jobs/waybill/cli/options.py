@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import checked_settings
-from waybill.nearest import did_you_mean
+from waybill.suggestions import did_you_mean
 from waybill.tables import MAX_COLUMNS, TableRules
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def rules_in(tables: Path | None, max_columns: int = MAX_COLUMNS) -> TableRules:
     """
     if tables is None:
         return TableRules(max_columns=max_columns)
-    from waybill.spec_file import load_tables
+    from waybill.spec.file import load_tables
 
     rules = load_tables(tables)
     rules.max_columns = max_columns

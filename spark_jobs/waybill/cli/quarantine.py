@@ -14,7 +14,7 @@ from waybill.cli.output import console, print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.quarantine import text_or_base64
 from waybill.merge.position import held_snapshot
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     from waybill.lake.history import History

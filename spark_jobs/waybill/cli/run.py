@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from waybill.cli import forget_output
 from waybill.cli.waybill_table import print_waybill
-from waybill.durations import moment_of
 from waybill.errors import ConfigurationError
 from waybill.report import Waybill
-from waybill.spec_file import load_migration
+from waybill.spec.durations import moment_of
+from waybill.spec.file import load_migration
 
 
 class Ways(NamedTuple):
     """How a run differs from the ordinary one.
 
     Attributes:
-        mode: see `waybill.context.Options`.
+        mode: see `waybill.stage_context.Options`.
         drop_held: drop what a failed gate holds.
         until_time: read topics up to this time at most, as people write it.
     """

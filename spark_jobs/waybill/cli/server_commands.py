@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from waybill.migrations_folder import VARIABLE
+from waybill.spec.migrations_folder import VARIABLE
 
 
 def driver(

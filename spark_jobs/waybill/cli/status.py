@@ -10,11 +10,11 @@ from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
 from waybill.made_ids import made_ids_sentence
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 PLACES = {
     "snapshot": "archive",

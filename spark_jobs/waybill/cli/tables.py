@@ -15,14 +15,14 @@ from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen, in_order
 from waybill.merge.position import held_end, order_of, position_of
-from waybill.nearest import did_you_mean
-from waybill.spec_file import load_migration
+from waybill.spec.file import load_migration
+from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from waybill.lake.history import History
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 Asked = dict[str, list[str | int]]
 """The values that rows have in some columns."""

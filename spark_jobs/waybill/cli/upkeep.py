@@ -7,9 +7,9 @@ from pathlib import Path
 from waybill.cli.lake_session import open_lake
 from waybill.cli.output import print_json, print_table
 from waybill.cli.run import watching
-from waybill.durations import seconds_of
 from waybill.errors import ConfigurationError
-from waybill.spec_file import load_migration
+from waybill.spec.durations import seconds_of
+from waybill.spec.file import load_migration
 
 
 def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> None:
@@ -21,7 +21,7 @@ def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> Non
         raise ConfigurationError(f"--snapshots {snapshots}: {error}") from None
     spec = load_migration(migration)
     from waybill.jobs import UPKEEP
-    from waybill.upkeep import run_upkeep
+    from waybill.maintenance import run_upkeep
 
     spec = spec.for_stage(UPKEEP)
     with watching() as progress, open_lake(spec) as lake:

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waybill.batches.decoding import ChangeBatches
 from waybill.convert.halves import SPENT, columns_by_id, settle
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.waiting import end_waiting
-from waybill.envelopes.batch import ChangeBatches
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
+from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.order import CHANGE
 from waybill.records import TableSchema
-from waybill.tally import Tally
-from waybill.task_start import light
+from waybill.spark_tasks.counters import Tally
+from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from waybill.context import StageContext
     from waybill.convert.plan import Reading
     from waybill.lake import Branch
     from waybill.report import StageReport
-    from waybill.task_start import Make
+    from waybill.spark_tasks.worker_startup import Make
+    from waybill.stage_context import StageContext
 
 MESSAGE = columns_of(
     ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.batches.decoding import CHANGE, MessageBatches
 from waybill.convert.decode import add, schemas_in
-from waybill.envelopes.batch import CHANGE, MessageBatches
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import CHANGE_PLACE, OUTBOX
+from waybill.lake_columns import CHANGE_PLACE, OUTBOX
 from waybill.made_ids import MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import StageReport
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row
 
-    from waybill.context import StageContext
     from waybill.convert.plan import Writing
     from waybill.lake import Branch
     from waybill.records import TableSchema
-    from waybill.task_start import Make
+    from waybill.spark_tasks.worker_startup import Make
+    from waybill.stage_context import StageContext
 
 FURTHER_MESSAGES = "further messages of a change"
 NO_WORD = "the target has no word for it"

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from waybill.bounded import Bounded
-from waybill.envelopes.notation.json_columns import Style, kind_of, notation_of, read_one
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.full_load import HEADER, TOPIC, FullLoad
 from waybill.order import BEFORE
 from waybill.records import Change, Column, TableSchema, intern_schema
 from waybill.types import UNKNOWN, parse_type
+from waybill.values.json_columns import Style, kind_of, notation_of, read_one
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.notation.json_columns import Notation
     from waybill.envelopes.protocol import Decoder
     from waybill.records import Message
     from waybill.tables import TableRules
     from waybill.types import LogicalType
+    from waybill.values.json_columns import Notation
 
 _STYLE = Style(quoted=True)
 _row = msgspec.json.Decoder(dict[str, Raw]).decode

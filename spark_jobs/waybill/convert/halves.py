@@ -23,7 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from waybill.envelopes.pairs import CONTRADICTION, DUPLICATE
-from waybill.layout import CHANGES
+from waybill.lake_columns import CHANGES
 from waybill.order import sequence_of
 
 if TYPE_CHECKING:

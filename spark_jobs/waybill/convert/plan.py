@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from waybill.convert.full_loads import WithFullLoads
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError
-from waybill.nearest import did_you_mean
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
+from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Decoder, Encoder, Envelope, Settings
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
     from waybill.tables import TableRules
 
 

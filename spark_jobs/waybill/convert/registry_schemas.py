@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.envelopes.avro.sources import Text
-from waybill.envelopes.avro.told import remember, told_by
-from waybill.layout import REGISTRY_SCHEMAS
-from waybill.tally import Tally
+from waybill.avro.fetched_schemas import remember, told_by
+from waybill.avro.sources import Text
+from waybill.lake_columns import REGISTRY_SCHEMAS
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
-    from waybill.context import StageContext
     from waybill.convert.plan import Reading
+    from waybill.stage_context import StageContext
 
 
 class OfTasks(NamedTuple):

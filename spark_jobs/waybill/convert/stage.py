@@ -14,13 +14,13 @@ from waybill.convert.encode import MADE_FROM, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
-from waybill.layout import CHANGES, OUTBOX
+from waybill.lake_columns import CHANGES, OUTBOX
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
-    from waybill.context import StageContext
     from waybill.lake import Commit
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
+    from waybill.stage_context import StageContext
 
 STAGE = "convert"
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.durations import seconds_of
 from waybill.errors import WaitingError
-from waybill.layout import CHANGES
-from waybill.task_start import light
+from waybill.lake_columns import CHANGES
+from waybill.spark_tasks.worker_startup import light
+from waybill.spec.durations import seconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.context import StageContext
     from waybill.lake import Branch
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
-    from waybill.spec import Halves
+    from waybill.spec.migration import Halves
+    from waybill.stage_context import StageContext
 
 REASON = "pair"
 """Class of the refusal of a half that waited too long."""

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from waybill.connections import variable_of
-from waybill.context import Options
-from waybill.durations import moment_of
 from waybill.errors import ConfigurationError
 from waybill.jobs import MODES, UPKEEP, described, result_of
 from waybill.report import STAGES
-from waybill.spec_file import SpecificationError, load_migration
+from waybill.spec.durations import moment_of
+from waybill.spec.file import SpecificationError, load_migration
+from waybill.stage_context import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
-from waybill.nearest import did_you_mean
+from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Envelope

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.zoned_times import count_zones, gives_up_zones
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.typed_values import Check, times_check
+from waybill.zoned_times import count_zones, gives_up_zones
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded, Envelope, Settings

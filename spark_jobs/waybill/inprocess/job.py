@@ -12,12 +12,12 @@ from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.converter import Converter, Refuse
 from waybill.inprocess.lines import STANDARD
-from waybill.nearest import did_you_mean
+from waybill.suggestions import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from waybill.bulk.converter import BulkConverter
     from waybill.envelopes.protocol import Envelope, Settings
+    from waybill.inprocess.block_converter import BulkConverter
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ConvertJob:
         Args:
             converter: one of this job, which takes what has to be converted on its own.
         """
-        from waybill.bulk.converter import BulkConverter
+        from waybill.inprocess.block_converter import BulkConverter
 
         return BulkConverter(registry.get(self.source), registry.get(self.target), converter)
 

@@ -36,7 +36,7 @@ def read_messages(path: str, topic: str, tell: Callable[[int], None]) -> Iterato
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waybill.envelopes.batch import messages_of
+    from waybill.batches.decoding import messages_of
     from waybill.sources.parquet import kafka_batches
 
     try:
@@ -84,7 +84,7 @@ class MessageFile:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from waybill.layout import ARCHIVE
+        from waybill.lake_columns import ARCHIVE
 
         self.schema = pa.schema([ARCHIVE.field(name) for name in _COLUMNS])
         self.topic = topic

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.bulk.worth import Worth
+from waybill.batches.bulk_threshold import Worth
 from waybill.inprocess.converter import TOMBSTONE
 from waybill.records import Message
 from waybill.sources.streams import BLANKS
 
 if TYPE_CHECKING:
-    from waybill.bulk.converter import BulkConverter
     from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.account import Account
+    from waybill.inprocess.block_converter import BulkConverter
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
     from waybill.inprocess.lines import Text

@@ -23,7 +23,7 @@ from multiprocessing import forkserver, get_context, parent_process
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from waybill.bulk.worth import at_once
+from waybill.batches.bulk_threshold import at_once
 from waybill.errors import ConfigurationError
 from waybill.inprocess.account import Account
 from waybill.inprocess.line_blocks import LineBlocks, lines_of
@@ -38,7 +38,7 @@ from waybill.inprocess.lines import (
 )
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.inprocess.stretches import Stretch, read_stretch, stretches_of
-from waybill.rare_collections import RARELY
+from waybill.spark_tasks.gc_pauses import RARELY
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -125,7 +125,7 @@ def beginning(job: ConvertJob, size: int | None) -> BaseContext:
     has loaded what all of them need, once.
     """
     context = get_context("forkserver")
-    compiled = ["waybill.bulk.converter"] if job.lines_by_bulk and at_once(size) else []
+    compiled = ["waybill.inprocess.block_converter"] if job.lines_by_bulk and at_once(size) else []
     context.set_forkserver_preload([__name__, *compiled])
     try:
         forkserver.ensure_running()

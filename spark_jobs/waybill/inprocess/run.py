@@ -21,7 +21,7 @@ from waybill.inprocess.lines import (
     write_texts,
 )
 from waybill.inprocess.quarantine import quarantine_line
-from waybill.rare_collections import rare_collections
+from waybill.spark_tasks.gc_pauses import rare_collections
 
 if TYPE_CHECKING:
     from waybill.envelopes.protocol import Encoded

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message, refused

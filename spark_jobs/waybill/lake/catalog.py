@@ -14,8 +14,8 @@ from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
 from waybill.lake.task_rows import DataFile
-from waybill.layout import columns_of
-from waybill.object_store.places import is_object_url, place_of
+from waybill.lake_columns import columns_of
+from waybill.storage.objects.places import is_object_url, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

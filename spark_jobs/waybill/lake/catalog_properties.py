@@ -10,7 +10,7 @@ from waybill.errors import ConfigurationError
 from waybill.lake.object_storage import file_properties, warehouse_place
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 POSTGRES = {
     # Seconds; without these a server that is gone would be waited for without end.

@@ -17,8 +17,8 @@ from waybill.errors import ConflictError, WaybillError
 from waybill.lake.data_files import WRITTEN_DDL
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
-from waybill.task_errors import unwrapped
-from waybill.task_start import light
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from waybill.lake.catalog import Catalog
     from waybill.lake.metadata import Metadata, Snapshot
-    from waybill.task_start import Make
+    from waybill.spark_tasks.worker_startup import Make
 
 BATCH, STAGE, CURSOR, REPORT = (
     "waybill.batch",

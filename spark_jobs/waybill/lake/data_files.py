@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ReconciliationError
-from waybill.file_store import file_name, open_store
+from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.file_store import Store
+    from waybill.storage.file_store import Store
 
 ROW_GROUP_BYTES = 16 << 20
 """Bytes of rows in one row group: so few that every core gets some of a file."""

@@ -11,7 +11,7 @@ from waybill.lake import commit as commits
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
 from waybill.lake.spans import Span, added
-from waybill.layout import log_namespace
+from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit

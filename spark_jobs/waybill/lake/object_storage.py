@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.object_store.places import Access, Place, access_to, is_object_url, place_of
+from waybill.storage.objects.places import Access, Place, access_to, is_object_url, place_of
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 AWS_JAR = "iceberg-aws-bundle"
 """The jar with AWS's clients: large, and not needed for a lake on a disk."""
@@ -74,7 +74,7 @@ def check_reachable(spec: Migration) -> None:
     """
     place = warehouse_place(spec)
     if place is not None:
-        from waybill.object_store.client import check_bucket
+        from waybill.storage.objects.client import check_bucket
 
         access: Access = access_to(place)
         check_bucket(place, access)

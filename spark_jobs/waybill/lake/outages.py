@@ -12,7 +12,7 @@ from waybill.errors import ConfigurationError, LakeError, UnavailableError, Wayb
 from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 MISSING_JAR = (
     f"this Spark has no {AWS_JAR}, which a lake in object storage needs: run `make setup-s3`, then "

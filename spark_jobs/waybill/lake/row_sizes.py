@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from waybill.lake.spans import LONGEST
-from waybill.tally import Tally
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,7 +28,7 @@ from waybill.lake.settings import CATALOG, PYTHON, SESSION_SETTINGS, session_set
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 SECRET = re.compile(r"secret|password|token|credential|access-key", re.IGNORECASE)
 """What is in the names of catalog properties that are secret."""

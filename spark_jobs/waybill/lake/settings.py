@@ -12,7 +12,7 @@ from waybill.errors import ConfigurationError
 from waybill.lake.object_storage import AWS_JAR, JAVA_OPTIONS, needs_aws
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 CATALOG = "lake"
 """The catalog's name in Spark, in SQL and in the embedded catalog's own tables."""

@@ -31,14 +31,14 @@ from waybill.lake.sizing import (
 )
 from waybill.lake.spans import Span, longest_row, onward
 from waybill.lake.task_rows import TaskRows, read_in_tasks
-from waybill.layout import log_namespace
+from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.lake.metadata import Metadata
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 QUALIFIED = "waybill.table"
 """Table property: the source table's name."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.errors import WaybillError
 from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
-from waybill.storage import open_storage
-from waybill.task_start import light
+from waybill.spark_tasks.worker_startup import light
+from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from waybill.task_start import Make
+    from waybill.spark_tasks.worker_startup import Make
 
 
 class DataFile(NamedTuple):

@@ -31,7 +31,7 @@ from waybill.lake.tables import QUALIFIED
 
 if TYPE_CHECKING:
     from waybill.lake.planned_files import Where
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 ACCESS = {
     "s3.endpoint": "s3.endpoint",

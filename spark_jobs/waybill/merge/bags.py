@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.typed import typed, value_name
 from waybill.merge.writing import merge_rows
@@ -70,7 +70,7 @@ class BagMerge:
 
         Returns:
             How many changes counted, and those that were refused: key, order, image, place, reason
-            (for `waybill.layout.MERGES`).
+            (for `waybill.lake_columns.MERGES`).
         """
         came = self._judged(self.increment.pairs(self.qualified))
         new = self._new(came.where("reason IS NULL")).persist()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Rows, fold
 from waybill.merge.texts import Stored, in_order, read_image, row_of, statements, stored_of
-from waybill.task_start import light
+from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

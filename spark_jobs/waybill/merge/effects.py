@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
 from waybill.merge.position import REFUSED, held_end, position_of
 from waybill.merge.rules import Change

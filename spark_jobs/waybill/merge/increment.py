@@ -9,7 +9,7 @@ import msgspec
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.held import arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
 from waybill.merge.survey import Survey, TableSurvey, count

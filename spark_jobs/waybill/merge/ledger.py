@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.errors import ConfigurationError, GateError
-from waybill.layout import MERGES
+from waybill.lake_columns import MERGES
 from waybill.merge.position import (
     REFUSED,
     STAGE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from waybill.lake import Branch, Commit, Lake
     from waybill.merge.state import MergeState
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
 
 
 class Ledger:

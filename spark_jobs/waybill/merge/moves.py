@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.lake.names import literal
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.effects import effects, tombstones
 from waybill.merge.fits import misfit
 from waybill.merge.rules import Change, Row, Rows, fold

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from waybill.errors import ReconciliationError
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
 from waybill.merge.chains import fold_chains
 from waybill.merge.moves import Resolver
@@ -82,7 +82,7 @@ class Settling:
         state: what is known of it, this batch included.
         increment: the batch.
         batch: its id.
-        refuse: keeps refused changes, in the columns of `waybill.layout.MERGES`.
+        refuse: keeps refused changes, in the columns of `waybill.lake_columns.MERGES`.
     """
 
     def __init__(

@@ -29,12 +29,12 @@ from waybill.report import StageReport
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.context import StageContext
     from waybill.lake import Branch
     from waybill.merge.rules import Change
     from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
+    from waybill.stage_context import StageContext
 
 __all__ = ["drop_held", "run_merge"]
 

@@ -42,7 +42,7 @@ class TableMerge:
         state: what is known of it, this batch included.
         increment: the batch.
         batch: its id.
-        refuse: keeps refused changes, in the columns of `waybill.layout.MERGES`.
+        refuse: keeps refused changes, in the columns of `waybill.lake_columns.MERGES`.
     """
 
     def __init__(

@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from waybill.durations import seconds_of
 from waybill.errors import WaitingError
+from waybill.spec.durations import seconds_of
 
 EVENTS = ("begin", "commit", "rollback")
 """Operations that begin and end transactions."""

@@ -23,16 +23,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConfigurationError, ConflictError
-from waybill.file_store import TEMPORARY, Store, file_name, open_store
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
-from waybill.task_errors import unwrapped
-from waybill.task_start import light
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spark_tasks.worker_startup import light
+from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.spec import FilesTarget
+    from waybill.spec.migration import FilesTarget
 
 MANIFEST = "manifest.json"
 FORMAT = 1

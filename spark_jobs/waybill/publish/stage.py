@@ -10,17 +10,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
-from waybill.layout import OUTBOX, PUBLISHED
+from waybill.lake_columns import OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.context import StageContext
     from waybill.lake import Span
     from waybill.publish.outcome import Published
-    from waybill.spec import Migration, Target
+    from waybill.spec.migration import Migration, Target
+    from waybill.stage_context import StageContext
 
 STAGE = "publish"
 

@@ -64,7 +64,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waybill.storage import open_storage
+    from waybill.storage.open import open_storage
 
     fs, name = open_storage(path)
     try:

@@ -12,12 +12,12 @@ from waybill.sources.dump_rows import FORMATS, dump_rows, dump_types, format_of
 from waybill.sources.listing import Listing, listed, token_of
 from waybill.sources.streams import digest_of, opened
 from waybill.sources.tasks import FileCounts, archive_batch
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.spec import Dump
+    from waybill.spec.migration import Dump
 
 Known = dict[str, list[list[Any]]]
 """By topic of a load: name, size and token of each of its files, and the digest of its content once

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
 from waybill.sources.files import Plan, grouped, plan, read_tasks, told_left_out
-from waybill.tally import Tally
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.context import StageContext
     from waybill.lake import Branch, Commit
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.tasks import FileCounts, FileTask
-    from waybill.spec import FilesSource
+    from waybill.spec.migration import FilesSource
+    from waybill.stage_context import StageContext
 
 EMPTY_LINES = "empty line"
 SHOWN_FILES = 100

@@ -12,13 +12,13 @@ from waybill.sources import kcat, lines, parquet, whole
 from waybill.sources.listing import listed, token_of
 from waybill.sources.streams import digest_of, opened
 from waybill.sources.tasks import FileCounts, FileTask
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.sources.cursor import FilesCursor, FileState
-    from waybill.spec import FilesSource
+    from waybill.spec.migration import FilesSource
 
 LAYOUTS: dict[str, Any] = {"lines": lines, "parquet": parquet, "kcat": kcat, "whole": whole}
 """Modules that read a file, by the name of their layout."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from waybill.errors import SourceError
 from waybill.sources.streams import PACKED
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
 
 File = tuple[str, dict[str, Any]]
 """Path or URL of a file, and what the storage says of it."""

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import SourceError
-from waybill.larger import BYTES_PER_BATCH, ROWS_PER_BATCH
-from waybill.layout import ARCHIVE, HEADERS, MESSAGE_PLACE, TIMESTAMP
+from waybill.lake_columns import ARCHIVE, HEADERS, MESSAGE_PLACE, TIMESTAMP
 from waybill.sources.streams import DigestReader, opened
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch
+from waybill.spark_tasks.rechunking import BYTES_PER_BATCH, ROWS_PER_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ def read(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waybill.storage import open_storage
+    from waybill.storage.open import open_storage
 
     fs, name = open_storage(task.path)
     with opened(task.path), fs.open(name, "rb") as file:

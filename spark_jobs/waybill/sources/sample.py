@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.spec import FilesSource, Source
+    from waybill.spec.migration import FilesSource, Source
 
 
 class Sample(NamedTuple):

@@ -10,19 +10,19 @@ from waybill.errors import SourceError
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
 from waybill.lake.row_sizes import RowSizes
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.report import StageReport
 from waybill.sources.dumps import Known, plan_dumps, read_dumps, with_digests
-from waybill.tally import Tally
+from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.context import StageContext
     from waybill.lake import Branch, Commit, Lake
     from waybill.sources.dumps import DumpTask
     from waybill.sources.tasks import FileCounts
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
+    from waybill.stage_context import StageContext
 
 STAGE = "snapshot"
 SOURCE = "source"

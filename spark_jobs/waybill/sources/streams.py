@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from waybill.errors import SourceError
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

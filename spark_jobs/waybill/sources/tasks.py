@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from waybill.larger import ROWS_PER_BATCH
-from waybill.layout import ARCHIVE, HEADERS, TIMESTAMP
+from waybill.lake_columns import ARCHIVE, HEADERS, TIMESTAMP
+from waybill.spark_tasks.rechunking import ROWS_PER_BATCH
 
 if TYPE_CHECKING:
     import pyarrow as pa

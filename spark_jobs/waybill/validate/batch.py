@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from waybill.errors import WaybillError
-from waybill.layout import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE
 from waybill.report import StageReport
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.records import ROW_OPERATIONS, Change, TableSchema
 
 if TYPE_CHECKING:

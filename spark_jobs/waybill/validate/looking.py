@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.validate.result import FAILED
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
     from waybill.validate.result import Checked, GateResult
 
 SHOWN = 3

@@ -16,12 +16,12 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pyspark.sql import functions as F
 
+from waybill.batches.decoding import CHANGE, changes_of
 from waybill.envelopes import registry
-from waybill.envelopes.batch import CHANGE, changes_of
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
 from waybill.fraction_digits import with_digits
-from waybill.layout import CHANGE_PLACE, OUTBOX, columns_of
+from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.protocol import Decoder
     from waybill.lake import TaskRows
-    from waybill.spec import Source, Target
+    from waybill.spec.migration import Source, Target
 
 EXAMPLES = 20
 """How many differences are told in words."""

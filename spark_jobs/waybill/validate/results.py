@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from waybill.file_store import file_name, open_store
+from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
     from waybill.validate.result import GateResult
 
 DATA, PAGE = "gate.json", "gate.html"

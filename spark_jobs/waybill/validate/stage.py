@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.envelopes.batch import CHANGE
+from waybill.batches.decoding import CHANGE
 from waybill.errors import ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
-from waybill.layout import CHANGE_PLACE, RUNS
+from waybill.lake_columns import CHANGE_PLACE, RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -47,9 +47,9 @@ from waybill.validate.suites import Suite, load_suite
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.context import StageContext
     from waybill.lake import Branch, Lake
-    from waybill.spec import Migration
+    from waybill.spec.migration import Migration
+    from waybill.stage_context import StageContext
 
 
 def run_validate(spec: Migration, context: StageContext) -> StageReport:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from waybill.errors import ConfigurationError
-from waybill.storage import open_storage
+from waybill.storage.open import open_storage
 
 PROFILES = ("changes", "tables")
 """What a suite can run over."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.kinds import NULL_SIZE
 from waybill.bulk.notations import (
     BLANK,
@@ -40,14 +39,15 @@ from waybill.bulk.values import (
     source_or_queue_times,
     transactions,
 )
+from waybill.caches import Bounded
 from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
-from waybill.envelopes.notation.bulk_json_columns import DIGITS, decimals, in_reach
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.temporal import iso_from_blank
 from waybill.records import Column, intern_schema
 from waybill.types import INTEGER_RANGE
+from waybill.values.bulk_json_columns import DIGITS, decimals, in_reach
+from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable

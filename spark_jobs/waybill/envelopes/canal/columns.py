@@ -12,23 +12,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.mysql_types import fixed_length, logical_type, members
-from waybill.envelopes.notation.temporal import (
+from waybill.errors import Refusal
+from waybill.values.declared import check_for
+from waybill.values.mysql_types import fixed_length, logical_type, members
+from waybill.values.temporal import (
     blank_from_iso,
     faithful,
     iso_from_blank,
     utc_from_wall,
     wall_from_utc,
 )
-from waybill.envelopes.notation.values import (
-    base64_bytes,
-    base64_text,
-    bits_digits,
-    bits_text,
-    is_integer_text,
-)
-from waybill.errors import Refusal
+from waybill.values.values import base64_bytes, base64_text, bits_digits, bits_text, is_integer_text
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

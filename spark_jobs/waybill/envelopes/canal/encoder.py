@@ -16,19 +16,19 @@ import msgspec
 from msgspec import UNSET
 from pydantic import Field
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
-from waybill.envelopes.generated import converter, difference, fill, gaps, picker
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.notation.mysql_types import logical_type, name_of
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import ZoneName, zone_named
-from waybill.envelopes.notation.truncates import told_statement, truncate_of
-from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.protocol import Encoded, Limit, Settings
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import told_statement, truncate_of
+from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
+from waybill.values.generated import converter, difference, fill, gaps, picker
+from waybill.values.mysql_types import logical_type, name_of
+from waybill.values.temporal import ZoneName, zone_named
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.canal.encoder import (
     WITHOUT_STATEMENTS,
     CanalEncoder,
@@ -29,16 +29,16 @@ from waybill.envelopes.canal.encoder import (
 )
 from waybill.envelopes.canal.settings import CanalReadSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.known_tables import FastFirst
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import zone_named
-from waybill.envelopes.notation.truncates import of_partition
-from waybill.envelopes.notation.unnamed import named_by
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.known_tables import FastFirst
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import of_partition
+from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
+from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.temporal import zone_named
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from waybill.envelopes.notation.temporal import ZoneName
-from waybill.envelopes.notation.unnamed import UnnamedTableSettings
+from waybill.envelopes.unnamed_tables import UnnamedTableSettings
+from waybill.values.temporal import ZoneName
 
 
 class CanalReadSettings(UnnamedTableSettings):

@@ -8,17 +8,12 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.envelopes.canal.columns import text_reader
-from waybill.envelopes.generated import converter, counter, gaps, overlay, untold
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.mysql_types import (
-    jdbc_type,
-    logical_type,
-    members,
-    raised_jdbc_type,
-)
-from waybill.envelopes.notation.values import JSON_ERRORS, quotes_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
+from waybill.values.generated import converter, counter, gaps, overlay, untold
+from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.mysql_types import jdbc_type, logical_type, members, raised_jdbc_type
+from waybill.values.values import JSON_ERRORS, quotes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,21 +16,21 @@ from msgspec import Raw
 
 from waybill.envelopes.canal.flat_message import ROWS, Millis
 from waybill.envelopes.canal.tables import extra_json
-from waybill.envelopes.generated import overlay
-from waybill.envelopes.notation.json_columns import Style
-from waybill.envelopes.notation.json_rows import Readers, Row, row_of
-from waybill.envelopes.notation.remembering import Remembering
-from waybill.envelopes.notation.temporal import (
+from waybill.envelopes.memory.remembering import Remembering
+from waybill.envelopes.unnamed_tables import named_by
+from waybill.errors import Refusal
+from waybill.records import Change, refused, skipped
+from waybill.values.generated import overlay
+from waybill.values.json_columns import Style
+from waybill.values.json_rows import Readers, Row, row_of
+from waybill.values.temporal import (
     blank_from_iso,
     faithful,
     iso_from_blank,
     utc_from_wall,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import named_by
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.errors import Refusal
-from waybill.records import Change, refused, skipped
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.avro.reading import Leaf, float_value, row_reader
-from waybill.envelopes.avro.schema import Node, without_null
-from waybill.envelopes.avro.writing import exact_float, exact_float32
-from waybill.envelopes.notation.declared import shown
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.avro.reading import Leaf, float_value, row_reader
+from waybill.avro.schema import Node, without_null
+from waybill.avro.writing import exact_float, exact_float32
 from waybill.errors import Refusal
+from waybill.values.declared import shown
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.rows import RowPlan

@@ -10,8 +10,8 @@ from waybill.envelopes.databus.reading import events, mark
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.envelopes.databus.writing import event_bytes
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import SHARED_WINDOWS
-from waybill.envelopes.written_sequence import POSITIONS
+from waybill.envelopes.sequence.layout import SHARED_WINDOWS
+from waybill.envelopes.sequence.written import POSITIONS
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:

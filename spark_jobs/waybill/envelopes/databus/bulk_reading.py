@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waybill.bounded import Bounded
-from waybill.bulk.avro.values import counted, decimal, take_of
-from waybill.bulk.kernels.databus_scanning import ANY_TIME, FINE, WHOLE_MICROS
+from waybill.avro.columns import counted, decimal, take_of
+from waybill.avro.schema import without_null
 from waybill.bulk.notations import (
     BLANK,
     T,
@@ -28,20 +27,21 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import values
-from waybill.envelopes.avro.schema import without_null
+from waybill.caches import Bounded
 from waybill.envelopes.databus.bulk_scanning import number_of, version_number
 from waybill.envelopes.databus.columns import leaf_of, millis_text, zulu_text
 from waybill.envelopes.databus.decoder import written_key
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.envelopes.databus.kernels.binary_scanning import ANY_TIME, FINE, WHOLE_MICROS
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.declared import check_for
+from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
+    from waybill.avro.schema import Node
     from waybill.bulk.arena import Arena, Places, Texts
     from waybill.bulk.block import Block
     from waybill.bulk.notations import Convert
-    from waybill.envelopes.avro.schema import Node
     from waybill.envelopes.databus.bulk_scanning import EventScanner, Head
     from waybill.envelopes.databus.decoder import EventDecoder
     from waybill.envelopes.databus.rows import RowPlan

@@ -12,23 +12,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from waybill.avro.scanner import AvroScanner, single
 from waybill.bulk import notations
 from waybill.bulk.arena import BEHIND
-from waybill.bulk.avro.scanner import AvroScanner, single
 from waybill.bulk.block import LARGEST
-from waybill.bulk.kernels import databus_json_scanning as json_kernels
-from waybill.bulk.kernels import databus_scanning as kernels
-from waybill.bulk.kernels.databus_scanning import BIG_KIND, BYTE_KEY, LITTLE, LITTLE_KIND, SECOND
 from waybill.bulk.notations import WHOLE, kinds, written
+from waybill.envelopes.databus.kernels import binary_scanning as kernels
+from waybill.envelopes.databus.kernels import json_scanning as json_kernels
+from waybill.envelopes.databus.kernels.binary_scanning import (
+    BIG_KIND,
+    BYTE_KEY,
+    LITTLE,
+    LITTLE_KIND,
+    SECOND,
+)
 from waybill.envelopes.databus.usual_rows import usual_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.avro.schema import Node
     from waybill.bulk.arena import Arena, Places, Texts
     from waybill.bulk.block import Dress, Path, Scanned
     from waybill.bulk.notations import Convert
-    from waybill.envelopes.avro.schema import Node
 
 
 class Head(NamedTuple):

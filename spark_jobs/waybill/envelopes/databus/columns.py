@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from waybill.envelopes.avro.reading import Leaf, float_value
-from waybill.envelopes.avro.schema import Node, without_null
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.instants import EPOCH_DAY, instant_text
-from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
+from waybill.avro.reading import Leaf, float_value
+from waybill.avro.schema import Node, without_null
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
+from waybill.values.declared import check_for
+from waybill.values.instants import EPOCH_DAY, instant_text
+from waybill.values.values import base64_text, float32_value, float64_value
 
 ToText = Callable[[Any], str]
 

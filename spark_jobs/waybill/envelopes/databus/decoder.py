@@ -17,10 +17,10 @@ from waybill.envelopes.databus.avro_json import image_of_json
 from waybill.envelopes.databus.event import DELETE, END_OF_PERIOD, NO_TIME, UPSERT, Event, Part
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book, schema_in_message
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.values import base64_text
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message, refused, skipped
+from waybill.values.declared import check_for
+from waybill.values.values import base64_text
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.schemas import Registered

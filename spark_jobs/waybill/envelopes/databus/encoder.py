@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.databus.decoder import (
     FULL,
     OPERATION_HEADER,
@@ -28,7 +28,7 @@ from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
 from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, SIGNED, WrittenSequence
+from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, SIGNED, WrittenSequence
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, key_of
 from waybill.tables import TableRules

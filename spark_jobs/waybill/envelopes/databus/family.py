@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from waybill.envelopes.databus.event import NO_TIME, Event, Part
-from waybill.envelopes.notation.values import base64_bytes
+from waybill.values.values import base64_bytes
 
 _HEAD = b'{"databus":{'
 

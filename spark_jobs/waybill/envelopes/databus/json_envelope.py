@@ -10,7 +10,7 @@ from waybill.envelopes.databus.encoder import EventEncoder
 from waybill.envelopes.databus.json_events import events, line_of
 from waybill.envelopes.databus.settings import DatabusReadSettings, JsonWriteSettings
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import SHARED_WINDOWS
+from waybill.envelopes.sequence.layout import SHARED_WINDOWS
 from waybill.records import Change, Message, skipped
 
 if TYPE_CHECKING:

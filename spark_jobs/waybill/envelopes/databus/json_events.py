@@ -24,15 +24,9 @@ from waybill.envelopes.databus.event import (
 )
 from waybill.envelopes.databus.usual_rows import usual_row
 from waybill.envelopes.databus.writing import event_bytes
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    base64_text,
-    check_json,
-    json_refusal,
-    quotes_of,
-)
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.values import JSON_ERRORS, base64_text, check_json, json_refusal, quotes_of
 
 _OPCODES = {"UPSERT": UPSERT, "DELETE": DELETE, None: 0}
 _NAMES = {UPSERT: "UPSERT", DELETE: "DELETE"}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.avro.schema import Node, parse, without_null
+from waybill.avro.schema import Node, parse, without_null
 from waybill.envelopes.databus.avro_json import json_writer
 from waybill.envelopes.databus.event import PART_VERSIONS
 from waybill.envelopes.databus.rows import TABLE, attribute
 from waybill.envelopes.databus.schemas import Registered, digest, json_text
 from waybill.envelopes.databus.value_writers import Write, write_for
-from waybill.envelopes.generated import function
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
+from waybill.values.generated import function
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema

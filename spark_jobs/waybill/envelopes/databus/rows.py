@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, row_reader
-from waybill.envelopes.avro.schema import parse
+from waybill.avro.faults import explain
+from waybill.avro.reading import READ_ERRORS, Leaf, row_reader
+from waybill.avro.schema import parse
 from waybill.envelopes.databus.columns import (
     ToText,
     column_of,

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from waybill.envelopes.databus.event import MAX_SOURCE
 from waybill.envelopes.protocol import Settings
-from waybill.envelopes.written_sequence import SequenceSettings
+from waybill.envelopes.sequence.written import SequenceSettings
 
 
 def _source_ids(given: dict[str, int]) -> dict[str, int]:

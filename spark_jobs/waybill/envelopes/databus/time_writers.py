@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-from waybill.envelopes.notation.instants import EPOCH_DAY
+from waybill.values.instants import EPOCH_DAY
 
 Number = Callable[[str], int]
 """The integer that a text stands for.

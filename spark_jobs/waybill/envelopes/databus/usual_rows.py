@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event
-from waybill.envelopes.notation.json_rows import SameMessage
-from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.values.json_rows import SameMessage
+from waybill.values.values import JSON_ERRORS
 
 _Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Int16 = Annotated[int, Meta(ge=-(1 << 15), le=(1 << 15) - 1)]

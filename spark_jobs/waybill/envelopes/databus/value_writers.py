@@ -7,9 +7,8 @@ from decimal import Decimal
 from math import isinf
 from typing import TYPE_CHECKING
 
-from waybill.bounded import Bounded
-from waybill.envelopes.avro.schema import Node, without_null
-from waybill.envelopes.avro.writing import (
+from waybill.avro.schema import Node, without_null
+from waybill.avro.writing import (
     write_boolean,
     write_bytes,
     write_double,
@@ -17,11 +16,13 @@ from waybill.envelopes.avro.writing import (
     write_int,
     write_long,
 )
+from waybill.caches import Bounded
 from waybill.envelopes.databus.columns import column_of
 from waybill.envelopes.databus.time_writers import number_for
-from waybill.envelopes.notation.declared import shown
-from waybill.envelopes.notation.instants import instant_ms
-from waybill.envelopes.notation.values import (
+from waybill.errors import Refusal
+from waybill.values.declared import shown
+from waybill.values.instants import instant_ms
+from waybill.values.values import (
     base64_bytes,
     base64_text,
     float32_text,
@@ -29,7 +30,6 @@ from waybill.envelopes.notation.values import (
     is_plain_number,
     to_float32,
 )
-from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.databus.time_writers import Number
@@ -190,7 +190,7 @@ def _float(text: str, canonical: Callable[[str], str], name: str) -> float:
 
 
 def _is_float32(text: str) -> bool:
-    from waybill.envelopes.notation.values import float32_value
+    from waybill.values.values import float32_value
 
     try:
         return float32_value(to_float32(float(text))) == text

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from pydantic import field_validator
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
-from waybill.envelopes.generated import gaps
-from waybill.envelopes.notation.instants import LAST_MS, Zone
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.protocol import Encoded, Envelope
-from waybill.envelopes.sequence_layout import ONE_NUMBER
-from waybill.envelopes.written_sequence import (
+from waybill.envelopes.sequence.layout import ONE_NUMBER
+from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
     POSITIONS,
     SequenceSettings,
     WrittenSequence,
     goes_without,
 )
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import told_statement
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change
+from waybill.values.generated import gaps
+from waybill.values.instants import LAST_MS, Zone
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
 from waybill.bulk.notations import (
     BLANK,
@@ -44,25 +43,26 @@ from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, own, times
-from waybill.envelopes.bulk_sequence import BulkWrittenSequence
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob import INSERTS
 from waybill.envelopes.datahub.columns import INT64, Number
 from waybill.envelopes.datahub.values import is_natural, type_for, value_reader
 from waybill.envelopes.datahub.written import value_writer
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.instants import LAST_MS
-from waybill.envelopes.written_sequence import came_without
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.envelopes.sequence.written import came_without
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
 from waybill.types import INTEGER_RANGE
+from waybill.values.declared import check_for
+from waybill.values.instants import LAST_MS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
     from waybill.envelopes.datahub.blob import BlobEncoder
     from waybill.envelopes.datahub.decoder import BlobDecoder
-    from waybill.envelopes.notation.instants import Zone
     from waybill.records import Column, TableSchema
     from waybill.types import LogicalType
+    from waybill.values.instants import Zone
 
 FAMILY = "streamx"
 ANY_DIGITS = 1 << 30

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
 from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -39,7 +38,7 @@ from waybill.bulk.readings import Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import column, times
-from waybill.envelopes.bulk_sequence import BulkWrittenSequence
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.bulk import (
     ANY_DIGITS,
     are_inserts,
@@ -54,12 +53,13 @@ from waybill.envelopes.datahub.tuple_columns import INTEGERS, LOGICAL, reader, w
 from waybill.envelopes.datahub.tuple_decoder import time_kind_of
 from waybill.envelopes.datahub.tuple_rows import MEMBERS
 from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES
-from waybill.envelopes.notation.bulk_remembering import RememberingReader, row_of
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.instants import LAST_MS, Zone
+from waybill.envelopes.memory.bulk import RememberingReader, row_of
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS
 from waybill.types import INTEGER_RANGE
+from waybill.values.declared import check_for
+from waybill.values.instants import LAST_MS, Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple_topics import Field
     from waybill.envelopes.datahub.tuples import TupleEncoder
     from waybill.envelopes.datahub.tuples import WrittenTable as Table
-    from waybill.envelopes.notation.bulk_remembering import Slots
+    from waybill.envelopes.memory.bulk import Slots
     from waybill.records import Change, Column, TableSchema
     from waybill.types import LogicalType
 

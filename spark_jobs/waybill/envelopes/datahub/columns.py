@@ -14,16 +14,11 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw
 
-from waybill.envelopes.notation.declared import check_for, float_check
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, instant_text
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    base64_bytes,
-    float64_text,
-    json_refusal,
-)
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE, LogicalType
+from waybill.values.declared import check_for, float_check
+from waybill.values.instants import FIRST_MS, LAST_MS, instant_text
+from waybill.values.values import JSON_ERRORS, base64_bytes, float64_text, json_refusal
 
 INT64 = (-(2**63), 2**63 - 1)
 _TEXT = str | None

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from pydantic import field_validator
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.frames import EVENT_TIME, Frame, Members, Unusual
 from waybill.envelopes.datahub.operations import (
     EVENTS,
@@ -27,12 +27,12 @@ from waybill.envelopes.datahub.operations import (
     wrong_sequence,
 )
 from waybill.envelopes.datahub.schemas import ReadTable, SchemaWire, decode_schema
-from waybill.envelopes.notation.instants import Zone
-from waybill.envelopes.notation.truncates import check_emptied, of_partition
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
-from waybill.envelopes.sequenced import SequencedReadSettings, with_id
+from waybill.envelopes.sequence.settings import SequencedReadSettings, with_id
+from waybill.envelopes.truncates import check_emptied, of_partition
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message
+from waybill.values.instants import Zone
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema

@@ -23,11 +23,11 @@ from waybill.envelopes.datahub.operations import (
     wrong_images,
 )
 from waybill.envelopes.datahub.schemas import row_struct
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.instants import LAST_MS
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json
 from waybill.errors import Refusal
 from waybill.records import Change
+from waybill.values.generated import function
+from waybill.values.instants import LAST_MS
+from waybill.values.values import JSON_ERRORS, check_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

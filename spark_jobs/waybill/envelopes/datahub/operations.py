@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.sequenced import with_id, without_id
+from waybill.envelopes.sequence.settings import with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import BEFORE
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.envelopes.datahub.values import DIALECT, LOGICAL, ImageReader, type_for
-from waybill.envelopes.notation.known_tables import Form
+from waybill.envelopes.memory.known_tables import Form
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Column, TableSchema, intern_schema
 from waybill.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from waybill.envelopes.notation.instants import Zone
     from waybill.tables import TableRules
+    from waybill.values.instants import Zone
 
 
 class ColumnWire(msgspec.Struct, gc=False):

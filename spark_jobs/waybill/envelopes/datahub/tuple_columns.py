@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.notation.declared import (
-    SPECIAL_FLOATS,
-    check_for,
-    float_check,
-    integer_check,
-    shown,
-)
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
-from waybill.envelopes.notation.values import (
+from waybill.errors import Refusal
+from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, LogicalType
+from waybill.values.declared import SPECIAL_FLOATS, check_for, float_check, integer_check, shown
+from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_ms, instant_text
+from waybill.values.values import (
     JSON_ERRORS,
     float32_text,
     float32_value,
@@ -31,8 +27,6 @@ from waybill.envelopes.notation.values import (
     number_text,
     to_float32,
 )
-from waybill.errors import Refusal
-from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, LogicalType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

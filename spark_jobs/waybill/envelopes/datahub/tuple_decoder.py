@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from pydantic import Field, field_validator
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.operations import FULL_ROW_ID, MAX_ID_DIGITS
 from waybill.envelopes.datahub.tuple_columns import MAX_MICROS, text_of
 from waybill.envelopes.datahub.tuple_rows import (
@@ -28,21 +28,16 @@ from waybill.envelopes.datahub.tuple_rows import (
     forms_of,
 )
 from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES, Topics
-from waybill.envelopes.notation.declared import shown
-from waybill.envelopes.notation.instants import LAST_MS, Zone
-from waybill.envelopes.notation.json_rows import SameMessage
-from waybill.envelopes.notation.remembering import News, Remembering
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    check_json,
-    is_integer_text,
-    json_refusal,
-)
+from waybill.envelopes.memory.remembering import News, Remembering
 from waybill.envelopes.protocol import Settings
-from waybill.envelopes.sequenced import SequencedReadSettings, with_id, without_id
+from waybill.envelopes.sequence.settings import SequencedReadSettings, with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import AFTER, BEFORE
 from waybill.records import Change, Message
+from waybill.values.declared import shown
+from waybill.values.instants import LAST_MS, Zone
+from waybill.values.json_rows import SameMessage
+from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.datahub.tuple_rows import Forms, TableReader

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.tuple_columns import (
     DIALECT,
     LOGICAL,
@@ -26,21 +26,21 @@ from waybill.envelopes.datahub.tuple_topics import (
     TIMES,
     Field,
 )
-from waybill.envelopes.generated import FEW, Few, function
-from waybill.envelopes.notation.declared import shown
-from waybill.envelopes.notation.json_columns import kind_of
-from waybill.envelopes.notation.remembering import Memory
-from waybill.envelopes.notation.values import is_plain_number
+from waybill.envelopes.memory.remembering import Memory
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
+from waybill.values.declared import shown
+from waybill.values.generated import FEW, Few, function
+from waybill.values.json_columns import kind_of
+from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.envelopes.notation.instants import Zone
     from waybill.records import TableSchema
     from waybill.tables import TableName, TableRule, TableRules
+    from waybill.values.instants import Zone
 
 Row = dict[str, Raw]
 

@@ -90,7 +90,7 @@ class Topics:
 
 
 def _content(path: str) -> Any:
-    from waybill.file_store import open_store
+    from waybill.storage.file_store import open_store
 
     folder, _, name = path.rpartition("/")
     try:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 from pydantic import Field
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.operations import FULL_ROW_ID
 from waybill.envelopes.datahub.tuple_columns import LOGICAL, passes, type_for, writer
 from waybill.envelopes.datahub.tuple_decoder import (
@@ -33,13 +33,9 @@ from waybill.envelopes.datahub.tuple_topics import (
     Topics,
 )
 from waybill.envelopes.datahub.written import key_writer, row_before, same_key
-from waybill.envelopes.generated import FEW, Few, fill, function, gaps, nulls
-from waybill.envelopes.notation.declared import shown
-from waybill.envelopes.notation.instants import LAST_MS, Zone
-from waybill.envelopes.notation.values import is_plain_number
 from waybill.envelopes.protocol import Encoded, Envelope, Limit
-from waybill.envelopes.sequence_layout import ONE_NUMBER
-from waybill.envelopes.written_sequence import (
+from waybill.envelopes.sequence.layout import ONE_NUMBER
+from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
     POSITIONS,
     SequenceSettings,
@@ -47,6 +43,10 @@ from waybill.envelopes.written_sequence import (
 )
 from waybill.errors import Refusal
 from waybill.types import STRING
+from waybill.values.declared import shown
+from waybill.values.generated import FEW, Few, fill, function, gaps, nulls
+from waybill.values.instants import LAST_MS, Zone
+from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

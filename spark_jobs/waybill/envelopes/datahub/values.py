@@ -14,12 +14,12 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.datahub.columns import Number, base64, fast_column, float64, json_value
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.declared import check_for, integer_check, shown
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS, Zone, instant_text
-from waybill.envelopes.notation.values import JSON_ERRORS, is_integer_text, json_refusal
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
+from waybill.values.declared import check_for, integer_check, shown
+from waybill.values.generated import function
+from waybill.values.instants import FIRST_MS, LAST_MS, Zone, instant_text
+from waybill.values.values import JSON_ERRORS, is_integer_text, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,17 +9,12 @@ from msgspec import UNSET, Raw
 
 from waybill.envelopes.datahub.columns import INT64
 from waybill.envelopes.datahub.values import type_for
-from waybill.envelopes.generated import FEW, Few, function
-from waybill.envelopes.notation.declared import SPECIAL_FLOATS, shown
-from waybill.envelopes.notation.instants import Zone, instant_ms
-from waybill.envelopes.notation.values import (
-    base64_bytes,
-    float64_text,
-    is_integer_text,
-    is_json_number,
-)
 from waybill.errors import Refusal
 from waybill.records import key_of
+from waybill.values.declared import SPECIAL_FLOATS, shown
+from waybill.values.generated import FEW, Few, function
+from waybill.values.instants import Zone, instant_ms
+from waybill.values.values import base64_bytes, float64_text, is_integer_text, is_json_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

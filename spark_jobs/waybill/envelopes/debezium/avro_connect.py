@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from waybill.envelopes.avro.schema import Node, without_null
+from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium.connect import DECIMAL
 from waybill.errors import Refusal
 

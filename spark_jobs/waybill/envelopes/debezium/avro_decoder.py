@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from waybill.bounded import Bounded
-from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.framing import KEY, VALUE, Part
-from waybill.envelopes.avro.reading import READ_ERRORS, object_reader
-from waybill.envelopes.avro.sources import Schemas
+from waybill.avro.faults import explain
+from waybill.avro.framing import KEY, VALUE, Part
+from waybill.avro.reading import READ_ERRORS, object_reader
+from waybill.avro.sources import Schemas
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro_connect import connect_schema, take_true_names
 from waybill.envelopes.debezium.avro_events import AvroEvents, key_checker
 from waybill.envelopes.debezium.control import EXTRA
@@ -28,8 +28,8 @@ from waybill.errors import Refusal
 from waybill.records import Change
 
 if TYPE_CHECKING:
-    from waybill.envelopes.avro.reading import Reader
-    from waybill.envelopes.avro.schema import Node
+    from waybill.avro.reading import Reader
+    from waybill.avro.schema import Node
     from waybill.envelopes.debezium.avro_settings import DebeziumAvroReadSettings
     from waybill.envelopes.debezium.row_readers import RowPlan
     from waybill.records import Message

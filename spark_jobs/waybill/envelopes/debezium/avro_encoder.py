@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.bounded import Bounded
-from waybill.envelopes.avro.framing import VALUE
-from waybill.envelopes.avro.json_writing import json_writer
-from waybill.envelopes.avro.schema import parse
-from waybill.envelopes.avro.sinks import Sink, Stamp
-from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, exact_float
+from waybill.avro.framing import VALUE
+from waybill.avro.json_writing import json_writer
+from waybill.avro.schema import parse
+from waybill.avro.sinks import Sink, Stamp
+from waybill.avro.writing import WRITE_ERRORS, Write, exact_float
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro_connect import avro_schema, take_true_names
 from waybill.envelopes.debezium.avro_rows import event_writer, row_writer
 from waybill.envelopes.debezium.avro_settings import DebeziumAvroWriteSettings
 from waybill.envelopes.debezium.blocks import shape_check, shape_of
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumWriteSettings
-from waybill.envelopes.generated import gaps
 from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
+from waybill.values.generated import gaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

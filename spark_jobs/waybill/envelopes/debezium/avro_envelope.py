@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waybill.envelopes.avro.framing import mark
+from waybill.avro.framing import mark
 from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
 from waybill.envelopes.debezium.avro_encoder import DebeziumAvroEncoder
 from waybill.envelopes.debezium.avro_settings import (

@@ -13,20 +13,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.avro.alike import block_reader, pair_reader
-from waybill.envelopes.avro.reading import Leaf, Maker, Reader, row_reader
-from waybill.envelopes.avro.schema import Node, without_null
+from waybill.avro.reading import Leaf, Maker, Reader, row_reader
+from waybill.avro.repeated_values import block_reader, pair_reader
+from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium import text_values
 from waybill.envelopes.debezium.control import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
-from waybill.envelopes.notation.values import (
-    base64_bytes,
-    base64_text,
-    float32_value,
-    float64_value,
-)
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.values import base64_bytes, base64_text, float32_value, float64_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.bounded import LIMIT, Bounded
-from waybill.envelopes.avro.json_writing import Maker
-from waybill.envelopes.avro.schema import Node, without_null
-from waybill.envelopes.avro.writing import Write, exact_float, varint, write_int
+from waybill.avro.json_writing import Maker
+from waybill.avro.schema import Node, without_null
+from waybill.avro.writing import Write, exact_float, varint, write_int
+from waybill.caches import LIMIT, Bounded
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.envelopes.debezium.source import CHANGING
 

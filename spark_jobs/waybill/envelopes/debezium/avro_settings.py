@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from waybill.envelopes.avro.settings import AvroReadSettings, AvroWriteSettings
+from waybill.avro.settings import AvroReadSettings, AvroWriteSettings
 from waybill.envelopes.debezium.settings import UNAVAILABLE, DebeziumReadSettings, Temporal
 
 

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
-from waybill.bulk.arena import Texts
-from waybill.bulk.avro.scanner import AvroScanner
-from waybill.bulk.avro.values import (
+from waybill.avro.columns import (
     ANY,
     between,
     counted,
@@ -23,13 +20,16 @@ from waybill.bulk.avro.values import (
     json_of,
     take_of,
 )
+from waybill.avro.scanner import AvroScanner
+from waybill.avro.schema import without_null
+from waybill.bulk.arena import Texts
 from waybill.bulk.block import JSON, Scanned
 from waybill.bulk.kinds import BAD, OPTIONAL, STRING, VARINT
 from waybill.bulk.notations import Take, plain_decimal, units_to_wall_clock, whole
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Value
 from waybill.bulk.skeleton import Place, values
-from waybill.envelopes.avro.schema import without_null
+from waybill.caches import Bounded
 from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.avro_connect import take_true_names
 from waybill.envelopes.debezium.avro_decoder import MILLIS
@@ -43,12 +43,12 @@ from waybill.types import INTEGER_RANGE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.avro.reading import Leaf
+    from waybill.avro.schema import Node
     from waybill.bulk.arena import Arena, Mask, Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.notations import Convert
     from waybill.bulk.rows import Rows
-    from waybill.envelopes.avro.reading import Leaf
-    from waybill.envelopes.avro.schema import Node
     from waybill.envelopes.debezium.avro_decoder import DebeziumAvroDecoder
     from waybill.envelopes.debezium.avro_events import AvroEvents
     from waybill.envelopes.debezium.readings import Reading as ColumnReading

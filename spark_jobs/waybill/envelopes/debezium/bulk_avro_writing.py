@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from waybill.bounded import Bounded
+from waybill.avro.columns import between, bytes_of_json
+from waybill.avro.json_writing import json_writer
+from waybill.avro.scanner import AvroScanner
+from waybill.avro.schema import Node
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
-from waybill.bulk.avro.scanner import AvroScanner
-from waybill.bulk.avro.values import between, bytes_of_json
 from waybill.bulk.block import JSON, Scanned
 from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN
 from waybill.bulk.notations import TEXT, WHOLE, Put, whole
@@ -22,8 +23,7 @@ from waybill.bulk.skeleton import Place, Skeleton
 from waybill.bulk.skeleton import values as values_at
 from waybill.bulk.templates import Wording
 from waybill.bulk.values import carried
-from waybill.envelopes.avro.json_writing import json_writer
-from waybill.envelopes.avro.schema import Node
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro_connect import take_true_names
 from waybill.envelopes.debezium.avro_rows import parse_json
 from waybill.envelopes.debezium.bulk_values import put_of

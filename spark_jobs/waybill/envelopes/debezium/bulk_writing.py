@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.notations import joined_texts, same, written
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import carried, column, times, transactions
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.blocks import LONGEST
 from waybill.envelopes.debezium.bulk_values import put_of
 from waybill.envelopes.debezium.control import EXTRA

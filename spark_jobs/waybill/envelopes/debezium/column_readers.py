@@ -32,8 +32,6 @@ from waybill.envelopes.debezium.connect import (
     structure_schema,
 )
 from waybill.envelopes.debezium.readings import TEXT_KINDS, Reading, checked, held
-from waybill.envelopes.notation import values as shared
-from waybill.envelopes.notation.declared import APART, check_for, float_check
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
@@ -45,6 +43,8 @@ from waybill.types import (
     LogicalType,
     parse_type,
 )
+from waybill.values import values as shared
+from waybill.values.declared import APART, check_for, float_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -41,10 +41,8 @@ from waybill.envelopes.debezium.json_values import (
     variable_value,
     wrapped_value,
 )
-from waybill.envelopes.notation.values import (
-    base64_bytes,
-)
 from waybill.types import INTEGER_RANGE, STRING, LogicalType
+from waybill.values.values import base64_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from waybill.envelopes.debezium.source import (
     sequence_of,
     source_time,
 )
-from waybill.envelopes.notation.values import json_refusal
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message, TableSchema, intern_schema
+from waybill.values.values import json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.control import (
     EXTRA,
     FLATTENED,
@@ -37,9 +37,9 @@ from waybill.envelopes.debezium.source import (
     sequence_of,
     source_time,
 )
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
 from waybill.errors import Refusal
 from waybill.records import Change, Message, intern_schema, skipped
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.debezium.row_readers import RowPlan

@@ -29,11 +29,11 @@ from waybill.envelopes.debezium.control import TransactionBlock, before_nothing
 from waybill.envelopes.debezium.opening import opened_key
 from waybill.envelopes.debezium.row_readers import fields_of
 from waybill.envelopes.debezium.source import STREAMING, Source, sequence_of, source_time
-from waybill.envelopes.notation.declared import check_for
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
 from waybill.types import STRING, LogicalType
+from waybill.values.declared import check_for
+from waybill.values.values import JSON_ERRORS, check_json
 
 if TYPE_CHECKING:
     from waybill.records import Message

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json

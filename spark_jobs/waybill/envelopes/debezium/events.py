@@ -11,8 +11,8 @@ from msgspec import UNSET, Raw, UnsetType
 from waybill.envelopes.debezium.control import TIMES
 from waybill.envelopes.debezium.row_readers import decoder_of, fields_of, to_json
 from waybill.envelopes.debezium.source import Long, Source
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, quotes_of
 from waybill.errors import Refusal
+from waybill.values.values import JSON_ERRORS, check_json, quotes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,14 +15,14 @@ import msgspec
 from msgspec import Raw
 
 from waybill.envelopes.debezium.text_values import SPECIAL, split_srid
-from waybill.envelopes.notation.values import (
+from waybill.types import INTEGER_RANGE
+from waybill.values.values import (
     base64_bytes,
     base64_text,
     is_integer_text,
     is_json_number,
     is_plain_number,
 )
-from waybill.types import INTEGER_RANGE
 
 Convert = Callable[[str], Any]
 

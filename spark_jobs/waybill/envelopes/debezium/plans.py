@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.column_readers import Readings
 from waybill.envelopes.debezium.connect import DECIMAL, Field, sql_type
 from waybill.envelopes.debezium.opening import is_no_key, key_shape, opened_key

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
-from waybill.envelopes.notation.declared import check_for, may_hold
+from waybill.values.declared import check_for, may_hold
 
 if TYPE_CHECKING:
     from msgspec import Raw

@@ -13,10 +13,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waybill.envelopes.debezium.readings import Reading
 from waybill.envelopes.debezium.source import rule_of
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.values import is_plain_number
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
+from waybill.values.generated import function
+from waybill.values.values import is_plain_number
 
 to_json = msgspec.json.Encoder().encode
 

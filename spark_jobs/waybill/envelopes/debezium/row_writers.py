@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.column_writers import Writing, Writings
 from waybill.envelopes.debezium.json_values import structure
 from waybill.envelopes.debezium.text_values import Marks
-from waybill.envelopes.generated import function
 from waybill.errors import Refusal
+from waybill.values.generated import function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

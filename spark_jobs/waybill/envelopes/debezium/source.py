@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from waybill.envelopes.sequence_layout import WIDE, SequenceLayout, optional
+from waybill.envelopes.sequence.layout import WIDE, SequenceLayout, optional
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 

@@ -20,7 +20,8 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.notation.values import (
+from waybill.errors import Refusal
+from waybill.values.values import (
     MAX_DIGITS,
     base64_bytes,
     base64_text,
@@ -32,7 +33,6 @@ from waybill.envelopes.notation.values import (
     number_text,
     to_float32,
 )
-from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -26,7 +26,7 @@ from waybill.envelopes.dms.bulk_values import (
 from waybill.envelopes.dms.files import table_key
 from waybill.envelopes.dms.notation import FILES, KAFKA, RECORD, style_of
 from waybill.envelopes.dms.positions import without_zeros
-from waybill.envelopes.notation.bulk_remembering import RememberingReader, row_of, styled
+from waybill.envelopes.memory.bulk import RememberingReader, row_of, styled
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Rows
     from waybill.envelopes.dms.envelope import DmsDecoder
     from waybill.envelopes.dms.files import DmsFilesDecoder
-    from waybill.envelopes.notation.bulk_remembering import Cells, Slots
+    from waybill.envelopes.memory.bulk import Cells, Slots
     from waybill.records import Change
 
 

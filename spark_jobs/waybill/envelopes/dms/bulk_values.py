@@ -29,17 +29,17 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Count
 from waybill.envelopes.dms.notation import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
-from waybill.envelopes.notation.bulk_json_columns import put_of, take_of
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.values.bulk_json_columns import put_of, take_of
+from waybill.values.instants import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places
     from waybill.bulk.notations import Convert
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Columns, Rows
-    from waybill.envelopes.notation.json_columns import Style
     from waybill.records import TableSchema
     from waybill.types import LogicalType
+    from waybill.values.json_columns import Style
 
 _decode = msgspec.json.Decoder(str).decode
 _from_blank, _same_wall = wall_clock(BLANK, T), wall_clock(T, T)

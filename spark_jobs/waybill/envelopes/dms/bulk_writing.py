@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.notations import (
     BLANK,
     T,
@@ -24,12 +23,13 @@ from waybill.bulk.notations import (
 from waybill.bulk.rows import Value
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
-from waybill.envelopes.bulk_sequence import BulkSequence
+from waybill.caches import Bounded
 from waybill.envelopes.dms.bulk_values import column_put, keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
 from waybill.envelopes.dms.notation import FILES, KAFKA, SEQUENCE_DIGITS, style_of
-from waybill.envelopes.notation.values import is_integer_text
+from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.errors import Refusal
+from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import Get
     from waybill.envelopes.dms.encoder import DmsEncoder
     from waybill.envelopes.dms.files import DmsFilesEncoder
-    from waybill.envelopes.notation.json_columns import Style
-    from waybill.envelopes.notation.json_rows import RowWriter
     from waybill.records import TableSchema
+    from waybill.values.json_columns import Style
+    from waybill.values.json_rows import RowWriter
 
 _FAMILY = "dms"
 _encode = msgspec.json.Encoder().encode

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.dms.notation import (
     KAFKA,
     MEMBERS,
@@ -19,11 +19,11 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.values import natural_of
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
+from waybill.values.json_rows import RowWriter
+from waybill.values.values import natural_of
 
 if TYPE_CHECKING:
     from waybill.envelopes.dms.notation import DmsWriteSettings

@@ -8,16 +8,16 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from waybill.envelopes.dms.notation import key_alone, micros_of
-from waybill.envelopes.notation.json_rows import SameMessage
 from waybill.errors import Refusal
 from waybill.order import parse_digits
 from waybill.records import Change
+from waybill.values.json_rows import SameMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.envelopes.notation.json_rows import RowReader
     from waybill.records import Message, TableSchema
+    from waybill.values.json_rows import RowReader
 
 ROWS = {"I": "insert", "U": "update", "D": "delete"}
 """`Op` of rows that changed; those of a full load have none."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 from pydantic import Field, field_validator, model_validator
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
 from waybill.envelopes.dms.file_rows import ROWS, FileTable, file_change, sequence_of
 from waybill.envelopes.dms.images import parted, refuse_before, refuse_disagreement
@@ -28,17 +28,17 @@ from waybill.envelopes.dms.notation import (
     style_of,
     time_text,
 )
-from waybill.envelopes.generated import fill
-from waybill.envelopes.notation.json_rows import Readers, Row, RowWriter
-from waybill.envelopes.notation.remembering import Remembering
-from waybill.envelopes.notation.temporal import blank_from_iso
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.remembering import Remembering
 from waybill.envelopes.protocol import Encoded, Envelope
-from waybill.envelopes.sequence_layout import SequenceLayout
+from waybill.envelopes.sequence.layout import SequenceLayout
+from waybill.envelopes.sequence.written import PackedSequence, PackedSettings
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE, in_order
-from waybill.envelopes.written_sequence import PackedSequence, PackedSettings
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
+from waybill.values.generated import fill
+from waybill.values.json_rows import Readers, Row, RowWriter
+from waybill.values.temporal import blank_from_iso
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Raw
 
 from waybill.envelopes.dms.notation import contradicted, differing
-from waybill.envelopes.notation.json_rows import Row, RowReader, row_of
 from waybill.errors import Refusal
+from waybill.values.json_rows import Row, RowReader, row_of
 
 if TYPE_CHECKING:
     from waybill.envelopes.dms.notation import DmsSettings

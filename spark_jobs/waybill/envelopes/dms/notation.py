@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from msgspec import UNSET, structs
 from pydantic import Field, field_validator, model_validator
 
-from waybill.bounded import Bounded
-from waybill.envelopes.notation.json_columns import Style
-from waybill.envelopes.notation.seconds import Seconds, second_text
-from waybill.envelopes.notation.temporal import (
-    blank_from_iso,
-    faithful,
-    is_wall_clock,
-    iso_from_blank,
-)
+from waybill.caches import Bounded
 from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
+from waybill.values.json_columns import Style
+from waybill.values.seconds import Seconds, second_text
+from waybill.values.temporal import blank_from_iso, faithful, is_wall_clock, iso_from_blank
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema

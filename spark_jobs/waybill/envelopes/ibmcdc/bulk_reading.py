@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
-from waybill.bulk.avro.scanner import AvroScanner
-from waybill.bulk.avro.values import counted, decimal, kinds_of, take_of
+from waybill.avro.columns import counted, decimal, kinds_of, take_of
+from waybill.avro.reading import Leaf
+from waybill.avro.scanner import AvroScanner
+from waybill.avro.schema import without_null
 from waybill.bulk.kinds import OPTIONAL, STRING
 from waybill.bulk.notations import (
     BLANK,
@@ -29,21 +30,20 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.skeleton import values
-from waybill.envelopes.avro.reading import Leaf
-from waybill.envelopes.avro.schema import without_null
+from waybill.caches import Bounded
 from waybill.envelopes.debezium.text_values import number_or_special
 from waybill.envelopes.ibmcdc.column_readers import COUNTS, decimal_reader
 from waybill.envelopes.ibmcdc.decoder import micros_of
-from waybill.envelopes.notation.temporal import iso_from_blank
+from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from waybill.avro.schema import Field, Node
     from waybill.bulk.arena import Arena, Mask, Texts
     from waybill.bulk.block import Block
     from waybill.bulk.notations import Convert, Take
     from waybill.bulk.rows import Columns, Rows
-    from waybill.envelopes.avro.schema import Field, Node
     from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
     from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
     from waybill.records import Change

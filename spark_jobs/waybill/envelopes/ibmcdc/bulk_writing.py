@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.bounded import Bounded
-from waybill.bulk.avro.scanner import AvroScanner
-from waybill.bulk.avro.values import bytes_by_call, unscaled
+from waybill.avro import writing
+from waybill.avro.columns import bytes_by_call, unscaled
+from waybill.avro.scanner import AvroScanner
 from waybill.bulk.notations import (
     BLANK,
     PUT_TEXT,
@@ -29,7 +29,7 @@ from waybill.bulk.notations import (
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import column, transactions
-from waybill.envelopes.avro import writing
+from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.column_writers import timestamp_text, write_number, write_timestamp
 from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
 from waybill.types import INTEGER_RANGE

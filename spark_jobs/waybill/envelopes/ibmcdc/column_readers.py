@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from waybill.envelopes.avro.reading import Leaf
-from waybill.envelopes.avro.schema import Node, without_null
+from waybill.avro.reading import Leaf
+from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.text_values import number_or_special, scaled_text
 from waybill.envelopes.ibmcdc.hints import hint_of, refined
-from waybill.envelopes.notation.declared import check_for, may_hold
-from waybill.envelopes.notation.temporal import iso_from_blank, utc_from_wall, zone_named
-from waybill.envelopes.notation.values import base64_text, float32_value, float64_value
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, UNKNOWN, LogicalType
+from waybill.values.declared import check_for, may_hold
+from waybill.values.temporal import iso_from_blank, utc_from_wall, zone_named
+from waybill.values.values import base64_text, float32_value, float64_value
 
 _MAX_PRECISION = 10_000
 

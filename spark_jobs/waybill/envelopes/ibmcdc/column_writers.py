@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.envelopes.avro import writing
+from waybill.avro import writing
 from waybill.envelopes.debezium.json_values import boolean_value, unscaled_digits
 from waybill.envelopes.debezium.text_values import number_or_special
 from waybill.envelopes.ibmcdc.hints import DIALECT, hint_attributes
-from waybill.envelopes.notation.temporal import blank_from_iso, faithful, iso_from_blank
-from waybill.envelopes.notation.values import (
+from waybill.types import INTEGER_RANGE, LogicalType
+from waybill.values.temporal import blank_from_iso, faithful, iso_from_blank
+from waybill.values.values import (
     base64_bytes,
     float32_text,
     float32_value,
@@ -24,10 +25,9 @@ from waybill.envelopes.notation.values import (
     is_integer_text,
     to_float32,
 )
-from waybill.types import INTEGER_RANGE, LogicalType
 
 if TYPE_CHECKING:
-    from waybill.envelopes.avro.writing import Write
+    from waybill.avro.writing import Write
     from waybill.records import Column
 
 _DIALECTS = frozenset({DIALECT, "mysql", "postgresql"})

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.bounded import Bounded
-from waybill.envelopes.avro.faults import explain
-from waybill.envelopes.avro.framing import KEY, VALUE
-from waybill.envelopes.avro.reading import READ_ERRORS
-from waybill.envelopes.avro.sources import Schemas
+from waybill.avro.faults import explain
+from waybill.avro.framing import KEY, VALUE
+from waybill.avro.reading import READ_ERRORS
+from waybill.avro.sources import Schemas
+from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
-from waybill.envelopes.notation.temporal import is_wall_clock, iso_from_blank
 from waybill.errors import Refusal
 from waybill.records import Change, skipped
+from waybill.values.temporal import is_wall_clock, iso_from_blank
 
 if TYPE_CHECKING:
     from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings

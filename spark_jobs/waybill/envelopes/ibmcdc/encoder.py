@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
-from waybill.envelopes.avro.sinks import Sink, Stamp
-from waybill.envelopes.avro.writing import WRITE_ERRORS, Write, write_text
+from waybill.avro.sinks import Sink, Stamp
+from waybill.avro.writing import WRITE_ERRORS, Write, write_text
+from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.column_writers import column_writing
 from waybill.envelopes.ibmcdc.names import Place, field_names, record_name
 from waybill.envelopes.moved_rows import standing_alone

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waybill.envelopes.avro.framing import mark
+from waybill.avro.framing import mark
 from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
 from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
 from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSettings

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from waybill.envelopes.avro.settings import AvroReadSettings, AvroWriteSettings
-from waybill.envelopes.notation.temporal import ZoneName  # noqa: TC001 - read at runtime
+from waybill.avro.settings import AvroReadSettings, AvroWriteSettings
+from waybill.values.temporal import ZoneName  # noqa: TC001 - read at runtime
 
 
 class IbmCdcReadSettings(AvroReadSettings):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.envelopes.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
-from waybill.envelopes.avro.schema import without_null
+from waybill.avro.reading import READ_ERRORS, Leaf, Reader, row_reader
+from waybill.avro.schema import without_null
 from waybill.envelopes.ibmcdc.column_readers import (
     ColumnReading,
     column_name,
@@ -20,7 +20,7 @@ from waybill.records import Column, TableSchema, intern_schema
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.envelopes.avro.schema import Node
+    from waybill.avro.schema import Node
     from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings
     from waybill.tables import TableRule, TableRules
 

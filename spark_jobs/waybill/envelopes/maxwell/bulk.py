@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.kinds import ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -28,13 +27,14 @@ from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, changed_columns, column, field_of, nulls
+from waybill.caches import Bounded
 from waybill.envelopes.maxwell.encoder import TYPES
 from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
-from waybill.envelopes.notation.bulk_json_columns import put_of
-from waybill.envelopes.notation.bulk_remembering import RememberingReader
-from waybill.envelopes.notation.told_keys import is_compared
+from waybill.envelopes.memory.bulk import RememberingReader
+from waybill.envelopes.stated_keys import is_compared
 from waybill.types import NUMBER, STRING, UNKNOWN
+from waybill.values.bulk_json_columns import put_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block, Path
     from waybill.envelopes.maxwell.encoder import MaxwellEncoder
     from waybill.envelopes.maxwell.envelope import MaxwellDecoder
-    from waybill.envelopes.notation.json_columns import Style
     from waybill.records import Change, TableSchema
+    from waybill.values.json_columns import Style
 
 _FAMILY = "maxwell"
 _LARGEST = 2**63 - 1

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, structs
 
-from waybill.bounded import Bounded
-from waybill.envelopes.generated import difference, fill
+from waybill.caches import Bounded
 from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.unchanged import one_column
-from waybill.envelopes.notation.values import natural_of
 from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
+from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
+from waybill.values.generated import difference, fill
+from waybill.values.json_rows import RowWriter
+from waybill.values.values import natural_of
 
 if TYPE_CHECKING:
     from waybill.envelopes.maxwell.settings import MaxwellWriteSettings
-    from waybill.envelopes.notation.json_columns import Style
     from waybill.records import Change, TableSchema
+    from waybill.values.json_columns import Style
 
 TYPES = {
     "insert": b"insert",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import overlay
 from waybill.envelopes.maxwell.encoder import MaxwellEncoder
 from waybill.envelopes.maxwell.events import EVENTS, event
 from waybill.envelopes.maxwell.messages import (
@@ -36,16 +35,17 @@ from waybill.envelopes.maxwell.settings import (
     one_quote,
     style_of,
 )
-from waybill.envelopes.notation.json_rows import Readers, Row, row_of
-from waybill.envelopes.notation.remembering import FastRemembering
-from waybill.envelopes.notation.told_keys import check_told_key, is_compared
-from waybill.envelopes.notation.unnamed import named_by
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import SequenceLayout
+from waybill.envelopes.sequence.layout import SequenceLayout
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
+from waybill.envelopes.stated_keys import check_told_key, is_compared
+from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, skipped
+from waybill.values.generated import overlay
+from waybill.values.json_rows import Readers, Row, row_of
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

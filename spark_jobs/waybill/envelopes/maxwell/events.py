@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.json_rows import row_of
-from waybill.envelopes.notation.statements import defined_by
-from waybill.envelopes.notation.values import JSON_ERRORS, json_refusal
+from waybill.envelopes.statements import defined_by
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
+from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.json_rows import row_of
+from waybill.values.values import JSON_ERRORS, json_refusal
 
 if TYPE_CHECKING:
     from waybill.envelopes.maxwell.positions import Positions

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.notation.json_rows import SameMessage
-from waybill.envelopes.notation.told_keys import is_compared
-from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Change
+from waybill.values.generated import function, overlay
+from waybill.values.json_rows import SameMessage
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.envelopes.maxwell.positions import Positions
-    from waybill.envelopes.notation.json_rows import RowReader
     from waybill.records import Message
+    from waybill.values.json_rows import RowReader
 
 ROWS = {
     "insert": "insert",

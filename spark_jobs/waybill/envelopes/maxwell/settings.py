@@ -6,8 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from waybill.envelopes.notation.json_columns import Style
-from waybill.envelopes.notation.temporal import (
+from waybill.envelopes.protocol import Settings
+from waybill.envelopes.unnamed_tables import UnnamedTableSettings
+from waybill.values.json_columns import Style
+from waybill.values.temporal import (
     ZoneName,
     blank_from_iso,
     faithful,
@@ -16,8 +18,6 @@ from waybill.envelopes.notation.temporal import (
     wall_from_utc,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import UnnamedTableSettings
-from waybill.envelopes.protocol import Settings
 
 
 class MaxwellSettings(Settings):

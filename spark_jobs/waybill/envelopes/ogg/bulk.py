@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk import kernels
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
@@ -30,14 +29,15 @@ from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows, Value
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls
-from waybill.envelopes.bulk_sequence import BulkSequence
-from waybill.envelopes.notation.bulk_json_columns import put_of
-from waybill.envelopes.notation.bulk_remembering import RememberingReader
-from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
+from waybill.caches import Bounded
+from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE, read_style
-from waybill.envelopes.sequence_layout import OWN
+from waybill.envelopes.sequence.bulk import BulkSequence
+from waybill.envelopes.sequence.layout import OWN
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
+from waybill.values.bulk_json_columns import put_of
+from waybill.values.temporal import utc_from_wall, zone_named
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts

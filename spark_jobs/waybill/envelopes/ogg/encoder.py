@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.bounded import Bounded
-from waybill.envelopes.notation.json_rows import RowWriter
+from waybill.caches import Bounded
 from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.written_sequence import PackedSequence
+from waybill.envelopes.sequence.written import PackedSequence
 from waybill.errors import Refusal
+from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:
     from waybill.envelopes.ogg.notation import OggWriteSettings

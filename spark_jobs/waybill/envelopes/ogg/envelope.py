@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, structs
 
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.json_rows import Readers, Row, RowReader, SameMessage, row_of
-from waybill.envelopes.notation.remembering import FastRemembering
-from waybill.envelopes.notation.temporal import zone_named
-from waybill.envelopes.notation.unnamed import named_by
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.ogg.encoder import OggEncoder
 from waybill.envelopes.ogg.notation import (
     Clock,
@@ -29,9 +24,14 @@ from waybill.envelopes.ogg.notation import (
     text_of,
 )
 from waybill.envelopes.protocol import NO_TRUNCATES, Envelope
-from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
+from waybill.envelopes.sequence.layout import OPTIONAL_NUMBER
+from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
 from waybill.records import Change, intern_schema
+from waybill.values.generated import function
+from waybill.values.json_rows import Readers, Row, RowReader, SameMessage, row_of
+from waybill.values.temporal import zone_named
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from waybill.envelopes.notation.json_columns import Style
-from waybill.envelopes.notation.seconds import Seconds, second_text
-from waybill.envelopes.notation.temporal import (
+from waybill.envelopes.sequence.layout import optional
+from waybill.envelopes.sequence.written import PackedSettings
+from waybill.envelopes.unnamed_tables import UnnamedTableSettings
+from waybill.errors import Refusal
+from waybill.values.json_columns import Style
+from waybill.values.seconds import Seconds, second_text
+from waybill.values.temporal import (
     ZoneName,
     blank_from_iso,
     faithful,
@@ -19,10 +23,6 @@ from waybill.envelopes.notation.temporal import (
     utc_from_wall,
     zone_named,
 )
-from waybill.envelopes.notation.unnamed import UnnamedTableSettings
-from waybill.envelopes.sequence_layout import optional
-from waybill.envelopes.written_sequence import PackedSettings
-from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.notations import (
     ANY,
     NOTHING,
@@ -34,11 +33,7 @@ from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, nulls, times
-from waybill.envelopes.bulk_sequence import BulkWrittenSequence
-from waybill.envelopes.notation.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
-from waybill.envelopes.notation.json_columns import write_integer
-from waybill.envelopes.notation.told_keys import SEPARATOR, is_compared
-from waybill.envelopes.notation.values import JSON_ERRORS
+from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
     may_look_untouched,
     nothing_carried,
@@ -57,8 +52,13 @@ from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
 from waybill.envelopes.oms.writers import LIGHT_TYPE
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
+from waybill.values.json_columns import write_integer
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places

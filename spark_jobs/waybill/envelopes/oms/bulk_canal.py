@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import changed_columns, column, own, source_or_queue_times
+from waybill.caches import Bounded
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk import completed, filled_up
 from waybill.envelopes.oms.bulk_rows import (

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bounded import Bounded
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, sequences, times
-from waybill.envelopes.bulk_sequence import BulkWrittenSequence
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
+from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_canal import all_told
 from waybill.envelopes.oms.bulk_rows import (
     Cells,
@@ -34,7 +32,9 @@ from waybill.envelopes.oms.bulk_rows import (
 )
 from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
 from waybill.envelopes.oms.type_names import in_notation
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.records import ROW_OPERATIONS
+from waybill.values.instants import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places

@@ -34,22 +34,15 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra, Value
-from waybill.envelopes.notation.bulk_json_columns import (
-    DIGITS,
-    INTEGERS,
-    TO_BLANK,
-    TO_ISO,
-    as_digits,
-    take_of,
-)
-from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
-from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms import columns
 from waybill.envelopes.oms.columns import write_boolean, write_number
-from waybill.envelopes.written_sequence import came_without
+from waybill.envelopes.sequence.written import came_without
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message
 from waybill.types import LogicalType
+from waybill.values.bulk_json_columns import DIGITS, INTEGERS, TO_BLANK, TO_ISO, as_digits, take_of
+from waybill.values.json_columns import exact, notation_of, write_integer
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,8 +51,8 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Path
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Rows
-    from waybill.envelopes.notation.json_columns import Notation, Style
     from waybill.records import TableSchema
+    from waybill.values.json_columns import Notation, Style
 
 Cells = tuple[Cell | None, ...]
 

@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from waybill.bounded import Bounded
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     BLANK,
@@ -41,10 +40,8 @@ from waybill.bulk.values import (
     sequences,
     transactions,
 )
-from waybill.envelopes.bulk_sequence import BulkWrittenSequence
-from waybill.envelopes.notation.bulk_remembering import RememberingReader
-from waybill.envelopes.notation.json_columns import exact, notation_of, write_integer
-from waybill.envelopes.notation.told_keys import SEPARATOR, is_compared
+from waybill.caches import Bounded
+from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.oms.bulk_rows import (
     DECIDED_BITS,
     Cells,
@@ -63,7 +60,10 @@ from waybill.envelopes.oms.row_ids import opening_of
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.oms.shareplex import IDX, META, OPERATIONS
 from waybill.envelopes.oms.shareplex_encoder import shown
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
+from waybill.values.json_columns import exact, notation_of, write_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
-    from waybill.envelopes.notation.json_columns import Notation
     from waybill.envelopes.oms.bulk_rows import Takes
     from waybill.envelopes.oms.shareplex import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex_encoder import OmsShareplexEncoder
     from waybill.records import Change, TableSchema
+    from waybill.values.json_columns import Notation
 
 FAMILY = "shareplex"
 _FIELDS = frozenset({"op", "table", *META})

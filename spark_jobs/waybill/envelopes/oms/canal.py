@@ -35,18 +35,18 @@ from waybill.envelopes.canal.flat_message import (
     refuse_old,
 )
 from waybill.envelopes.canal.tables import refuse_untold
-from waybill.envelopes.generated import overlay
-from waybill.envelopes.notation.json_rows import Row, SameMessage, row_of
-from waybill.envelopes.notation.known_tables import FastByTable
-from waybill.envelopes.notation.truncates import check_emptied
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.known_tables import FastByTable
 from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder, OmsCanalWriteSettings
 from waybill.envelopes.oms.settings import OmsReadSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
+from waybill.envelopes.truncates import check_emptied
 from waybill.errors import Refusal
 from waybill.records import Change, refused
+from waybill.values.generated import overlay
+from waybill.values.json_rows import Row, SameMessage, row_of
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.canal.encoder import CanalEventSettings, carried_by, count_losses
-from waybill.envelopes.generated import fill
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.truncates import told_statement, truncate_of
-from waybill.envelopes.notation.unchanged import one_column
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
 from waybill.envelopes.protocol import Encoded
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import told_statement, truncate_of
+from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
+from waybill.values.generated import fill
+from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema

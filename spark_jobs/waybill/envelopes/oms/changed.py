@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from waybill.envelopes.generated import function
+from waybill.values.generated import function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

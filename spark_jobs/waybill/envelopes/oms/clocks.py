@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from waybill.envelopes.notation.temporal import (
+from waybill.errors import Refusal
+from waybill.values.temporal import (
     epoch_from_utc,
     is_wall_clock,
     iso_from_blank,
@@ -23,7 +24,6 @@ from waybill.envelopes.notation.temporal import (
     wall_from_utc,
     zoned,
 )
-from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,25 +20,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.notation.declared import decimal_check, integer_check
-from waybill.envelopes.notation.json_columns import read_float32, read_float64, write_integer
-from waybill.envelopes.notation.temporal import (
-    blank_from_iso,
-    epoch_from_utc,
-    faithful,
-    iso_from_blank,
-    without_zeros,
-)
-from waybill.envelopes.notation.values import (
-    JSON_ERRORS,
-    base64_bytes,
-    bits_digits,
-    bits_text,
-    bits_value,
-    is_json_number,
-    is_plain_number,
-    number_text,
-)
 from waybill.envelopes.oms.clocks import (
     clock_of,
     day_of,
@@ -50,6 +31,25 @@ from waybill.envelopes.oms.clocks import (
 )
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
+from waybill.values.declared import decimal_check, integer_check
+from waybill.values.json_columns import read_float32, read_float64, write_integer
+from waybill.values.temporal import (
+    blank_from_iso,
+    epoch_from_utc,
+    faithful,
+    iso_from_blank,
+    without_zeros,
+)
+from waybill.values.values import (
+    JSON_ERRORS,
+    base64_bytes,
+    bits_digits,
+    bits_text,
+    bits_value,
+    is_json_number,
+    is_plain_number,
+    number_text,
+)
 
 
 class Notation(NamedTuple):

@@ -19,12 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType, structs
 
 from waybill.envelopes.datahub import operations
-from waybill.envelopes.notation.json_rows import SameMessage
-from waybill.envelopes.notation.known_tables import FastByTable
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import zone_named
-from waybill.envelopes.notation.truncates import check_emptied, of_partition
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.known_tables import FastByTable
 from waybill.envelopes.oms.dataworks_encoder import OmsDataworksEncoder, OmsDataworksWriteSettings
 from waybill.envelopes.oms.dataworks_messages import (
     MOMENTS,
@@ -45,11 +40,16 @@ from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import OPTIONAL_NUMBER
-from waybill.envelopes.sequenced import settled, with_id
-from waybill.envelopes.written_sequence import POSITIONS
+from waybill.envelopes.sequence.layout import OPTIONAL_NUMBER
+from waybill.envelopes.sequence.settings import settled, with_id
+from waybill.envelopes.sequence.written import POSITIONS
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import check_emptied, of_partition
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
+from waybill.values.json_rows import SameMessage
+from waybill.values.temporal import zone_named
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

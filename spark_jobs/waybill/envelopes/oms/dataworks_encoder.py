@@ -14,21 +14,21 @@ import msgspec
 from msgspec import UNSET, Raw
 from pydantic import Field
 
-from waybill.bounded import Bounded
+from waybill.caches import Bounded
 from waybill.envelopes.datahub.operations import is_row_statement
-from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.statements import operation_of
-from waybill.envelopes.notation.temporal import ZoneName, zone_named
-from waybill.envelopes.notation.truncates import told_statement
 from waybill.envelopes.oms.dataworks_values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
 from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.sequence_layout import OWN
-from waybill.envelopes.written_sequence import DATAWORKS_DIGITS, WrittenSequence, goes_without
+from waybill.envelopes.sequence.layout import OWN
+from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, WrittenSequence, goes_without
+from waybill.envelopes.statements import operation_of
+from waybill.envelopes.truncates import told_statement
 from waybill.errors import Refusal
+from waybill.values.json_rows import RowWriter
+from waybill.values.temporal import ZoneName, zone_named
 
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema

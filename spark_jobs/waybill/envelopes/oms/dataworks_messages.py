@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.notation.instants import FIRST_MS, LAST_MS
-from waybill.envelopes.notation.json_rows import Row, row_of
 from waybill.envelopes.oms.dataworks_encoder import Carried
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.sequence_layout import optional
+from waybill.envelopes.sequence.layout import optional
 from waybill.errors import Refusal
+from waybill.values.instants import FIRST_MS, LAST_MS
+from waybill.values.json_rows import Row, row_of
 
 NULL = Raw(b"null")
 _MAX_DIGITS = 1_000

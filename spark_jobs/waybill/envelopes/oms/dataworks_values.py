@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.notation.json_columns import Notation, Style
-from waybill.envelopes.notation.temporal import iso_from_blank, utc_from_wall, wall_from_utc
 from waybill.envelopes.oms.clocks import sum_from_utc, utc_from_sum
 from waybill.envelopes.oms.columns import notation_of
 from waybill.envelopes.oms.styles import own_notation
 from waybill.errors import Refusal
+from waybill.values.json_columns import Notation, Style
+from waybill.values.temporal import iso_from_blank, utc_from_wall, wall_from_utc
 
 if TYPE_CHECKING:
     from waybill.envelopes.oms import columns

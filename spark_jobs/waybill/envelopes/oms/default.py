@@ -19,11 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from waybill.bounded import Bounded
-from waybill.envelopes.notation.known_tables import FastFirst
-from waybill.envelopes.notation.told_keys import SEPARATOR, check_told_key
-from waybill.envelopes.notation.truncates import emptied, table_emptied
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.caches import Bounded
+from waybill.envelopes.memory.known_tables import FastFirst
 from waybill.envelopes.oms.columns import kind_of
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
@@ -39,12 +36,15 @@ from waybill.envelopes.oms.tables import (
 )
 from waybill.envelopes.oms.type_names import logical_type
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import ONE_NUMBER
-from waybill.envelopes.sequenced import settled, with_id
-from waybill.envelopes.written_sequence import POSITIONS
+from waybill.envelopes.sequence.layout import ONE_NUMBER
+from waybill.envelopes.sequence.settings import settled, with_id
+from waybill.envelopes.sequence.written import POSITIONS
+from waybill.envelopes.stated_keys import SEPARATOR, check_told_key
+from waybill.envelopes.truncates import emptied, table_emptied
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.bounded import Bounded
-from waybill.envelopes.generated import fill, gaps, nulls, picker
-from waybill.envelopes.notation.told_keys import SEPARATOR
-from waybill.envelopes.notation.truncates import emptied, table_emptied, truncate_of
+from waybill.caches import Bounded
 from waybill.envelopes.oms.columns import notation_of
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import writers
 from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.written_sequence import (
+from waybill.envelopes.sequence.written import (
     OMS_DIGITS,
     UNSIGNED,
     PackedSequence,
     WrittenSequence,
     goes_without,
 )
+from waybill.envelopes.stated_keys import SEPARATOR
+from waybill.envelopes.truncates import emptied, table_emptied, truncate_of
 from waybill.errors import Refusal
 from waybill.types import NUMBER, STRING
+from waybill.values.generated import fill, gaps, nulls, picker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, structs
 
-from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.default import ENVELOPE as DEFAULT
 from waybill.envelopes.oms.default import OmsDefaultDecoder, Row
 from waybill.envelopes.oms.encoder import OmsDefaultEncoder, OmsWriter
 from waybill.envelopes.oms.type_names import loses_type, type_name
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.errors import Refusal
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema

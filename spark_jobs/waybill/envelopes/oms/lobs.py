@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from waybill.envelopes.generated import function
 from waybill.envelopes.oms.type_names import DIALECT, is_lob
 from waybill.envelopes.protocol import Limit
+from waybill.values.generated import function
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
-from waybill.envelopes.notation.told_keys import SEPARATOR, is_same
+from waybill.envelopes.stated_keys import SEPARATOR, is_same
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

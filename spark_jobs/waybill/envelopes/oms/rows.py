@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.temporal import iso_from_blank
-from waybill.envelopes.notation.values import is_integer_text, quotes_of
 from waybill.envelopes.oms.columns import Notation, notation_of
-from waybill.envelopes.sequenced import settled
+from waybill.envelopes.sequence.settings import settled
 from waybill.errors import Refusal
 from waybill.records import Change
 from waybill.types import INTEGER_RANGE, NUMBER
+from waybill.values.generated import function
+from waybill.values.temporal import iso_from_blank
+from waybill.values.values import is_integer_text, quotes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from waybill.envelopes.notation.temporal import ZoneName
 from waybill.envelopes.protocol import Settings
-from waybill.envelopes.sequenced import SequencedReadSettings
-from waybill.envelopes.written_sequence import SequenceSettings
+from waybill.envelopes.sequence.settings import SequencedReadSettings
+from waybill.envelopes.sequence.written import SequenceSettings
+from waybill.values.temporal import ZoneName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

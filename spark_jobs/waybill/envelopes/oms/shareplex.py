@@ -20,12 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from pydantic import Field
 
-from waybill.envelopes.generated import function, overlay
-from waybill.envelopes.notation.json_rows import Readers, RowReader, SameMessage, row_of
-from waybill.envelopes.notation.remembering import FastRemembering
-from waybill.envelopes.notation.temporal import utc_from_wall, zone_named
-from waybill.envelopes.notation.told_keys import is_compared
-from waybill.envelopes.notation.values import JSON_ERRORS, check_json, json_refusal
+from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.oms.clocks import Micros
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED, untouchable
 from waybill.envelopes.oms.row_ids import check_row_id
@@ -38,11 +33,16 @@ from waybill.envelopes.oms.shareplex_encoder import (
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.tables import database_of
 from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence_layout import SequenceLayout, optional
-from waybill.envelopes.sequenced import settled
-from waybill.envelopes.written_sequence import POSITIONS
+from waybill.envelopes.sequence.layout import SequenceLayout, optional
+from waybill.envelopes.sequence.settings import settled
+from waybill.envelopes.sequence.written import POSITIONS
+from waybill.envelopes.stated_keys import is_compared
 from waybill.errors import Refusal
 from waybill.records import Change
+from waybill.values.generated import function, overlay
+from waybill.values.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.values.temporal import utc_from_wall, zone_named
+from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

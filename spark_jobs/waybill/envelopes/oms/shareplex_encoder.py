@@ -14,11 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw
 from pydantic import Field
 
-from waybill.bounded import Bounded
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.json_rows import RowWriter
-from waybill.envelopes.notation.temporal import ZoneName, zone_named
-from waybill.envelopes.notation.told_keys import SEPARATOR
+from waybill.caches import Bounded
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
@@ -26,9 +22,13 @@ from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.sequence_layout import OWN
-from waybill.envelopes.written_sequence import OMS_DIGITS, WrittenSequence
+from waybill.envelopes.sequence.layout import OWN
+from waybill.envelopes.sequence.written import OMS_DIGITS, WrittenSequence
+from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.errors import Refusal
+from waybill.values.generated import function
+from waybill.values.json_rows import RowWriter
+from waybill.values.temporal import ZoneName, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable

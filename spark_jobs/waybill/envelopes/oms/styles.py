@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.notation.json_columns import JSON, Notation, Style, exact
-from waybill.envelopes.notation.values import JSON_ERRORS
 from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of, write_number
 from waybill.errors import Refusal
 from waybill.types import NUMBER, UNKNOWN
+from waybill.values.json_columns import JSON, Notation, Style, exact
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.generated import function
-from waybill.envelopes.notation.told_keys import is_compared
-from waybill.envelopes.notation.values import quotes_of
 from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.writers import LIGHT_TYPE
+from waybill.envelopes.stated_keys import is_compared
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN
+from waybill.values.generated import function
+from waybill.values.values import quotes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from waybill.envelopes.notation.mysql_types import jdbc_type, name_of
 from waybill.records import intern_schema
 from waybill.types import BYTES, NUMBER, ONE_BIT, STRING, UNKNOWN, LogicalType, parse_type
+from waybill.values.mysql_types import jdbc_type, name_of
 
 if TYPE_CHECKING:
     from waybill.records import Column, TableSchema

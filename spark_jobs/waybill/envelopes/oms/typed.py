@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.bounded import Bounded
-from waybill.envelopes.generated import untold
-from waybill.envelopes.notation.json_columns import kind_of
-from waybill.envelopes.notation.json_rows import RowReader
+from waybill.caches import Bounded
 from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.type_names import DIALECT, in_notation, logical_type
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import UNKNOWN
+from waybill.values.generated import untold
+from waybill.values.json_columns import kind_of
+from waybill.values.json_rows import RowReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from waybill.envelopes.notation.json_columns import Style
-    from waybill.envelopes.notation.json_rows import Row
     from waybill.envelopes.oms.settings import OmsReadSettings
     from waybill.records import TableSchema
     from waybill.tables import TableName, TableRules
     from waybill.types import LogicalType
+    from waybill.values.json_columns import Style
+    from waybill.values.json_rows import Row
 
 
 class TypedTable(NamedTuple):

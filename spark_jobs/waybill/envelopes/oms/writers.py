@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.generated import FEW, Few, function
-from waybill.envelopes.notation.json_columns import write_integer
-from waybill.envelopes.notation.told_keys import SEPARATOR
-from waybill.envelopes.notation.values import is_integer_text, is_plain_number
 from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
+from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.types import LogicalType
+from waybill.values.generated import FEW, Few, function
+from waybill.values.json_columns import write_integer
+from waybill.values.values import is_integer_text, is_plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from waybill.publish.kafka.publishing import check_partition
 from waybill.publish.kafka.topic import PATIENCE, TargetTopic, describe
 
 if TYPE_CHECKING:
-    from waybill.spec import KafkaTarget
+    from waybill.spec.migration import KafkaTarget
 
 DAY_MS = 86_400_000
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake.ordered_rows import clusters, read_in_order
 from waybill.lake.task_rows import TaskRows
-from waybill.layout import OUTBOX, columns_of
+from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish.kafka.cutting import GROUP
 from waybill.publish.parts import ORDER
 

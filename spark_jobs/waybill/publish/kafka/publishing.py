@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.durations import seconds_of
 from waybill.errors import ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
@@ -20,11 +19,12 @@ from waybill.publish.kafka.progress import sent_of, told_of
 from waybill.publish.kafka.sender import SENT, Group, Sending, check_entries
 from waybill.publish.kafka.topic import FRAME, PATIENCE, TargetTopic, describe
 from waybill.publish.outcome import Part, Published
-from waybill.task_errors import unwrapped
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spec.durations import seconds_of
 
 if TYPE_CHECKING:
     from waybill.publish.kafka.outgoing import Made, Outgoing
-    from waybill.spec import KafkaTarget
+    from waybill.spec.migration import KafkaTarget
 
 
 def publish_kafka(

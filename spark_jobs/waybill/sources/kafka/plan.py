@@ -16,8 +16,8 @@ from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster, Place, Topic
-    from waybill.spec import KafkaSource
-    from waybill.spec_values import Offsets
+    from waybill.spec.migration import KafkaSource
+    from waybill.spec.values import Offsets
 
 
 class Loss(NamedTuple):

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from waybill.errors import SourceError, UnreachableError
 from waybill.kafka.failures import failure, permanent, sentence
-from waybill.larger import BYTES_PER_BATCH, larger
 from waybill.sources.kafka.rows import archive_rows
+from waybill.spark_tasks.rechunking import BYTES_PER_BATCH, larger
 
 if TYPE_CHECKING:
     import pyarrow as pa

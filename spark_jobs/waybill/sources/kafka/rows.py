@@ -13,7 +13,7 @@ from confluent_kafka import (
 )
 
 from waybill.errors import SourceError
-from waybill.layout import TIMESTAMP
+from waybill.lake_columns import TIMESTAMP
 from waybill.sources.tasks import archive_batch
 
 KINDS = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "logappend"}

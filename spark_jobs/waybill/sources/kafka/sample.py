@@ -11,7 +11,7 @@ from waybill.sources.kafka.reader import Reading, read_ranges
 from waybill.sources.sample import Sample
 
 if TYPE_CHECKING:
-    from waybill.spec import KafkaSource
+    from waybill.spec.migration import KafkaSource
 
 STALL = 10.0
 """Seconds to wait for brokers that say nothing; a person waits, too."""

@@ -11,27 +11,27 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from waybill.durations import seconds_of
 from waybill.errors import ReconciliationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.layout import ARCHIVE
+from waybill.lake_columns import ARCHIVE
 from waybill.sources.kafka.groups import commit_offsets
 from waybill.sources.kafka.pieces import dealt, piece_size
 from waybill.sources.kafka.plan import Plan, check_unchanged, plan
 from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
 from waybill.sources.kafka.reader import Read, Reading, read_ranges
-from waybill.tally import Tally
+from waybill.spark_tasks.counters import Tally
+from waybill.spec.durations import seconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.context import StageContext
     from waybill.lake import Branch, Commit
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.kafka.positions import Positions
-    from waybill.spec import KafkaSource
+    from waybill.spec.migration import KafkaSource
+    from waybill.stage_context import StageContext
 
 SHOWN = 100
 """How many partitions a report names."""

@@ -1,0 +1,25 @@
+"""What registries have told: each is asked for a schema once in a process, and the lake keeps it.
+
+A schema of a registry never changes under its id, so what was told once holds for good.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waybill.avro.sources import Text
+
+_told: defaultdict[str, dict[str, Text]] = defaultdict(dict)
+
+
+def told_by(url: str) -> dict[str, Text]:
+    """The schemas that a registry has told in this process, by id or GUID as text."""
+    return _told[url]
+
+
+def remember(url: str, schemas: Mapping[str, Text]) -> None:
+    """Take what a registry told to another process."""
+    _told[url].update(schemas)

@@ -1,0 +1,168 @@
+"""Changes that were read at once, as rows of `changes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from waybill.bulk import kernels
+from waybill.bulk.filling import Filled, Packed, packed
+from waybill.bulk.notations import same
+from waybill.bulk.rows import Value
+from waybill.lake_columns import CHANGES, MESSAGE_PLACE
+from waybill.order import CHANGE, FULL_ROW
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Mask, Places, Texts
+    from waybill.bulk.rows import Columns, Rows
+
+_json = msgspec.json.Encoder().encode
+_BACKSLASH = ord("\\")
+
+
+def storable(rows: Rows) -> Mask:
+    """Which changes can be rows of `changes` without a closer look."""
+    good = rows.offsets >= 0
+    for part in rows.sequence or ():
+        good &= part >= 0
+    if rows.transaction is not None:
+        escaped = np.empty(len(rows), np.bool_)
+        kernels.holds(rows.arena.data, *rows.transaction, _BACKSLASH, escaped)
+        good &= ~escaped
+    return good
+
+
+def changes_of(
+    found: list[Rows], messages: pa.RecordBatch, batch_id: str
+) -> tuple[pa.Table, Places]:
+    """Rows of `changes`, and for each the number of its message.
+
+    Args:
+        found: whole changes, all `storable`.
+        messages: the messages that they came with.
+        batch_id: the batch that brings them.
+    """
+    tables = [_table(rows, batch_id) for rows in found]
+    places = np.concatenate([rows.places for rows in found])
+    made = pa.concat_tables(tables)
+    for name in MESSAGE_PLACE:
+        column = messages.column(name).take(pa.array(places))
+        made = made.append_column(CHANGES.field(name), column)
+    return made.select(CHANGES.names), places
+
+
+def _table(rows: Rows, batch_id: str) -> pa.Table:
+    schema, size = rows.schema, len(rows)
+    image = rows.before if rows.after is None else rows.after
+    one: dict[str, Any] = {
+        "operation": rows.operation,
+        "database": schema.database,
+        "schema": schema.schema,
+        "table": schema.table,
+        "schema_id": schema.id,
+        "outcome": "ok",
+        "index": 0,
+        "batch": batch_id,
+    }
+    key = old_key = None
+    if schema.key and image is not None:
+        keys = [image[place] for place in schema.key_places]
+        key = _object(rows, schema.key, keys)
+        old_key = _old_keys(rows, keys, schema.key)
+    named = {
+        "key": key,
+        "old_key": old_key,
+        "before": _image(rows, rows.before),
+        "after": _image(rows, rows.after),
+        "order_key": _order_keys(rows),
+        "source_time": None
+        if rows.source_time is None
+        else pa.array(rows.source_time).cast(CHANGES.field("source_time").type),
+        "transaction": None if rows.transaction is None else _texts(rows, rows.transaction),
+        "extra": _extra(rows),
+    }
+    columns, fields = [], []
+    for field in CHANGES:
+        if field.name in MESSAGE_PLACE:
+            continue
+        if field.name in one:
+            array = pa.repeat(pa.scalar(one[field.name], field.type), size)
+        elif (array := named.get(field.name)) is None:
+            array = pa.nulls(size, field.type)
+        columns.append(array)
+        fields.append(field)
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore[type-arg]
+    """Texts made of parts that are the same for all rows and of values."""
+    text, cuts = bytearray(), [0]
+    values: list[Value] = []
+    for part in parts:
+        if isinstance(part, bytes):
+            text += part
+        else:
+            cuts.append(len(text))
+            values.append(part)
+    cuts.append(len(text))
+    texts = Filled(rows.arena, len(rows), bytes(text), cuts, values)
+    return packed([texts]).array(pa.string())
+
+
+def _object(rows: Rows, names: tuple[str, ...], columns: list[Texts | None] | Columns) -> pa.Array:  # type: ignore[type-arg]
+    """JSON objects of texts by name; columns that are not there are left out."""
+    parts: list[bytes | Value] = []
+    mark = b"{"
+    for name, texts in zip(names, columns, strict=True):
+        if texts is not None:
+            parts += [mark + _json(name) + b":", Value(texts, True)]
+            mark = b","
+    return _filled(rows, [*parts, b"}" if parts else b"{}"])
+
+
+def _image(rows: Rows, columns: Columns | None) -> pa.Array | None:  # type: ignore[type-arg]
+    return None if columns is None else _object(rows, rows.schema.names, columns)
+
+
+def _old_keys(rows: Rows, keys: list[Texts | None], names: tuple[str, ...]) -> pa.Array | None:  # type: ignore[type-arg]
+    """The keys that rows had before, where those are others."""
+    if rows.moved_from is not None:
+        return _object(rows, names, list(rows.moved_from))
+    if rows.before is None or rows.after is None:
+        return None
+    was = [rows.before[place] for place in rows.schema.key_places]
+    if any(texts is None for texts in was):
+        return None
+    moved = np.zeros(len(rows), np.bool_)
+    for old, new in zip(was, keys, strict=True):
+        if old is not None and new is not None:
+            moved |= ~same(rows.arena, old, new)
+    if not moved.any():
+        return None
+    found = _object(rows, names, was)
+    kept: Any = pa.compute.if_else(pa.array(moved), found, pa.scalar(None, pa.string()))
+    return kept  # type: ignore[no-any-return]
+
+
+def _texts(rows: Rows, texts: Texts) -> pa.Array:  # type: ignore[type-arg]
+    return _filled(rows, [Value(texts, False)])
+
+
+def _extra(rows: Rows) -> pa.Array | None:  # type: ignore[type-arg]
+    return None if rows.extra is None else _filled(rows, list(rows.extra.parts))
+
+
+def _order_keys(rows: Rows) -> pa.Array:  # type: ignore[type-arg]
+    sequence = rows.sequence or ()
+    parts = np.empty((len(sequence), len(rows)), np.int64)
+    for i, part in enumerate(sequence):
+        parts[i] = part
+    kind = ord(FULL_ROW if rows.full_row else CHANGE)
+    # Without a sequence id nothing but the position decides.
+    rank = rows.rank if sequence else 1
+    partitions = rows.block.partitions[rows.places]
+    out, offsets = kernels.order_keys(parts, kind, rank, partitions, rows.offsets)
+    return Packed(out, offsets).array(pa.string())

@@ -1,1 +1,0 @@
-"""Avro binary data in Confluent's framing, for every envelope that has it."""

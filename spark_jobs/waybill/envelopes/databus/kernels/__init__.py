@@ -1,0 +1,1 @@
+"""What is compiled for Databus; positions are those of bytes in one array, the arena."""

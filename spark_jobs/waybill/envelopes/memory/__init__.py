@@ -1,0 +1,1 @@
+"""What decoders remember of the tables whose messages they have read."""

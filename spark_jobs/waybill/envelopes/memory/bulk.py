@@ -1,0 +1,163 @@
+"""Reading many messages at once where a decoder remembers tables (`remembering`).
+
+What it makes of a message may depend on the messages before it. As long as all messages of a block
+tell nothing new about the tables of those that are read at once, it does not.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
+from waybill.envelopes.memory.remembering import News
+from waybill.errors import Refusal
+from waybill.values.bulk_json_columns import take_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.notations import Take
+    from waybill.envelopes.memory.remembering import Remembering
+    from waybill.records import Change, Column, Message, TableSchema
+    from waybill.types import LogicalType
+    from waybill.values.json_columns import Style
+
+Cells = dict[str, Cell]
+"""Columns of an image."""
+Row = tuple[Cell | None, ...]
+"""The same, column by column."""
+Slots = dict[str, int]
+"""Places of columns in a message."""
+
+_MOST_APART = 2_000
+"""So many messages of a block may be of tables that were not known."""
+
+
+class RememberingReader(BulkReader):
+    """Says what the values of messages of known tables mean.
+
+    Args:
+        decoder: reads one message exactly.
+    """
+
+    def __init__(self, decoder: Remembering) -> None:
+        self._remembering = decoder
+        self._apart = 0
+
+    @abstractmethod
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message, None if such are read on their own.
+
+        It depends on the form of the message, and on what the decoder knows of its table.
+        """
+
+    def learner(self) -> RememberingReader | None:
+        """What reads messages to learn from, without a trace in the decoder."""
+        return self
+
+    def decode(self, message: Message) -> list[Change]:
+        """The changes of a message; if it tells something new, as if it were the first one."""
+        try:
+            return self._remembering.settled(message)
+        except News:
+            return self._remembering.fresh().decode(message)
+
+    def harmless(self, message: Message) -> bool:
+        """Whether those that were read at once are read as they would be without a message."""
+        try:
+            self._remembering.settled(message)
+        except Refusal:
+            return True
+        except News as news:
+            self._apart += news.apart
+            return news.apart and self._apart < _MOST_APART
+        return True
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message, as long as its table is known so."""
+        reading = self.meaning(sample, change)
+        if reading is not None:
+            reading.ready = self._ready(sample, reading)
+        return reading
+
+    def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
+        """Tells whether the decoder knows the table; takes over what it knows by now."""
+        first = _kinds(reading)
+
+        def ready() -> bool:
+            self._apart = 0
+            try:
+                (change,) = self._remembering.settled(sample.message)
+            except (News, Refusal):
+                return False
+            if change.schema is reading.schema:
+                return True
+            now = self.meaning(sample, change)
+            if now is None:
+                return False
+            kinds = _kinds(now)
+            # The form was made for the kinds that the values could have at first.
+            if kinds.keys() != first.keys() or any(k & ~kinds[s] for s, k in first.items()):
+                return False
+            reading.schema, reading.before, reading.after = now.schema, now.before, now.after
+            return True
+
+        return ready
+
+    def cells(
+        self,
+        sample: Sample,
+        schema: TableSchema,
+        slots: Slots,
+        take: Callable[[Column, bool, int], Take | None],
+    ) -> Cells | None:
+        """How columns are read; None if one cannot be read at once.
+
+        Args:
+            sample: the message.
+            schema: its table.
+            slots: the place of each column.
+            take: how a column is read, by whether it is declared and the kind of its value; None
+                where values are read one by one.
+        """
+        rule = self._remembering.rules.find(schema.database, schema.schema, schema.table or "")
+        cells: Cells = {}
+        for name, slot in slots.items():
+            place = schema.index.get(name)
+            if place is None:
+                return None
+            kind = sample.kinds[slot]
+            how = take(schema.columns[place], name in rule.columns, kind)
+            if how is None or not how.kinds >> kind & 1:
+                return None
+            cells[name] = Cell(slot, how)
+        return cells
+
+    def row(self, sample: Sample, image: str, schema: TableSchema, style: Style) -> Row | None:
+        """The columns of an image that is an object of their names; see `cells`."""
+        slots = {
+            str(path[1]): slot
+            for path, slot in sample.slots.items()
+            if path[0] == image and path[1:]
+        }
+        return row_of(self.cells(sample, schema, slots, styled(style)), schema)
+
+
+def styled(
+    style: Style, take: Callable[[LogicalType, Style, int], Take | None] = take_of
+) -> Callable[[Column, bool, int], Take | None]:
+    """How columns are read in a style; JSON tells the types of those that nobody declared."""
+    inferred = style.of_inferred()
+    return lambda column, declared, kind: take(column.type, style if declared else inferred, kind)
+
+
+def row_of(cells: Cells | None, schema: TableSchema) -> Row | None:
+    """All columns of a table, of which an image may have some."""
+    return None if cells is None else tuple(map(cells.get, schema.names))
+
+
+def _kinds(reading: Reading) -> dict[int, int]:
+    """The kinds that the values of rows may have, by their slots."""
+    images = (reading.before or (), reading.after or ())
+    return {cell.slot: cell.take.kinds for cells in images for cell in cells if cell is not None}

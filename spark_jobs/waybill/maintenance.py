@@ -1,0 +1,69 @@
+"""Upkeep of a migration's lake: files, snapshots, tombstones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.lake.upkeep import keep_up
+from waybill.merge.ledger import Ledger
+from waybill.merge.tombstones import forget_tombstones
+from waybill.spec.durations import seconds_of
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+    from waybill.spec.migration import Migration
+
+SNAPSHOTS = "30d"
+"""How long snapshots are kept where nothing else is said."""
+
+
+class Upkept(NamedTuple):
+    """What was done to one table; see `waybill.lake.upkeep.Kept`."""
+
+    table: str
+    files: int
+    deletes: int
+    snapshots: int
+    tombstones: int
+    left: str | None
+
+
+def run_upkeep(
+    spec: Migration,
+    lake: Lake,
+    snapshots: str = SNAPSHOTS,
+    progress: Callable[..., Any] = lambda *words: None,
+) -> list[Upkept]:
+    """Keep every table of a migration fast to read and no larger than it has to be.
+
+    Args:
+        spec: the migration; `tombstones.keep` says how long deleted keys are remembered.
+        lake: its lake.
+        snapshots: how long snapshots are kept (e.g. 30d): tables can be read as of that time, and
+            batch ids are known as done. Those of the record of merges are kept for at least
+            `tombstones.keep`, because they tell how old a tombstone is; those of `changes` since
+            a transaction began that is open, because its rows are read from there when it ends.
+        progress: says one line about the work.
+    """
+    now = time.time()
+    oldest_snapshot = int((now - seconds_of(snapshots)) * 1000)
+    oldest_tombstone = int((now - seconds_of(spec.tombstones.keep)) * 1000)
+    done = []
+    merges = lake.log("merges")
+    oldest = {merges: min(oldest_snapshot, oldest_tombstone)}
+    needed = {lake.log("changes"): Ledger(lake).needed()} if lake.exists(merges) else {}
+    merged = {table: qualified for qualified, table in lake.merged_tables().items()}
+    names = [f"lake.{space}.{name}" for space, found in lake.tables().items() for name in found]
+    for table in sorted(names):
+        progress("upkeep: %s", table)
+        forgotten, left = 0, None
+        if table in merged:
+            forgotten, left = forget_tombstones(lake, merged[table], oldest_tombstone)
+        since = oldest.get(table, oldest_snapshot)
+        kept = keep_up(lake, table, since, needed.get(table, frozenset()))
+        done.append(
+            Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
+        )
+    return done

@@ -1,0 +1,57 @@
+"""What every stage is handed beside the migration."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from waybill.lake import Lake
+    from waybill.spec.migration import Migration
+
+_log = logging.getLogger("waybill")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run differs from the ordinary one.
+
+    Attributes:
+        mode: `incremental` goes on where the cursor stands; with `full` the snapshot reads the
+            source again from its beginning; `replay` reads nothing new and takes what was refused
+            once more.
+        drop_held: whether a merge drops the branches that a failed gate left, instead of waiting;
+            what was refused since the gate last let something through is decoded again for it.
+        until_time: take no message from the first one on that is as new as this; where the
+            migration names an end of its own, the earlier of the two counts.
+    """
+
+    mode: str = "incremental"
+    drop_held: bool = False
+    until_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageContext:
+    """One stage of one batch.
+
+    Attributes:
+        spark: the session whose catalog `lake` is the migration's (`lake.spark`).
+        lake: the migration's lake.
+        spec: the migration.
+        batch: id of the batch.
+        options: how the run differs from the ordinary one.
+        progress: says one line about the work, for a person who watches.
+    """
+
+    spark: SparkSession
+    lake: Lake
+    spec: Migration
+    batch: str
+    options: Options = field(default_factory=Options)
+    progress: Callable[..., Any] = _log.info
