@@ -60,7 +60,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     from waybill.publish.kafka.outgoing import gather
     from waybill.publish.kafka.publishing import publish_kafka
     from waybill.report import StageReport
-    from waybill.spec.migration import KafkaTarget, Migration
+    from waybill.spec.endpoints import KafkaTarget
+    from waybill.spec.migration import Migration
 
     values = Path(lines).read_bytes().splitlines()
     messages = [(b'{"id":%d}' % (i % KEYS), value) for i, value in enumerate(values)]

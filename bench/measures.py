@@ -124,7 +124,7 @@ def converted(job: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
     import pyarrow as pa
 
     from waybill.batches.arrow_blocks import messages_block
-    from waybill.batches.decoding import messages_of
+    from waybill.batches.messages import messages_of
 
     # Halves whose partner is in another task are the stage's business, not the conversion's.
     converter = job.converter(refuse, keep_halves=True)

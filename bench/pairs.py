@@ -52,7 +52,7 @@ def best(works: dict[str, Callable[[], Any]], count: int) -> dict[str, float]:
 def pair(source: str, target: str, folder: str, name: str) -> dict[str, float]:
     """Microseconds a message: the conversion, its two halves, and the baseline of each side."""
     from bench.measures import converted, refuse
-    from waybill.batches.decoding import messages_of
+    from waybill.batches.messages import messages_of
     from waybill.inprocess.job import ConvertJob
     from waybill.spec.migration import Table, table_rules
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from stack.server import Server, ServerError, listening
-from waybill.loopback import LOOPBACK, free_port
+from waybill_airflow.free_ports import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "kafka"
 """Where `make servers` puts Kafka."""

@@ -20,7 +20,7 @@ from stack.postgres import PostgresServer
 from stack.s3 import S3Server
 from stack.server import ServerError
 from stack.spark import Cluster
-from waybill.loopback import LOOPBACK
+from waybill_airflow.free_ports import LOOPBACK
 from waybill_airflow.local_airflow import LocalAirflow
 from waybill_airflow.own_folder import Owner, own_folder
 

@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 from stack.server import ServerError, TemporaryServer
-from waybill.loopback import LOOPBACK, free_port
+from waybill_airflow.free_ports import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "postgres"
 """Where `make servers` puts PostgreSQL, packed."""

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from stack.server import Server, ServerError, listening
-from waybill.loopback import LOOPBACK, free_port
+from waybill_airflow.free_ports import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "s3proxy"
 """Where `make servers` puts S3Proxy."""

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from stack.server import ServerError, TemporaryServer, listening
-from waybill.loopback import LOOPBACK, free_port
+from waybill_airflow.free_ports import LOOPBACK, free_port
 
 JARS = Path(__file__).resolve().parent.parent / "jars" / "schema_registry"
 """Where `make servers` puts the registry, packed."""

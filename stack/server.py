@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from waybill.loopback import LOOPBACK
+from waybill_airflow.free_ports import LOOPBACK
 
 _PR_SET_PDEATHSIG = 1
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stack.server import Server, ServerError
-from waybill.loopback import LOOPBACK, free_port
+from waybill_airflow.free_ports import LOOPBACK, free_port
 
 
 class Cluster:

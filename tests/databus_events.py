@@ -13,7 +13,8 @@ from tests import databus_layout as layout
 from tests.contract.test_bulk_avro import batch_of
 from waybill.avro.writing import varint
 from waybill.batches.bulk_decoding import BulkChangeBatches
-from waybill.batches.decoding import ChangeBatches, messages_of
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.messages import messages_of
 from waybill.envelopes import registry
 from waybill.envelopes.databus.settings import DatabusReadSettings
 from waybill.records import Message

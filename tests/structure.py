@@ -24,7 +24,7 @@ STAGE_MAY_USE = {"convert": {"envelopes"}, "validate": {"envelopes"}}
 HEAVY = ("airflow", "boto3", "great_expectations", "numba", "pandas", "pyarrow", "pyspark")
 """Packages that take long to import or are needed by few."""
 
-ARROW_SEATS = ("waybill.batches.decoding",)
+ARROW_SEATS = ("waybill.batches",)
 """Where batches of messages are turned; loaded when there is a batch to turn."""
 
 SCHEMA_REGISTRY = "waybill.avro.registry"
@@ -299,7 +299,10 @@ def _iceberg_words(module: Module) -> Iterator[tuple[int, str]]:
 
 def light(root: Path) -> list[str]:
     """What the command line and the DAG files load has no heavy import of its own at load time."""
-    names = ("cli", "spec", "records", "order", "errors", "report", "envelopes", "merge.rules")
+    names = (
+        *("cli", "spec", "storage", "records", "order", "errors", "report"),
+        *("envelopes", "batches", "avro", "values", "merge.rules"),
+    )
     return _offences(
         root,
         lambda module: module.inside(*(f"waybill.{name}" for name in names)),

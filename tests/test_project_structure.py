@@ -246,7 +246,7 @@ VIOLATIONS = [
     (structure.engines, f"{LIBRARY}/sources/files.py", "from confluent_kafka import Consumer"),
     (structure.engines, f"{LIBRARY}/publish/files.py", "import boto3"),
     (structure.engines, f"{LIBRARY}/publish/files.py", "def f():\n    import boto3"),
-    (structure.engines, f"{LIBRARY}/object_store/client.py", "import botocore.config"),
+    (structure.engines, f"{LIBRARY}/storage/objects/client.py", "import botocore.config"),
     (
         structure.engines,
         f"{LIBRARY}/lake/s3.py",
@@ -290,7 +290,7 @@ def test_what_is_allowed_passes(tmp_path):
         "spark_jobs/merge_tables.py": "from waybill.jobs import run_stage\nimport pyspark",
         f"{library}/jobs.py": "from waybill.merge import run\nfrom waybill.publish import files",
         f"{library}/lake/branch.py": "import pyiceberg\nq = 'CALL lake.system.fast_forward()'",
-        f"{library}/object_store/client.py": "def client():\n    import boto3",
+        f"{library}/storage/objects/client.py": "def client():\n    import boto3",
         f"{library}/merge/run.py": "from pyspark.sql import Row\nfrom waybill.merge import rules",
         f"{library}/merge/rules.py": "from waybill.order import key\nfrom waybill import records",
         f"{library}/merge/talk.py": "def f():\n    'Ends in a fast_forward.'",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from waybill.envelopes import registry
-from waybill.spec.migration import KafkaTarget
+from waybill.spec.endpoints import KafkaTarget
 
 if TYPE_CHECKING:
-    from waybill.spec.migration import Migration, Source, Target
+    from waybill.spec.endpoints import Source, Target
+    from waybill.spec.migration import Migration
 
 
 def dag_docs(spec: Migration, file: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from waybill.errors import WaybillError
-from waybill.loopback import free_port
+from waybill_airflow.free_ports import free_port
 from waybill_airflow.own_folder import Owner, own_folder
 from waybill_airflow.places import CHECKOUT
 from waybill_airflow.rest import Client, RestError

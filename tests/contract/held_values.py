@@ -18,17 +18,18 @@ import pyarrow as pa
 from tests.contract.roundtrip import read_settings
 from tests.histories import column_of, edges_of, image
 from waybill.batches.bulk_decoding import BulkChangeBatches
-from waybill.batches.decoding import ChangeBatches, messages_of
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.messages import messages_of
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
 from waybill.lake_columns import HEADERS, TIMESTAMP
+from waybill.protocol import Encoded
 from waybill.records import Change, Message, TableSchema, intern_schema
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, LogicalType, parse_type
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 TIME = 1_700_000_000_123_000
 

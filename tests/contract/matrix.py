@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import CAPABILITIES, Envelope
-from waybill.envelopes.sequence.layout import POSITION_DIGITS, SequenceLayout
 from waybill.envelopes.sequence.written import SIGNED, UNSIGNED
+from waybill.protocol import CAPABILITIES, Envelope
+from waybill.sequence_layout import POSITION_DIGITS, SequenceLayout
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BEGIN, END = "<!-- made from the declarations -->\n", "<!-- end -->\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import fastavro
 
-from waybill.envelopes.protocol import Encoded
+from waybill.protocol import Encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.contract.order_sources import Source
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
     from waybill.records import Message
 
 Row = dict[str, Any]

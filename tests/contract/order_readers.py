@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
 
 Row = dict[str, Any]
 Effect = tuple[int, int, int, Row | None]

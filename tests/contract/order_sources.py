@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.contract import order_avro_sources as avro
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import Encoded
+from waybill.protocol import Encoded
 from waybill.records import Change, Column, Message, intern_schema
 from waybill.types import parse_type
 

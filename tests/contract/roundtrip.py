@@ -16,16 +16,16 @@ from pydantic import ValidationError
 
 from tests.histories import by_name
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.sequence.layout import WIDE, SequenceLayout, optional, pack
 from waybill.errors import Refusal
 from waybill.made_ids import lost_of
 from waybill.records import ROW_OPERATIONS, Change, Column, Message, TableSchema
+from waybill.sequence_layout import WIDE, SequenceLayout, optional, pack
 from waybill.tables import TableRule, TableRules
 from waybill.types import INTEGER_RANGE, UNKNOWN, LogicalType
 from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded, Envelope
+    from waybill.protocol import Encoded, Envelope
 
 LOST_WITH = {
     "truncate": "truncate",

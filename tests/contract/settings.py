@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import random
 
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 
 def choices(annotation: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from tests.contract.order_sources import SOURCES, histories, messages_of
 from waybill.envelopes import registry
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
 
 APART = (
     *("datahub-tuple", "datahub-blob", "debezium-json", "debezium-avro", "ibmcdc-avro"),

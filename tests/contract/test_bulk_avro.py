@@ -23,7 +23,10 @@ from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of, image
 from waybill.batches.arrow_blocks import messages_block
 from waybill.batches.bulk_decoding import BulkChangeBatches
 from waybill.batches.bulk_encoding import BulkMessageBatches
-from waybill.batches.decoding import CHANGE, ChangeBatches, MessageBatches, messages_of
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.encoding import MessageBatches
+from waybill.batches.message_rows import CHANGE
+from waybill.batches.messages import messages_of
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.inprocess.block_converter import BulkConverter

@@ -19,7 +19,7 @@ from tests.contract.probes import COLUMNS, PROBES, ROW, change, table
 from tests.contract.roundtrip import differences, named, shown, travel
 from tests.histories import Knobs, histories
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import CAPABILITIES, MOVED_APART
+from waybill.protocol import CAPABILITIES, MOVED_APART
 
 ENVELOPES = registry.all_envelopes()
 BOTH_WAYS = [envelope for envelope in ENVELOPES if envelope.decoder and envelope.encoder]

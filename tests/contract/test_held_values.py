@@ -24,7 +24,7 @@ from tests.contract.held_values import (
 from waybill.envelopes import registry
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 FAULTS = frozenset({"value", "shape", "schema"})
 """What a message is refused for that holds no value of the column's type."""

@@ -19,9 +19,11 @@ import pytest
 
 from tests.contract.roundtrip import read_settings
 from waybill.batches.bulk_encoding import BulkMessageBatches
-from waybill.batches.decoding import CHANGE, ChangeBatches, MessageBatches
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.encoding import MessageBatches
+from waybill.batches.message_rows import CHANGE
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import MOVED_APART, Encoded
+from waybill.protocol import MOVED_APART, Encoded
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 

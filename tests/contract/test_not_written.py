@@ -23,7 +23,7 @@ from waybill.errors import Refusal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from waybill.envelopes.protocol import Encoded, Envelope
+    from waybill.protocol import Encoded, Envelope
     from waybill.records import Message
 
 WRITTEN = [envelope for envelope in registry.all_envelopes() if envelope.encoder is not None]

@@ -18,7 +18,7 @@ from tests.contract.roundtrip import Trip, travel
 from tests.contract.settings import choosable
 from tests.contract.test_envelopes import BOTH_WAYS, WRITTEN, by_name, count_as_declared, lost
 from tests.histories import Knobs, histories
-from waybill.envelopes.protocol import Envelope, Limit
+from waybill.protocol import Envelope, Limit
 
 Settings = dict[str, Any]
 

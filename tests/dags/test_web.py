@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from airflow import plugins_manager
 
-from waybill.loopback import free_port
 from waybill.spec.file import load_migration
 from waybill.validate.results import PAGE as PAGE_FILE
 from waybill.validate.results import reports_folder
+from waybill_airflow.free_ports import free_port
 from waybill_airflow.rest import Client, RestError
 from waybill_airflow.web.app import HEADERS, make_app
 

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import PROJECT
-from waybill.loopback import free_port
 from waybill_airflow import demo as demo_command
+from waybill_airflow.free_ports import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
 

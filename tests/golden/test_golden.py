@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal

@@ -17,7 +17,7 @@ from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.positions import Range
 from waybill.sources.kafka.reader import Reading, read_ranges
-from waybill.spec.migration import KafkaSource
+from waybill.spec.endpoints import KafkaSource
 
 if TYPE_CHECKING:
     from pathlib import Path

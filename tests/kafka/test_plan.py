@@ -21,7 +21,7 @@ from waybill.errors import ConfigurationError, SourceError
 from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import Loss, Plan, check_unchanged, plan
 from waybill.sources.kafka.positions import NOTHING, Positions, read_positions, write_positions
-from waybill.spec.migration import KafkaSource
+from waybill.spec.endpoints import KafkaSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable

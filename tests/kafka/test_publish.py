@@ -22,7 +22,7 @@ from waybill.publish.kafka.publishing import prepare, recover
 from waybill.publish.kafka.sender import Group
 from waybill.publish.kafka.topic import FRAME, describe
 from waybill.publish.kafka.transactions import Transactions
-from waybill.spec.migration import KafkaTarget
+from waybill.spec.endpoints import KafkaTarget
 
 pytestmark = pytest.mark.kafka
 

@@ -25,8 +25,8 @@ from tests.unit.test_avro_schemas import BOTH, SCHEMA, framed, message, reader, 
 from waybill.avro.registry import NO_ID, Registry
 from waybill.envelopes import registry as envelopes
 from waybill.errors import ConfigurationError, Refusal
-from waybill.loopback import LOOPBACK
 from waybill.records import Message, TableSchema, intern_schema
+from waybill_airflow.free_ports import LOOPBACK
 
 pytestmark = pytest.mark.kafka
 

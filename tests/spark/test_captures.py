@@ -28,7 +28,7 @@ from tests.captures import (
     lines,
 )
 from tests.contract.effort import EFFORT
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
 from waybill.jobs import read_table, run_migration

@@ -15,7 +15,8 @@ from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
 from waybill.publish.files import Sender, publish_files
-from waybill.spec.migration import FilesTarget, Migration
+from waybill.spec.endpoints import FilesTarget
+from waybill.spec.migration import Migration
 from waybill.stage_context import StageContext
 from waybill.validate.results import read_page, read_result
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from waybill.envelopes.protocol import CAPABILITIES, Encoded, Envelope, Settings
 from waybill.errors import Refusal
+from waybill.protocol import CAPABILITIES, Encoded, Envelope, Settings
 from waybill.records import Change, Column, Message, TableSchema, intern_schema, refused, skipped
 from waybill.types import STRING
 

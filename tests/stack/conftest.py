@@ -10,7 +10,7 @@ import pytest
 
 from scripts import packed
 from stack.local import MIGRATIONS, LocalStack
-from waybill.loopback import free_port
+from waybill_airflow.free_ports import free_port
 
 
 @pytest.fixture(scope="session")

@@ -25,9 +25,9 @@ from stack.local import CHECKOUT, SAMPLES
 from stack.server import Server
 from stack.spark import Cluster
 from waybill.driver.client import ask
-from waybill.loopback import LOOPBACK, free_port
 from waybill.report import STAGES
 from waybill.spec.file import load_migration
+from waybill_airflow.free_ports import LOOPBACK, free_port
 from waybill_airflow.operators import StageOperator
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]

@@ -18,7 +18,7 @@ from tests.schema_registry import schema_registry
 from waybill.avro.schema import parse
 from waybill.avro.settings import CREDENTIALS
 from waybill.avro.sinks import id_of_text
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry as envelopes
 from waybill.envelopes.debezium.avro_connect import avro_schema
 from waybill.errors import ConfigurationError, Refusal, UnavailableError

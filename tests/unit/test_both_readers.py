@@ -13,7 +13,7 @@ from waybill.errors import WaybillError
 from waybill.inprocess.topic_file import open_topic
 from waybill.sources import files
 from waybill.sources.cursor import FilesCursor
-from waybill.spec.migration import FilesSource
+from waybill.spec.endpoints import FilesSource
 
 TOPIC = "in"
 

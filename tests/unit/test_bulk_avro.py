@@ -29,7 +29,7 @@ from waybill.avro.reading import READ_ERRORS, Leaf, object_reader, row_reader
 from waybill.avro.scanner import AvroScanner
 from waybill.avro.schema import Node, parse
 from waybill.avro.writing import varint
-from waybill.bulk.arena import Arena, Texts
+from waybill.bulk.arena import Arena, Texts, Value
 from waybill.bulk.block import Scanned
 from waybill.bulk.kernels import avro_values as kernels
 from waybill.bulk.kernels.avro_scanning import is_utf8
@@ -46,7 +46,6 @@ from waybill.bulk.kinds import (
     VARINT,
     VOID,
 )
-from waybill.bulk.rows import Value
 from waybill.bulk.skeleton import Place, Skeleton
 from waybill.inprocess.job import ConvertJob
 from waybill.values.values import base64_text, float32_value, float64_value

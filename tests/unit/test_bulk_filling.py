@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.bulk.arena import Arena, Texts
+from waybill.bulk.arena import Arena, Texts, Value
 from waybill.bulk.filling import Filled, Given, Nothing, array_of, packed
-from waybill.bulk.rows import Value
 
 LONGER_THAN_COPIED_BY_WORDS = 70
 pieces = st.binary(max_size=LONGER_THAN_COPIED_BY_WORDS)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.records import Message
 from waybill.tables import TableRules

@@ -9,7 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from tests.contract.test_bulk import Outcome, agree, archive_of, encoded, one_by_one
-from waybill.batches.decoding import CHANGE, ChangeBatches
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.message_rows import CHANGE
 from waybill.envelopes import registry
 from waybill.records import TableSchema
 from waybill.tables import TableRules

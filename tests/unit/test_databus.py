@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests import databus_layout as layout
 from tests.contract.probes import MOVED, OTHER, PLAIN, ROW, change, table
 from tests.histories import by_name
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.cli.formats import settings_of
 from waybill.envelopes import registry
 from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder

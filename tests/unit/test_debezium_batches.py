@@ -6,7 +6,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from waybill.batches.decoding import ChangeBatches, MessageBatches
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.encoding import MessageBatches
 from waybill.envelopes import registry
 from waybill.lake_columns import ARCHIVE
 from waybill.records import TableSchema

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.captures import CAPTURES, DECLARED, Replay, compare, known_losses, lines, rules
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.records import Message
 from waybill.tables import TableRule, TableRules

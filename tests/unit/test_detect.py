@@ -184,7 +184,7 @@ def test_parquet_with_keys_and_headers(tmp_path):
 
     path = next(path for path in own_cases("debezium-avro") if path.stem == "row_events")
     messages = messages_of(path)
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
 
     file = tmp_path / "topic.bin"
     with file.open("wb") as sink, MessageFile(sink, "t") as out:

@@ -25,7 +25,8 @@ from waybill.sources.kafka.positions import (
     write_positions,
 )
 from waybill.sources.kafka.reader import Read, Reading, read_ranges
-from waybill.spec.migration import KafkaSource, Migration
+from waybill.spec.endpoints import KafkaSource
+from waybill.spec.migration import Migration
 
 
 def source(**fields) -> KafkaSource:

@@ -15,10 +15,10 @@ from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.lake_columns import ARCHIVE, CHANGES
-from waybill.loopback import free_port
 from waybill.merge.position import order_of
 from waybill.order import order_key, order_number
 from waybill.spec.file import load_migration
+from waybill_airflow.free_ports import free_port
 
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 

@@ -18,7 +18,7 @@ from tests.captures import (
     lines,
     unpacked,
 )
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.envelopes import registry
 from waybill.records import Message
 from waybill.spec.migration import Table, table_rules

@@ -15,7 +15,7 @@ from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
 
 TIMES = (
     "2020-11-25 00:01:02.012345 Asia/Shanghai",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.spec.migration import Source, Target
+from waybill.spec.endpoints import Source, Target
 from waybill.validate.rereading import readers_of
 
 

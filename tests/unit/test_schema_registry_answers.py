@@ -13,10 +13,10 @@ from tests.schema_registry import SchemaRegistry, schema_registry
 from tests.unit.test_avro_schemas import SCHEMA, framed, reader, rows_of
 from waybill.avro import registry as module
 from waybill.avro.registry import Registry
-from waybill.batches.decoding import decode_message
+from waybill.batches.messages import decode_message
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
-from waybill.loopback import LOOPBACK
 from waybill.records import Message
+from waybill_airflow.free_ports import LOOPBACK
 
 HTML = "<html>\n<body>no registry here</body>"
 TEXT = json.dumps(SCHEMA)

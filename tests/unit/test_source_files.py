@@ -18,7 +18,7 @@ from waybill.lake_columns import ARCHIVE
 from waybill.sources import files, listing
 from waybill.sources.cursor import FilesCursor, FileState, read_cursor, write_cursor
 from waybill.sources.streams import line_lists
-from waybill.spec.migration import FilesSource
+from waybill.spec.endpoints import FilesSource
 
 NOTHING = FilesCursor(None, {}, 0, 0)
 BOM = b"\xef\xbb\xbf"

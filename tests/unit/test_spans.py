@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from waybill.lake.metadata import Metadata, Snapshot
-from waybill.lake.spans import Span, onward
+from waybill.lake.metadata import Metadata, Snapshot, Span
+from waybill.lake.spans import onward
 
 
 @pytest.fixture

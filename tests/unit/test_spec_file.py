@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.spec_files import GOOD, KAFKA, problems, writer_in
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import Envelope, Settings
 from waybill.lake_columns import log_namespace
+from waybill.protocol import Envelope, Settings
 from waybill.spec import file as spec_file
 from waybill.spec.file import SpecificationError, load_migration, load_tables
 

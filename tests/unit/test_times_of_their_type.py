@@ -24,7 +24,7 @@ from waybill.typed_values import TIMES, kind_of, times_check
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
     from waybill.typed_values import Check
 
 VALUES = {

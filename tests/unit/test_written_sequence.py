@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 from pydantic import ValidationError
 
-from waybill.batches.decoding import ChangeBatches, MessageBatches
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.encoding import MessageBatches
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import PairJoiner
-from waybill.envelopes.sequence.layout import SequenceLayout, pack, unpack
 from waybill.envelopes.sequence.written import UNSIGNED, PackedSequence
 from waybill.errors import Refusal
 from waybill.lake_columns import ARCHIVE
 from waybill.records import NO_TABLE, Change, Column, Message, TableSchema, intern_schema
+from waybill.sequence_layout import SequenceLayout, pack, unpack
 from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType
 

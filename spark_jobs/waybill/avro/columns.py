@@ -16,12 +16,11 @@ from waybill.avro.reading import READ_ERRORS, Leaf, Maker
 from waybill.avro.schema import Node, without_null
 from waybill.avro.writing import WRITE_ERRORS, Write, varint
 from waybill.bulk import notations
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.filling import Filled
 from waybill.bulk.kernels import avro_values as kernels
 from waybill.bulk.kinds import BAD, BYTES, ENUM, OPTIONAL, STRING, VARINT, VOID
 from waybill.bulk.notations import Convert, Take, kinds, or_else, written
-from waybill.bulk.rows import Value
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from waybill.avro.sources import Text
+
+class Text(NamedTuple):
+    """A schema as a source gives it: its JSON and the schemas whose types it uses."""
+
+    schema: str
+    references: tuple[str, ...] = ()
+
 
 _told: defaultdict[str, dict[str, Text]] = defaultdict(dict)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from waybill.envelopes.protocol import Mark
 from waybill.errors import Refusal
+from waybill.protocol import Mark
 
 if TYPE_CHECKING:
     from waybill.records import Message

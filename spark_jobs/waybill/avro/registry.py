@@ -9,9 +9,8 @@ import warnings
 from typing import Any, NoReturn
 from uuid import UUID
 
-from waybill.avro.fetched_schemas import told_by
+from waybill.avro.fetched_schemas import Text, told_by
 from waybill.avro.settings import CREDENTIALS
-from waybill.avro.sources import Text
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 
 _UNKNOWN = {40401, 40402, 40403}

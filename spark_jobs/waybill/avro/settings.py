@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator
 
-from waybill.envelopes.protocol import Settings
+from waybill.protocol import Settings
 
 CREDENTIALS = "WAYBILL_SCHEMA_REGISTRY_USER_INFO"
 """Environment variable with `user:password` of the schema registry."""

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from waybill.avro import framing
+from waybill.avro.fetched_schemas import Text
 from waybill.avro.schema import Node, parse
 from waybill.caches import Bounded
 from waybill.errors import ConfigurationError, Refusal
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
     from waybill.avro.settings import AvroReadSettings
     from waybill.records import Message
     from waybill.storage.file_store import Store
-
-
-class Text(NamedTuple):
-    """A schema as a source gives it: its JSON and the schemas whose types it uses."""
-
-    schema: str
-    references: tuple[str, ...] = ()
 
 
 class Source(Protocol):

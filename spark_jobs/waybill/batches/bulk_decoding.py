@@ -15,14 +15,14 @@ from waybill.bulk.forms import FEWEST, Forms
 from waybill.bulk.rows import merged
 
 if TYPE_CHECKING:
-    from waybill.batches.decoding import ChangeBatches
+    from waybill.batches.change_rows import ChangeRows
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.rows import Rows
     from waybill.records import Change
 
 
 class BulkChangeBatches:
-    """Decodes batches for `ChangeBatches`, which takes what is not alike.
+    """Decodes batches for `ChangeRows`, which takes what is not alike.
 
     Args:
         work: decodes one message after the other, and counts.
@@ -30,7 +30,7 @@ class BulkChangeBatches:
         fewest: fewer messages of a batch that are alike are decoded one by one.
     """
 
-    def __init__(self, work: ChangeBatches, reader: BulkReader, fewest: int = FEWEST) -> None:
+    def __init__(self, work: ChangeRows, reader: BulkReader, fewest: int = FEWEST) -> None:
         self._work = work
         self._forms = Forms(work.decoder, reader, fewest)
         self._lead = self._forms.lead

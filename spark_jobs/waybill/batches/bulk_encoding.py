@@ -17,7 +17,7 @@ from waybill.bulk.templates import Templates, Written
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX
 
 if TYPE_CHECKING:
-    from waybill.batches.decoding import MessageBatches
+    from waybill.batches.message_rows import MessageRows
     from waybill.bulk.filling import Filled, Nothing
     from waybill.bulk.templates import BulkWriter
 
@@ -26,7 +26,7 @@ _TEXTS = ("key", "value")
 
 
 class BulkMessageBatches:
-    """Encodes batches for `MessageBatches`, which takes what is not alike.
+    """Encodes batches for `MessageRows`, which takes what is not alike.
 
     Args:
         work: encodes one change after the other.
@@ -34,7 +34,7 @@ class BulkMessageBatches:
         fewest: fewer changes of a batch that are alike are encoded one by one.
     """
 
-    def __init__(self, work: MessageBatches, writer: BulkWriter, fewest: int = FEWEST) -> None:
+    def __init__(self, work: MessageRows, writer: BulkWriter, fewest: int = FEWEST) -> None:
         self._work = work
         self._stored = StoredChanges(work.schemas, writer, fewest)
         self._templates = Templates(work.encoder, writer, fewest)

@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from waybill.batches.arrow_blocks import texts_of
 from waybill.bulk import kernels
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
+from waybill.bulk.arrow_texts import texts_of
 from waybill.bulk.block import JSON, Messages, Scanned, paths_of
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import NOTHING, TEXT
-from waybill.bulk.rows import Columns, Extra, Rows, Value
+from waybill.bulk.rows import Columns, Extra, Rows
 from waybill.bulk.skeleton import Place, Skeleton, several_values, values
 from waybill.records import ROW_OPERATIONS, Message
 

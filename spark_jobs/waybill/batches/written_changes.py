@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from waybill.bulk import kernels
+from waybill.bulk.arena import Value
 from waybill.bulk.filling import Filled, Packed, packed
 from waybill.bulk.notations import same
-from waybill.bulk.rows import Value
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE
 from waybill.order import CHANGE, FULL_ROW
 

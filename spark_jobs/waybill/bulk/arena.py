@@ -98,3 +98,15 @@ class Arena:
                 place = known[text] = (0, BAD) if made is None else (self.add(made), len(made))
             starts[row], lengths[row] = place
         return Texts(starts, lengths)
+
+
+class Value(NamedTuple):
+    """What stands at one place of some messages.
+
+    Attributes:
+        texts: the bytes.
+        quoted: whether they are a text of JSON; else they are JSON as they are.
+    """
+
+    texts: Texts
+    quoted: bool

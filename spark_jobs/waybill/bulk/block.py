@@ -19,7 +19,7 @@ from waybill.records import Message
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from waybill.bulk.rows import Value
+    from waybill.bulk.arena import Value
 
 Path = tuple[str | int, ...]
 """Where a value stands in a message: names of objects and places in arrays, from the outside."""

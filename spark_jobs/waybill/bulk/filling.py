@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from waybill.batches.arrow_blocks import texts_of
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND
+from waybill.bulk.arrow_texts import texts_of
 from waybill.bulk.kinds import NULL_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.bulk.arena import Arena, Bytes, Mask, Places
-    from waybill.bulk.rows import Value
+    from waybill.bulk.arena import Arena, Bytes, Mask, Places, Value
 
 _LARGE = pa.large_binary()
 _LONGEST = 2**31 - 1

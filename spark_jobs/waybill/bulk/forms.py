@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Places
+from waybill.bulk.arena import Places, Value
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
 from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
 from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Columns, Extra, Rows, Value
+from waybill.bulk.rows import Columns, Extra, Rows
 from waybill.bulk.skeleton import Place, Skeleton
 from waybill.bulk.stated_keys import other_keys
 from waybill.bulk.typed_values import misplaced_times
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from waybill.bulk.arena import Mask
-    from waybill.envelopes.protocol import Decoder
+    from waybill.protocol import Decoder
     from waybill.records import Change
 
 MOST_FORMS = 200

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block, Path, Scanned
     from waybill.bulk.notations import Convert, Take
     from waybill.bulk.rows import Extra, Rows
-    from waybill.envelopes.protocol import Decoder
+    from waybill.protocol import Decoder
     from waybill.records import Change, Message, TableSchema
 
 

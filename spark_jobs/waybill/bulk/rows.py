@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from waybill.bulk.arena import Arena, Mask, Places, Texts
+from waybill.bulk.arena import Arena, Mask, Places, Texts, Value
 from waybill.records import Change, TableSchema
 
 if TYPE_CHECKING:
@@ -19,18 +19,6 @@ _decode = msgspec.json.Decoder(str).decode
 
 Columns = tuple[Texts | None, ...]
 """The values of each column of an image; None for one that the messages leave out."""
-
-
-class Value(NamedTuple):
-    """What stands at one place of some messages.
-
-    Attributes:
-        texts: the bytes.
-        quoted: whether they are a text of JSON; else they are JSON as they are.
-    """
-
-    texts: Texts
-    quoted: bool
 
 
 class Extra(NamedTuple):

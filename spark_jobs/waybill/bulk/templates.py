@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from waybill.bulk import kernels
+from waybill.bulk.arena import Value
 from waybill.bulk.block import JSON, Path, Scanned, Scanner
 from waybill.bulk.filling import Filled, Nothing
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.kinds import BAD
-from waybill.bulk.rows import Rows, Value
+from waybill.bulk.rows import Rows
 from waybill.bulk.skeleton import Place
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal, WaybillError
@@ -26,7 +27,7 @@ from waybill.zoned_times import count_zones
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Dress
-    from waybill.envelopes.protocol import Encoded, Encoder
+    from waybill.protocol import Encoded, Encoder
 
 Get = Callable[[Rows], Value]
 """Gives what stands at one place of the messages of some changes."""

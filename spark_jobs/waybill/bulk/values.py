@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.kinds import BAD, NULL_SIZE
 from waybill.bulk.notations import PUT_TEXT, Put, same, written
-from waybill.bulk.rows import Columns, Rows, Value
 from waybill.order import MAX_INDEX, MAX_OFFSET
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask
     from waybill.bulk.block import Path
+    from waybill.bulk.rows import Columns, Rows
     from waybill.bulk.templates import Get
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 DEBUG = "--debug"
@@ -21,6 +20,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
+        from waybill.cli.group import forget_output
+
         forget_output()
     sys.exit(code)
 
@@ -47,8 +48,3 @@ def _run(words: list[str], debug: bool) -> int:
         )
         return 1
     return result if isinstance(result, int) else 0
-
-
-def forget_output() -> None:
-    """Let Python's own flush at exit have somewhere to write to."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -28,9 +28,10 @@ from waybill.typed_values import check_row
 from waybill.zoned_times import count_zones
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Decoder, Encoder, Envelope
+    from waybill.protocol import Decoder, Encoder, Envelope
     from waybill.records import Change, Message
-    from waybill.spec.migration import KafkaTarget, Migration, Target
+    from waybill.spec.endpoints import KafkaTarget, Target
+    from waybill.spec.migration import Migration
 
 SAMPLE = 1000
 """Messages of the source that are tried."""
@@ -107,8 +108,8 @@ def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
 
 def _sample(spec: Migration) -> Generator[Finding, None, tuple[list[Message], bool]]:
     """The first messages, and whether there are no others."""
-    from waybill.batches.decoding import messages_of
-    from waybill.sources.sample import sample_of
+    from waybill.batches.messages import messages_of
+    from waybill.sources.sampling import sample_of
 
     try:
         found = sample_of(spec.source, SAMPLE)

@@ -13,10 +13,9 @@ import msgspec
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.errors import Refusal
-from waybill.fraction_digits import TIMES
 from waybill.suggestions import did_you_mean
 from waybill.typed_values import fault_of
-from waybill.types import parse_type
+from waybill.types import TIMES, parse_type
 from waybill.values.declared import check_for
 
 if TYPE_CHECKING:

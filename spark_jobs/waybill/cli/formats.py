@@ -12,7 +12,7 @@ from msgspec import structs
 
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.envelopes import registry
-from waybill.envelopes.protocol import CAPABILITIES
+from waybill.protocol import CAPABILITIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 FULL, PARTLY, NOT = "yes", "partly", "-"
 

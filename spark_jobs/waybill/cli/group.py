@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from typing import Any
 
 from typer.core import TyperGroup
-
-from waybill.cli import forget_output
 
 INTERRUPTED = 130
 EXAMPLE = "[dim]Example:"
@@ -44,3 +43,8 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             sys.stderr.write("waybill: interrupted\n")
             raise SystemExit(INTERRUPTED) from None
+
+
+def forget_output() -> None:
+    """Let Python's own flush at exit have somewhere to write to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -18,7 +18,7 @@ from waybill.tables import MAX_COLUMNS, TableRules
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from waybill.envelopes.protocol import Decoder, Envelope
+    from waybill.protocol import Decoder, Envelope
 
 
 def setting_value(text: str) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from waybill.cli import forget_output
+from waybill.cli.group import forget_output
 from waybill.cli.waybill_table import print_waybill
 from waybill.errors import ConfigurationError
 from waybill.report import Waybill

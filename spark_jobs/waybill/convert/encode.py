@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.batches.decoding import CHANGE, MessageBatches
+from waybill.batches.encoding import MessageBatches
+from waybill.batches.message_rows import CHANGE
 from waybill.convert.decode import add, schemas_in
 from waybill.lake import Span
 from waybill.lake.names import literal

@@ -17,7 +17,7 @@ from waybill.values.json_columns import Style, kind_of, notation_of, read_one
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Decoder
+    from waybill.protocol import Decoder
     from waybill.records import Message
     from waybill.tables import TableRules
     from waybill.types import LogicalType

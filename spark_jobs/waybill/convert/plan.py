@@ -15,7 +15,7 @@ from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Decoder, Encoder, Envelope, Settings
+    from waybill.protocol import Decoder, Encoder, Envelope, Settings
     from waybill.spec.migration import Migration
     from waybill.tables import TableRules
 

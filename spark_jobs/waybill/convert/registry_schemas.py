@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.avro.fetched_schemas import remember, told_by
-from waybill.avro.sources import Text
+from waybill.avro.fetched_schemas import Text, remember, told_by
 from waybill.lake_columns import REGISTRY_SCHEMAS
 from waybill.spark_tasks.counters import Tally
 

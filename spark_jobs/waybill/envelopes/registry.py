@@ -9,7 +9,7 @@ from waybill.errors import ConfigurationError
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 MODULES = {
     "datahub-tuple": "waybill.envelopes.datahub.tuples",

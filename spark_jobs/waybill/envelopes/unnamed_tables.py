@@ -11,8 +11,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
+from waybill.protocol import Settings
 
 _TOPIC = "{topic}"
 _NAME = re.compile(r"([^.{}]+\.)?[^.{}]+")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block
     from waybill.bulk.filling import Packed
     from waybill.bulk.rows import Rows
-    from waybill.envelopes.protocol import Encoded, Envelope
     from waybill.inprocess.converter import Converter
+    from waybill.protocol import Encoded, Envelope
     from waybill.records import Change, Message
 
 Keep = Callable[["list[Encoded]", "list[Message]"], "tuple[list[Encoded], list[Message]]"]

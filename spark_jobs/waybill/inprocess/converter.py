@@ -21,7 +21,7 @@ from waybill.typed_values import Check, times_check
 from waybill.zoned_times import count_zones, gives_up_zones
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded, Envelope, Settings
+    from waybill.protocol import Encoded, Envelope, Settings
     from waybill.tables import TableRules
 
 Refuse = Callable[[Message, int, str, str], None]

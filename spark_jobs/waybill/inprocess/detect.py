@@ -21,7 +21,7 @@ from waybill.inprocess.shapes import CLEAR, Shapes, choices, names_in, shapes_of
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Decoder, Envelope
+    from waybill.protocol import Decoder, Envelope
     from waybill.records import Message
     from waybill.tables import TableRules
 

@@ -16,8 +16,8 @@ from waybill.suggestions import did_you_mean
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Envelope, Settings
     from waybill.inprocess.block_converter import BulkConverter
+    from waybill.protocol import Envelope, Settings
 
 
 @dataclass(frozen=True)

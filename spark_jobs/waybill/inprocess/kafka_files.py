@@ -12,7 +12,7 @@ from waybill.errors import ConfigurationError, SourceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from waybill.envelopes.protocol import Encoded
+    from waybill.protocol import Encoded
     from waybill.records import Message
 
 ROWS = 4096
@@ -36,7 +36,7 @@ def read_messages(path: str, topic: str, tell: Callable[[int], None]) -> Iterato
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from waybill.batches.decoding import messages_of
+    from waybill.batches.messages import messages_of
     from waybill.sources.parquet import kafka_batches
 
     try:

@@ -43,9 +43,9 @@ from waybill.spark_tasks.gc_pauses import RARELY
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
 
-    from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
+    from waybill.protocol import Encoded
     from waybill.records import Message
 
 

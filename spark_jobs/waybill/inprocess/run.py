@@ -24,10 +24,10 @@ from waybill.inprocess.quarantine import quarantine_line
 from waybill.spark_tasks.gc_pauses import rare_collections
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Encoded
     from waybill.inprocess.account import Account
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
+    from waybill.protocol import Encoded
     from waybill.records import Message
 
 LINES = (".jsonl", ".json", ".txt", ".ndjson")

@@ -21,7 +21,7 @@ from waybill.types import parse_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from waybill.envelopes.protocol import Encoder, Envelope, Settings
+    from waybill.protocol import Encoder, Envelope, Settings
 
 COLUMNS = ("waybill_key", "waybill_value")
 

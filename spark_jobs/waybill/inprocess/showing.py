@@ -16,7 +16,7 @@ from waybill.records import ROW_OPERATIONS, Change, Message, refused
 from waybill.typed_values import check_row
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Decoder
+    from waybill.protocol import Decoder
 
 ONLY = ("changes", "refused", "skipped")
 """What `--only` can ask for."""

@@ -6,8 +6,8 @@ The only package that knows Iceberg. `Lake.open(session, migration)` is the way 
 from __future__ import annotations
 
 from waybill.lake.commit import Branch, Commit
+from waybill.lake.metadata import Span
 from waybill.lake.settings import spark_settings
-from waybill.lake.spans import Span
 from waybill.lake.tables import LOG_PROPERTIES, Lake
 from waybill.lake.task_rows import TaskRows
 

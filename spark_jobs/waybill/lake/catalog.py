@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
 
-    from waybill.lake.spans import Span
+    from waybill.lake.metadata import Span
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""

@@ -8,9 +8,10 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
+from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
-from waybill.lake.spans import Span, added
+from waybill.lake.spans import added
 from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:

@@ -65,3 +65,16 @@ class _Metadata(msgspec.Struct):
     snapshots: list[_Snapshot] = []
     refs: dict[str, _Ref] = {}
     properties: dict[str, str] = {}
+
+
+class Span(NamedTuple):
+    """Rows appended to a table after one snapshot (all rows if None) and up to another."""
+
+    table: str
+    after: int | None
+    upto: int | None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there can be no row."""
+        return self.upto is None or self.after == self.upto

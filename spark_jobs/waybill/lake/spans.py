@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from waybill.lake.commit import read_commit
 from waybill.lake.names import split
 
 if TYPE_CHECKING:
-    from waybill.lake.metadata import Metadata
+    from waybill.lake.metadata import Metadata, Span
 
 LONGEST = "longest_row"
 """Under this name a report tells the bytes of the longest row, by the table's short name."""
-
-
-class Span(NamedTuple):
-    """Rows appended to a table after one snapshot (all rows if None) and up to another."""
-
-    table: str
-    after: int | None
-    upto: int | None
-
-    @property
-    def empty(self) -> bool:
-        """Whether there can be no row."""
-        return self.upto is None or self.after == self.upto
 
 
 def onward(metadata: Metadata, span: Span) -> Span:

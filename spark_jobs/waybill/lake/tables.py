@@ -13,6 +13,7 @@ from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.data_files import ROW_GROUP_BYTES
 from waybill.lake.history import Chosen, History
+from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
 from waybill.lake.session import lake_session
@@ -29,7 +30,7 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
-from waybill.lake.spans import Span, longest_row, onward
+from waybill.lake.spans import longest_row, onward
 from waybill.lake.task_rows import TaskRows, read_in_tasks
 from waybill.lake_columns import log_namespace
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import SchemaChangeError
-from waybill.fraction_digits import with_digits
+from waybill.types import with_digits
 
 if TYPE_CHECKING:
     from waybill.records import TableSchema
@@ -154,7 +154,7 @@ def extend(
     fixed = {column.name for column in columns[:in_lake]}
     for schema in schemas:
         for told in schema.columns:
-            logical = declared.get(told.name) or with_digits(told)
+            logical = declared.get(told.name) or with_digits(told.type, told.source_type)
             known = logical.kind != "unknown"
             type_ = lake_type(logical)
             have = found.get(told.name)

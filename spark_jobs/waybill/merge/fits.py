@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from waybill.fraction_digits import MOST_DIGITS
+from waybill.types import MOST_DIGITS
 
 if TYPE_CHECKING:
     from waybill.merge.columns import Column

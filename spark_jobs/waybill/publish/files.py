@@ -32,7 +32,7 @@ from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.spec.migration import FilesTarget
+    from waybill.spec.endpoints import FilesTarget
 
 MANIFEST = "manifest.json"
 FORMAT = 1

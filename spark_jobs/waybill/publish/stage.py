@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from waybill.lake import Span
     from waybill.publish.outcome import Published
-    from waybill.spec.migration import Migration, Target
+    from waybill.spec.endpoints import Target
+    from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
 
 STAGE = "publish"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.tasks import FileCounts, FileTask
-    from waybill.spec.migration import FilesSource
+    from waybill.spec.endpoints import FilesSource
     from waybill.stage_context import StageContext
 
 EMPTY_LINES = "empty line"

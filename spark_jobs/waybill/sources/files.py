@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.sources.cursor import FilesCursor, FileState
-    from waybill.spec.migration import FilesSource
+    from waybill.spec.endpoints import FilesSource
 
 LAYOUTS: dict[str, Any] = {"lines": lines, "parquet": parquet, "kcat": kcat, "whole": whole}
 """Modules that read a file, by the name of their layout."""

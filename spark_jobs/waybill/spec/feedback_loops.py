@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from waybill.storage.objects.places import is_object_url, place_of
 
 if TYPE_CHECKING:
-    from waybill.spec.migration import Migration
+    from waybill.spec.endpoints import Source, Target
 
 _BATCH = "20260101T000000Z-0000"
 _PUBLISHED = (
@@ -33,14 +33,20 @@ _HIDDEN = (".", "_")
 """What the names of files and folders begin with that a source does not see."""
 
 
-def own_output(spec: Migration) -> str | None:
-    """A sentence about the first thing that the migration writes where it reads; None if none."""
-    return _of_topics(spec) or _of_files(spec)
+def own_output(source: Source, targets: list[Target], warehouse: str) -> str | None:
+    """A sentence about the first thing that a migration writes where it reads; None if none.
+
+    Args:
+        source: where it reads.
+        targets: where it publishes.
+        warehouse: the folder of its lake.
+    """
+    return _of_topics(source, targets) or _of_files(source, targets, warehouse)
 
 
-def _of_topics(spec: Migration) -> str | None:
-    source = spec.source.kafka
-    for target in spec.publish:
+def _of_topics(reads: Source, targets: list[Target]) -> str | None:
+    source = reads.kafka
+    for target in targets:
         kafka = target.kafka
         if source is None or kafka is None or kafka.connection != source.connection:
             continue
@@ -53,19 +59,19 @@ def _of_topics(spec: Migration) -> str | None:
     return None
 
 
-def _of_files(spec: Migration) -> str | None:
-    if spec.source.files is None:
+def _of_files(source: Source, targets: list[Target], warehouse: str) -> str | None:
+    if source.files is None:
         return None
-    read = spec.source.files.path
-    for target in spec.publish:
+    read = source.files.path
+    for target in targets:
         if target.files is not None and _found(read, target.files.path, _PUBLISHED):
             return (
                 f"the target {target.label!r} publishes files to {target.files.path}, which "
                 f"source.files reads ({read}): give it a folder beside the source's"
             )
-    if _found(read, spec.lake.warehouse, _KEPT):
+    if _found(read, warehouse, _KEPT):
         return (
-            f"lake.warehouse {spec.lake.warehouse} lies where source.files reads ({read}): give "
+            f"lake.warehouse {warehouse} lies where source.files reads ({read}): give "
             "the lake a folder beside the source's"
         )
     return None

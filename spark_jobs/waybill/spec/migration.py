@@ -2,161 +2,41 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PrivateAttr,
-    field_validator,
     model_validator,
 )
 
 from waybill.errors import ConfigurationError
+from waybill.spec.endpoints import Model, Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.values import (
     ColumnType,
-    End,
     FilePlace,
     LengthOfTime,
     MigrationName,
     Schedule,
     SparkSettings,
-    Start,
 )
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill.tables import MAX_COLUMNS, TableRule, TableRules
 from waybill.types import parse_type
 
-LAYOUTS = ("lines", "parquet", "kcat", "whole")
-"""File layouts of a source."""
 
-INTERNAL = "__"
-"""What names of topics begin with that belong to the brokers; no pattern finds them."""
-
-LEDGER = "waybill-published"
-"""The topic that says what was sent, where nothing else is said; no pattern finds it."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class FilesSource(_Model):
-    """Messages in files."""
-
-    path: FilePlace
-    """Folder, file or glob; on a disk, in object storage (`s3://`, `oss://`), or any
-    URL that fsspec knows."""
-    layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
-    topic: str | None = None
-    """Topic of the messages; the folder's name where nothing is said."""
-
-
-class KafkaSource(_Model):
-    """Messages in topics of a Kafka broker, or of what speaks its protocol."""
-
-    connection: str = "kafka_default"
-    """Name of the connection: broker, login, TLS."""
-    topics: list[str] = Field(default_factory=list)
-    """Names of topics."""
-    pattern: str | None = None
-    """Regular expression that whole names of topics match; looked up anew for every batch. It does
-    not find topics of the brokers, nor the ledger that targets have where they name none."""
-    start: Start = "earliest"
-    """Where a topic is read from that was not read before: `earliest`, `latest`, a time, or offsets
-    by topic and partition. What appears later, a partition or a topic that the pattern finds, is
-    read from its earliest message."""
-    end: End = None
-    """Up to where topics are read. A time: messages from the first one on that is as new are left;
-    by the message's timestamp, in each partition for itself. Offsets by topic and partition: the
-    first that are left; partitions that are not named have no end."""
-    on_data_loss: Literal["fail", "earliest"] = "fail"
-    """What to do when the brokers have deleted messages that were not read yet: `fail`, or go on
-    from the earliest there is, and say how many offsets are missing."""
-    unreadable_headers: Literal["fail", "leave_out"] = "fail"
-    """What to do with a message that has a header whose name is not UTF-8, which the client cannot
-    read: `fail`, or archive it without its headers, and say how many there are."""
-    group: str | None = Field(default=None, min_length=1)
-    """Consumer group that gets the offsets after each batch, for those who watch its lag. What is
-    read next is decided by the lake alone."""
-    messages_per_task: int = Field(default=250_000, ge=1)
-    """Offsets of a partition that one task reads at most."""
-    stall: LengthOfTime = "60s"
-    """How long a read waits for brokers that say nothing before the batch gives up."""
-
-    @field_validator("pattern")
-    @classmethod
-    def _expression(cls, pattern: str | None) -> str | None:
-        try:
-            re.compile(pattern or "")
-        except re.error as error:
-            message = f"{pattern!r} is no regular expression ({error})"
-            raise ValueError(message) from None
-        return pattern
-
-    @model_validator(mode="after")
-    def _named(self) -> KafkaSource:
-        if bool(self.topics) == (self.pattern is not None):
-            message = "say which topics: topics: [name, …], or pattern: a regular expression"
-            raise ValueError(message)
-        for field, place in (("start", self.start), ("end", self.end)):
-            # What a pattern finds is only known when a batch is planned.
-            strange = set(place) - set(self.topics) if isinstance(place, dict) else set()
-            if strange and self.topics:
-                message = f"{field} names the topic {min(strange)}, which is not in topics: mend it"
-                raise ValueError(message)
-        return self
-
-    def takes(self, topic: str) -> bool:
-        """Whether a topic of this name is read, if there is one."""
-        if self.pattern is None:
-            return topic in self.topics
-        found = re.fullmatch(self.pattern, topic) is not None
-        return found and topic != LEDGER and not topic.startswith(INTERNAL)
-
-
-class SchemasFile(_Model):
-    """Where schemas that are not in the messages come from."""
-
-    file: FilePlace | None = None
-
-
-class Source(_Model):
-    """Where the messages come from and how to read them."""
-
-    files: FilesSource | None = None
-    kafka: KafkaSource | None = None
-    envelope: str
-    schemas: SchemasFile | None = None
-    settings: dict[str, Any] = Field(default_factory=dict)
-    max_columns: int = Field(MAX_COLUMNS, ge=1, le=1_000_000)
-    """How many columns a message may describe; one with more is refused."""
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Source:
-        if (self.files is None) == (self.kafka is None):
-            message = (
-                "say where the messages are, one of files: {path: …, layout: lines} and "
-                "kafka: {topics: […]}"
-            )
-            raise ValueError(message)
-        return self
-
-
-class Table(_Model):
+class Table(Model):
     """What the envelope does not say about a table."""
 
     key: list[str] | None = None
     columns: dict[str, ColumnType] = Field(default_factory=dict)
 
 
-class Dump(_Model):
+class Dump(Model):
     """A dump of a whole table: Parquet, CSV (with a first line of names) or JSON Lines."""
 
     path: FilePlace
@@ -175,7 +55,7 @@ class Dump(_Model):
         return (self.as_of,) if isinstance(self.as_of, int) else tuple(self.as_of)
 
 
-class Quality(_Model):
+class Quality(Model):
     """What the gate checks."""
 
     suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables"])
@@ -184,61 +64,7 @@ class Quality(_Model):
     """Share of refused messages above which the gate says no."""
 
 
-class FilesTarget(_Model):
-    """Published messages as files."""
-
-    path: FilePlace
-    layout: Literal["lines", "parquet"] = "lines"
-
-
-class KafkaTarget(_Model):
-    """Published messages in a topic of a Kafka broker, each of them once."""
-
-    connection: str = "kafka_default"
-    """Name of the connection: broker, login, TLS."""
-    topic: str
-    """Name of the topic, which must be there."""
-    partition: int | None = Field(default=None, ge=0)
-    """The one partition that takes everything. Left out: by key, as Kafka's Java client chooses."""
-    keyless: Literal["table", "spread"] = "table"
-    """Messages without key: those of a table in one partition and so in order, or spread over all
-    partitions without order."""
-    timestamps: Literal["now", "source"] = "now"
-    """Time of the records: when they are sent, or when the change was made. Brokers delete records
-    by this time, so with `source` those older than the topic's retention.ms are gone at once."""
-    origin_headers: bool = False
-    """Add the headers waybill-batch and waybill-source (topic/partition/offset/index)."""
-    ledger: str = LEDGER
-    """Compacted topic that says what was sent; made with 16 partitions if it is not there."""
-    transaction_timeout: LengthOfTime = "2m"
-    """How long a part may take; how long a killed run may keep readers waiting that no other run
-    takes over."""
-
-
-class Target(_Model):
-    """One published topic."""
-
-    envelope: str
-    files: FilesTarget | None = None
-    kafka: KafkaTarget | None = None
-    name: str | None = None
-    """Name of the target in reports; the envelope's name where nothing is said."""
-    settings: dict[str, Any] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Target:
-        if (self.files is None) == (self.kafka is None):
-            message = "say where to publish, one of files: {path: …} and kafka: {topic: …}"
-            raise ValueError(message)
-        return self
-
-    @property
-    def label(self) -> str:
-        """The target's name in the outbox and in reports."""
-        return self.name or self.envelope
-
-
-class Lake(_Model):
+class Lake(Model):
     """The Iceberg catalog and warehouse."""
 
     warehouse: FilePlace
@@ -247,19 +73,19 @@ class Lake(_Model):
     `connection` names the connection that holds the catalog's login."""
 
 
-class Order(_Model):
+class Order(Model):
     """How doubtful order is settled."""
 
     ambiguous: Literal["fail", "source_time", "partition"] = "fail"
 
 
-class Tombstones(_Model):
+class Tombstones(Model):
     """How long deleted keys are remembered."""
 
     keep: LengthOfTime = "90d"
 
 
-class Transactions(_Model):
+class Transactions(Model):
     """Transactions, where the envelope tells when they begin and end."""
 
     hold: bool = True
@@ -268,7 +94,7 @@ class Transactions(_Model):
     """How long a transaction may be open before the batch says so and stops."""
 
 
-class Halves(_Model):
+class Halves(Model):
     """Updates of two messages, where the envelope writes them so."""
 
     longest_wait: LengthOfTime = "24h"
@@ -280,7 +106,7 @@ class Halves(_Model):
     whose updates never have a before image."""
 
 
-class StageSettings(_Model):
+class StageSettings(Model):
     """What one stage has of its own."""
 
     spark: SparkSettings = Field(default_factory=dict)
@@ -290,7 +116,7 @@ class StageSettings(_Model):
 StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep"]
 
 
-class Upkeep(_Model):
+class Upkeep(Model):
     """When and how the lake is kept in shape by a DAG of its own."""
 
     schedule: Schedule | None = "@daily"
@@ -298,7 +124,7 @@ class Upkeep(_Model):
     """How long snapshots are kept."""
 
 
-class Migration(_Model):
+class Migration(Model):
     """One migration: a source, the tables it fills and the topics it publishes."""
 
     name: MigrationName
@@ -358,7 +184,7 @@ class Migration(_Model):
 
     @model_validator(mode="after")
     def _never_its_own_source(self) -> Migration:
-        sentence = own_output(self)
+        sentence = own_output(self.source, self.publish, self.lake.warehouse)
         if sentence is not None:
             raise ValueError(sentence)
         return self

@@ -16,22 +16,22 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pyspark.sql import functions as F
 
-from waybill.batches.decoding import CHANGE, changes_of
+from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
-from waybill.fraction_digits import with_digits
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
+from waybill.types import with_digits
 from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from waybill.envelopes.protocol import Decoder
     from waybill.lake import TaskRows
-    from waybill.spec.migration import Source, Target
+    from waybill.protocol import Decoder
+    from waybill.spec.endpoints import Source, Target
 
 EXAMPLES = 20
 """How many differences are told in words."""
@@ -148,7 +148,9 @@ def rules_of(schemas: Iterable[TableSchema]) -> TableRules:
             columns = types.setdefault(name, {})
             for column in schema.columns:
                 if column.type.kind != "unknown":
-                    columns.setdefault(column.name, set()).add(with_digits(column))
+                    columns.setdefault(column.name, set()).add(
+                        with_digits(column.type, column.source_type)
+                    )
     return TableRules(
         {
             name.replace("*", "?"): TableRule(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.batches.decoding import CHANGE
+from waybill.batches.message_rows import CHANGE
 from waybill.errors import ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated

@@ -9,8 +9,6 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.caches import Bounded
-from waybill.envelopes.memory.known_tables import Form
-from waybill.envelopes.memory.remembering import Memory
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
@@ -25,6 +23,7 @@ from waybill.values.json_columns import (
     read_one,
     write_integer,
 )
+from waybill.values.known_columns import Form, Memory
 from waybill.values.values import JSON_ERRORS, is_plain_number, quotes_of
 
 if TYPE_CHECKING:

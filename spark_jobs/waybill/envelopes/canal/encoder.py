@@ -20,11 +20,11 @@ from waybill.caches import Bounded
 from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.protocol import Encoded, Limit, Settings
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement, truncate_of
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
+from waybill.protocol import Encoded, Limit, Settings
 from waybill.records import Column, TableSchema, intern_schema
 from waybill.values.generated import converter, difference, fill, gaps, picker
 from waybill.values.mysql_types import logical_type, name_of

@@ -30,11 +30,11 @@ from waybill.envelopes.canal.encoder import (
 from waybill.envelopes.canal.settings import CanalReadSettings
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.memory.known_tables import FastFirst
-from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import of_partition
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema, refused, skipped
 from waybill.values.instants import FIRST_MS, LAST_MS
 from waybill.values.temporal import zone_named
@@ -43,7 +43,7 @@ from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader
     from waybill.bulk.templates import BulkWriter
-    from waybill.envelopes.protocol import Decoder
+    from waybill.protocol import Decoder
     from waybill.records import Message
     from waybill.tables import TableRules
 

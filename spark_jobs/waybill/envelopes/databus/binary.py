@@ -9,10 +9,10 @@ from waybill.envelopes.databus.encoder import EventEncoder
 from waybill.envelopes.databus.reading import events, mark
 from waybill.envelopes.databus.settings import BinaryWriteSettings, DatabusReadSettings
 from waybill.envelopes.databus.writing import event_bytes
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import SHARED_WINDOWS
 from waybill.envelopes.sequence.written import POSITIONS
+from waybill.protocol import Envelope
 from waybill.records import Change, Message, skipped
+from waybill.sequence_layout import SHARED_WINDOWS
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -13,6 +13,7 @@ import msgspec
 
 from waybill.avro.columns import counted, decimal, take_of
 from waybill.avro.schema import without_null
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import (
     BLANK,
     T,
@@ -25,7 +26,7 @@ from waybill.bulk.notations import (
     whole,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Value
+from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import values
 from waybill.caches import Bounded
 from waybill.envelopes.databus.bulk_scanning import number_of, version_number

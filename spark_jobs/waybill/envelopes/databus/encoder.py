@@ -27,9 +27,9 @@ from waybill.envelopes.databus.row_writers import (
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book
 from waybill.envelopes.databus.settings import DatabusReadSettings
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, SIGNED, WrittenSequence
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.records import ROW_OPERATIONS, Change, key_of
 from waybill.tables import TableRules
 from waybill.types import INTEGER_RANGE

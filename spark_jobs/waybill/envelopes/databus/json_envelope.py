@@ -9,9 +9,9 @@ from waybill.envelopes.databus.decoder import EventDecoder
 from waybill.envelopes.databus.encoder import EventEncoder
 from waybill.envelopes.databus.json_events import events, line_of
 from waybill.envelopes.databus.settings import DatabusReadSettings, JsonWriteSettings
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import SHARED_WINDOWS
+from waybill.protocol import Envelope
 from waybill.records import Change, Message, skipped
+from waybill.sequence_layout import SHARED_WINDOWS
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

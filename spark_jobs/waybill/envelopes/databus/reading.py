@@ -12,8 +12,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event, Part, checksum
-from waybill.envelopes.protocol import Mark
 from waybill.errors import Refusal
+from waybill.protocol import Mark
 
 if TYPE_CHECKING:
     from waybill.records import Message

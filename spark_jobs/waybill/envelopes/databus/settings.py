@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from waybill.envelopes.databus.event import MAX_SOURCE
-from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequence.written import SequenceSettings
+from waybill.protocol import Settings
 
 
 def _source_ids(given: dict[str, int]) -> dict[str, int]:

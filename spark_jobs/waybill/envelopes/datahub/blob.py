@@ -16,8 +16,6 @@ from waybill.envelopes.datahub.decoder import BlobDecoder, ReadSettings
 from waybill.envelopes.datahub.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.written import image_writer, key_writer, row_before, same_key
-from waybill.envelopes.protocol import Encoded, Envelope
-from waybill.envelopes.sequence.layout import ONE_NUMBER
 from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
     POSITIONS,
@@ -28,7 +26,9 @@ from waybill.envelopes.sequence.written import (
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement
 from waybill.errors import Refusal
+from waybill.protocol import Encoded, Envelope
 from waybill.records import ROW_OPERATIONS, Change
+from waybill.sequence_layout import ONE_NUMBER
 from waybill.values.generated import gaps
 from waybill.values.instants import LAST_MS, Zone
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
 from waybill.bulk.notations import (
     BLANK,
@@ -40,7 +41,6 @@ from waybill.bulk.notations import (
     whole,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, own, times
 from waybill.caches import Bounded
@@ -58,6 +58,7 @@ from waybill.values.instants import LAST_MS
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
+    from waybill.bulk.rows import Rows
     from waybill.envelopes.datahub.blob import BlobEncoder
     from waybill.envelopes.datahub.decoder import BlobDecoder
     from waybill.records import Column, TableSchema

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.envelopes.datahub.values import DIALECT, LOGICAL, ImageReader, type_for
-from waybill.envelopes.memory.known_tables import Form
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Column, TableSchema, intern_schema
 from waybill.types import UNKNOWN
+from waybill.values.known_columns import Form
 
 if TYPE_CHECKING:
     from waybill.tables import TableRules

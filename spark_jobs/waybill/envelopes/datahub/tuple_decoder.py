@@ -28,15 +28,16 @@ from waybill.envelopes.datahub.tuple_rows import (
     forms_of,
 )
 from waybill.envelopes.datahub.tuple_topics import OPERATION, SEQUENCE, TABLE, TIMES, Topics
-from waybill.envelopes.memory.remembering import News, Remembering
-from waybill.envelopes.protocol import Settings
+from waybill.envelopes.memory.remembering import Remembering
 from waybill.envelopes.sequence.settings import SequencedReadSettings, with_id, without_id
 from waybill.errors import Refusal
 from waybill.order import AFTER, BEFORE
+from waybill.protocol import Settings
 from waybill.records import Change, Message
 from waybill.values.declared import shown
 from waybill.values.instants import LAST_MS, Zone
 from waybill.values.json_rows import SameMessage
+from waybill.values.known_columns import News
 from waybill.values.values import JSON_ERRORS, check_json, is_integer_text, json_refusal
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from waybill.envelopes.datahub.tuple_topics import (
     TIMES,
     Field,
 )
-from waybill.envelopes.memory.remembering import Memory
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 from waybill.values.declared import shown
 from waybill.values.generated import FEW, Few, function
 from waybill.values.json_columns import kind_of
+from waybill.values.known_columns import Memory
 from waybill.values.values import is_plain_number
 
 if TYPE_CHECKING:

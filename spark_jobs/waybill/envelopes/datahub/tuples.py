@@ -33,8 +33,6 @@ from waybill.envelopes.datahub.tuple_topics import (
     Topics,
 )
 from waybill.envelopes.datahub.written import key_writer, row_before, same_key
-from waybill.envelopes.protocol import Encoded, Envelope, Limit
-from waybill.envelopes.sequence.layout import ONE_NUMBER
 from waybill.envelopes.sequence.written import (
     DATAWORKS_DIGITS,
     POSITIONS,
@@ -42,6 +40,8 @@ from waybill.envelopes.sequence.written import (
     WrittenSequence,
 )
 from waybill.errors import Refusal
+from waybill.protocol import Encoded, Envelope, Limit
+from waybill.sequence_layout import ONE_NUMBER
 from waybill.types import STRING
 from waybill.values.declared import shown
 from waybill.values.generated import FEW, Few, fill, function, gaps, nulls

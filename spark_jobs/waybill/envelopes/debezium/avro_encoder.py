@@ -23,8 +23,8 @@ from waybill.envelopes.debezium.avro_settings import DebeziumAvroWriteSettings
 from waybill.envelopes.debezium.blocks import shape_check, shape_of
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumWriteSettings
-from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.values.generated import gaps
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from waybill.envelopes.debezium.avro_settings import (
 from waybill.envelopes.debezium.json_envelope import ENVELOPE as EVENTS
 from waybill.envelopes.debezium.json_envelope import NEGATIVE_ZERO, NOT_WRITTEN
 from waybill.envelopes.debezium.source import LAYOUTS
-from waybill.envelopes.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import WITHOUT_PLACE
+from waybill.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

@@ -22,12 +22,12 @@ from waybill.avro.columns import (
 )
 from waybill.avro.scanner import AvroScanner
 from waybill.avro.schema import without_null
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.block import JSON, Scanned
 from waybill.bulk.kinds import BAD, OPTIONAL, STRING, VARINT
 from waybill.bulk.notations import Take, plain_decimal, units_to_wall_clock, whole
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Value
+from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import Place, values
 from waybill.caches import Bounded
 from waybill.envelopes.debezium import times

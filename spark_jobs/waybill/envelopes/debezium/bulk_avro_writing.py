@@ -14,11 +14,10 @@ from waybill.avro.json_writing import json_writer
 from waybill.avro.scanner import AvroScanner
 from waybill.avro.schema import Node
 from waybill.bulk import kernels
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.block import JSON, Scanned
 from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN
 from waybill.bulk.notations import TEXT, WHOLE, Put, whole
-from waybill.bulk.rows import Value
 from waybill.bulk.skeleton import Place, Skeleton
 from waybill.bulk.skeleton import values as values_at
 from waybill.bulk.templates import Wording

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, NOTHING, TEXT, WHOLE, Convert, Take, at_most, same, whole
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Value
+from waybill.bulk.rows import Extra
 from waybill.envelopes.debezium.bulk_values import take_of
 from waybill.envelopes.debezium.control import COUNTS, EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import DebeziumDecoder

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import joined_texts, same, written
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import carried, column, times, transactions
 from waybill.caches import Bounded
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Path
     from waybill.bulk.notations import Put
+    from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.debezium.column_writers import Writing
     from waybill.envelopes.debezium.encoder import DebeziumEncoder

@@ -11,9 +11,9 @@ from waybill.caches import Bounded
 from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,8 +15,8 @@ from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
 from waybill.envelopes.debezium.settings import DebeziumReadSettings, DebeziumWriteSettings
 from waybill.envelopes.debezium.source import LAYOUTS
-from waybill.envelopes.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
+from waybill.protocol import CAPABILITIES, NO_TRUNCATES, Envelope, Limit
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

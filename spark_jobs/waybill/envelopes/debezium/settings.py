@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from waybill.envelopes.protocol import Settings
+from waybill.protocol import Settings
 
 UNAVAILABLE = "__debezium_unavailable_value"
 """Debezium's default text for a value that the source did not send."""

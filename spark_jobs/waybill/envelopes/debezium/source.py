@@ -13,9 +13,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from waybill.envelopes.sequence.layout import WIDE, SequenceLayout, optional
 from waybill.errors import Refusal
 from waybill.order import parse_digits
+from waybill.sequence_layout import WIDE, SequenceLayout, optional
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """Connect's int64."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.block import Block
 from waybill.bulk.kinds import ESCAPED, INTEGER, NULL_SIZE
 from waybill.bulk.notations import ANY, NOTHING, Take, at_most, numbers, same, whole
 from waybill.bulk.readings import Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Value
+from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import values
 from waybill.envelopes.dms.bulk_values import (
     column_take,

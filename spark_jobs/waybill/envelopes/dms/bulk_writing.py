@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import (
     BLANK,
     T,
@@ -20,7 +21,6 @@ from waybill.bulk.notations import (
     with_z,
     written,
 )
-from waybill.bulk.rows import Value
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
 from waybill.caches import Bounded

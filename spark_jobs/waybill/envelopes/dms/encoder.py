@@ -19,9 +19,9 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.values.json_rows import RowWriter
 from waybill.values.values import natural_of
 

@@ -29,14 +29,15 @@ from waybill.envelopes.dms.notation import (
     order_of,
     style_of,
 )
-from waybill.envelopes.memory.remembering import FastRemembering, News
-from waybill.envelopes.protocol import Envelope, Limit
-from waybill.envelopes.sequence.layout import SequenceLayout
+from waybill.envelopes.memory.remembering import FastRemembering
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.errors import Refusal
+from waybill.protocol import Envelope, Limit
 from waybill.records import NO_TABLE, Change, intern_schema, skipped
+from waybill.sequence_layout import SequenceLayout
 from waybill.values.generated import function, overlay
 from waybill.values.json_rows import Readers, RowReader, SameMessage, row_of
+from waybill.values.known_columns import News
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from waybill.envelopes.dms.notation import (
     time_text,
 )
 from waybill.envelopes.memory.remembering import Remembering
-from waybill.envelopes.protocol import Encoded, Envelope
-from waybill.envelopes.sequence.layout import SequenceLayout
 from waybill.envelopes.sequence.written import PackedSequence, PackedSettings
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE, in_order
 from waybill.errors import Refusal
+from waybill.protocol import Encoded, Envelope
 from waybill.records import Change, skipped
+from waybill.sequence_layout import SequenceLayout
 from waybill.values.generated import fill
 from waybill.values.json_rows import Readers, Row, RowWriter
 from waybill.values.temporal import blank_from_iso

@@ -10,8 +10,8 @@ from msgspec import UNSET, structs
 from pydantic import Field, field_validator, model_validator
 
 from waybill.caches import Bounded
-from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
+from waybill.protocol import Settings
 from waybill.values.json_columns import Style
 from waybill.values.seconds import Seconds, second_text
 from waybill.values.temporal import blank_from_iso, faithful, is_wall_clock, iso_from_blank

@@ -12,6 +12,7 @@ import numpy as np
 from waybill.avro import writing
 from waybill.avro.columns import bytes_by_call, unscaled
 from waybill.avro.scanner import AvroScanner
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import (
     BLANK,
     PUT_TEXT,
@@ -26,7 +27,6 @@ from waybill.bulk.notations import (
     whole,
     written,
 )
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import column, transactions
 from waybill.caches import Bounded
@@ -37,6 +37,7 @@ from waybill.types import INTEGER_RANGE
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Path
+    from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.ibmcdc.column_writers import ColumnWriting
     from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder

@@ -15,8 +15,8 @@ from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.column_writers import column_writing
 from waybill.envelopes.ibmcdc.names import Place, field_names, record_name
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.protocol import Encoded
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 
 if TYPE_CHECKING:
     from waybill.envelopes.ibmcdc.settings import IbmCdcWriteSettings

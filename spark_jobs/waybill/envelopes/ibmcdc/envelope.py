@@ -12,7 +12,7 @@ from waybill.avro.framing import mark
 from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
 from waybill.envelopes.ibmcdc.encoder import IbmCdcEncoder
 from waybill.envelopes.ibmcdc.settings import IbmCdcReadSettings, IbmCdcWriteSettings
-from waybill.envelopes.protocol import Envelope
+from waybill.protocol import Envelope
 
 if TYPE_CHECKING:
     from waybill.bulk.readings import BulkReader

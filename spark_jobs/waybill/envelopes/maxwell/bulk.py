@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.kinds import ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.notations import (
     ANY,
@@ -24,7 +25,7 @@ from waybill.bulk.notations import (
     written,
 )
 from waybill.bulk.readings import Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, changed_columns, column, field_of, nulls
 from waybill.caches import Bounded

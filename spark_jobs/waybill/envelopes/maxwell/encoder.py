@@ -18,10 +18,10 @@ from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
 from waybill.envelopes.maxwell.settings import style_of
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.values.generated import difference, fill
 from waybill.values.json_rows import RowWriter
 from waybill.values.values import natural_of

@@ -36,13 +36,13 @@ from waybill.envelopes.maxwell.settings import (
     style_of,
 )
 from waybill.envelopes.memory.remembering import FastRemembering
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import SequenceLayout
 from waybill.envelopes.snapshot_rows import AS_INSERT, WITHOUT_PLACE
 from waybill.envelopes.stated_keys import check_told_key, is_compared
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import NO_TABLE, Change, skipped
+from waybill.sequence_layout import SequenceLayout
 from waybill.values.generated import overlay
 from waybill.values.json_rows import Readers, Row, row_of
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal

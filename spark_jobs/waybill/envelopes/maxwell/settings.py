@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from waybill.envelopes.protocol import Settings
 from waybill.envelopes.unnamed_tables import UnnamedTableSettings
+from waybill.protocol import Settings
 from waybill.values.json_columns import Style
 from waybill.values.temporal import (
     ZoneName,

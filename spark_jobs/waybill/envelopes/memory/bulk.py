@@ -10,9 +10,9 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
-from waybill.envelopes.memory.remembering import News
 from waybill.errors import Refusal
 from waybill.values.bulk_json_columns import take_of
+from waybill.values.known_columns import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,21 +31,6 @@ class KnownTable(Protocol):
 Table = TypeVar("Table", bound=KnownTable)
 
 
-class Form:
-    """What is known of messages of one form."""
-
-    _met = False
-
-    def repeats(self) -> bool:
-        """Whether it was asked before, so that making the fast way for such messages pays.
-
-        That takes a thousand times as long as reading one message closely, and tables of ever new
-        columns would make it for every message.
-        """
-        met, self._met = self._met, True
-        return met
-
-
 class FastFirst(ABC, Generic[Table]):
     """A decoder that reads a message the fast way first, by the table it is probably about."""
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from waybill.bulk import kernels
+from waybill.bulk.arena import Value
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     ANY,
@@ -26,7 +27,7 @@ from waybill.bulk.notations import (
     written,
 )
 from waybill.bulk.readings import Cell, Count, Reading, Sample
-from waybill.bulk.rows import Extra, Rows, Value
+from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls
 from waybill.caches import Bounded
@@ -34,7 +35,7 @@ from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE, read_style
 from waybill.envelopes.sequence.bulk import BulkSequence
-from waybill.envelopes.sequence.layout import OWN
+from waybill.sequence_layout import OWN
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 from waybill.values.bulk_json_columns import put_of
 from waybill.values.temporal import utc_from_wall, zone_named

@@ -8,9 +8,9 @@ import msgspec
 
 from waybill.caches import Bounded
 from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence.written import PackedSequence
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from waybill.envelopes.ogg.notation import (
     sequence_of,
     text_of,
 )
-from waybill.envelopes.protocol import NO_TRUNCATES, Envelope
-from waybill.envelopes.sequence.layout import OPTIONAL_NUMBER
 from waybill.envelopes.unnamed_tables import named_by
 from waybill.errors import Refusal
+from waybill.protocol import NO_TRUNCATES, Envelope
 from waybill.records import Change, intern_schema
+from waybill.sequence_layout import OPTIONAL_NUMBER
 from waybill.values.generated import function
 from waybill.values.json_rows import Readers, Row, RowReader, SameMessage, row_of
 from waybill.values.temporal import zone_named

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from waybill.envelopes.sequence.layout import optional
 from waybill.envelopes.sequence.written import PackedSettings
 from waybill.envelopes.unnamed_tables import UnnamedTableSettings
 from waybill.errors import Refusal
+from waybill.sequence_layout import optional
 from waybill.values.json_columns import Style
 from waybill.values.seconds import Seconds, second_text
 from waybill.values.temporal import (

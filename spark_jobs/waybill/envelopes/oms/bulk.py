@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import (
     ANY,
     NOTHING,
@@ -30,7 +31,6 @@ from waybill.bulk.notations import (
     or_else,
 )
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, nulls, times
 from waybill.caches import Bounded
@@ -63,7 +63,7 @@ from waybill.values.values import JSON_ERRORS
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Block, Path
-    from waybill.bulk.rows import Columns, Extra
+    from waybill.bulk.rows import Columns, Extra, Rows
     from waybill.envelopes.oms.bulk_rows import Cells
     from waybill.envelopes.oms.default import OmsDefaultDecoder
     from waybill.envelopes.oms.encoder import OmsDefaultEncoder, OmsWriter

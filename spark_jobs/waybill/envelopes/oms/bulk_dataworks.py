@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from waybill.bulk.arena import Value
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, sequences, times
 from waybill.caches import Bounded
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.notations import Put
-    from waybill.bulk.rows import Columns, Extra
+    from waybill.bulk.rows import Columns, Extra, Rows
     from waybill.envelopes.oms.bulk_rows import Takes
     from waybill.envelopes.oms.dataworks import OmsDataworksDecoder
     from waybill.envelopes.oms.dataworks_encoder import OmsDataworksEncoder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.kinds import BAD, ESCAPED, NULL
 from waybill.bulk.notations import (
     NOTHING,
@@ -33,7 +33,7 @@ from waybill.bulk.notations import (
     without_zeros,
 )
 from waybill.bulk.readings import Cell
-from waybill.bulk.rows import Extra, Value
+from waybill.bulk.rows import Extra
 from waybill.envelopes.oms import columns
 from waybill.envelopes.oms.columns import write_boolean, write_number
 from waybill.envelopes.sequence.written import came_without

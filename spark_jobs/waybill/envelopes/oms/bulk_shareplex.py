@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
+from waybill.bulk.arena import Value
 from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import (
     BLANK,
@@ -29,7 +30,7 @@ from waybill.bulk.notations import (
     written,
 )
 from waybill.bulk.readings import Count, Reading, Sample
-from waybill.bulk.rows import Rows, Value, json_of
+from waybill.bulk.rows import Rows, json_of
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
 from waybill.bulk.values import (
     carried,

@@ -40,9 +40,9 @@ from waybill.envelopes.oms.canal_encoder import OmsCanalEncoder, OmsCanalWriteSe
 from waybill.envelopes.oms.settings import OmsReadSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
-from waybill.envelopes.protocol import Envelope
 from waybill.envelopes.truncates import check_emptied
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import Change, refused
 from waybill.values.generated import overlay
 from waybill.values.json_rows import Row, SameMessage, row_of

@@ -21,11 +21,11 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation, jdbc_number, loses_type, type_name
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement, truncate_of
 from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.values.generated import fill
 from waybill.values.json_rows import RowWriter
 

@@ -39,14 +39,14 @@ from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
 from waybill.envelopes.oms.settings import ZonedSequencedReadSettings
 from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.typed import TypedTable, TypedTables
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import OPTIONAL_NUMBER
 from waybill.envelopes.sequence.settings import settled, with_id
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import check_emptied, of_partition
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import NO_TABLE, Change, TableSchema, intern_schema
+from waybill.sequence_layout import OPTIONAL_NUMBER
 from waybill.values.json_rows import SameMessage
 from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal

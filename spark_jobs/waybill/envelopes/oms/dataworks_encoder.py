@@ -21,12 +21,12 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.tables import split_tenant
 from waybill.envelopes.oms.type_names import in_notation, loses_type, sized_name
-from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.sequence.layout import OWN
 from waybill.envelopes.sequence.written import DATAWORKS_DIGITS, WrittenSequence, goes_without
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
+from waybill.sequence_layout import OWN
 from waybill.values.json_rows import RowWriter
 from waybill.values.temporal import ZoneName, zone_named
 

@@ -9,8 +9,8 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 
 from waybill.envelopes.oms.dataworks_encoder import Carried
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.sequence.layout import optional
 from waybill.errors import Refusal
+from waybill.sequence_layout import optional
 from waybill.values.instants import FIRST_MS, LAST_MS
 from waybill.values.json_rows import Row, row_of
 

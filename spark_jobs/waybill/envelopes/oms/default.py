@@ -35,14 +35,14 @@ from waybill.envelopes.oms.tables import (
     split_tenant,
 )
 from waybill.envelopes.oms.type_names import logical_type
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import ONE_NUMBER
 from waybill.envelopes.sequence.settings import settled, with_id
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.envelopes.stated_keys import SEPARATOR, check_told_key
 from waybill.envelopes.truncates import emptied, table_emptied
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import NO_TABLE, Change, intern_schema
+from waybill.sequence_layout import ONE_NUMBER
 from waybill.types import UNKNOWN, LogicalType
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 

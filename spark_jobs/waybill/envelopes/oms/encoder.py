@@ -19,7 +19,6 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
 from waybill.envelopes.oms.writers import writers
-from waybill.envelopes.protocol import Encoded
 from waybill.envelopes.sequence.written import (
     OMS_DIGITS,
     UNSIGNED,
@@ -30,6 +29,7 @@ from waybill.envelopes.sequence.written import (
 from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.envelopes.truncates import emptied, table_emptied, truncate_of
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
 from waybill.types import NUMBER, STRING
 from waybill.values.generated import fill, gaps, nulls, picker
 

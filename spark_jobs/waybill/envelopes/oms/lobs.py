@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from waybill.envelopes.oms.type_names import DIALECT, is_lob
-from waybill.envelopes.protocol import Limit
+from waybill.protocol import Limit
 from waybill.values.generated import function
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from waybill.envelopes.protocol import Settings
 from waybill.envelopes.sequence.settings import SequencedReadSettings
 from waybill.envelopes.sequence.written import SequenceSettings
+from waybill.protocol import Settings
 from waybill.values.temporal import ZoneName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
 
 Version = Literal["3.3.0", "earlier"]
 """Which notation of values: that of OMS V3.3.0 and later, or that of projects made before."""

@@ -32,13 +32,13 @@ from waybill.envelopes.oms.shareplex_encoder import (
 )
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.tables import database_of
-from waybill.envelopes.protocol import Envelope
-from waybill.envelopes.sequence.layout import SequenceLayout, optional
 from waybill.envelopes.sequence.settings import settled
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.envelopes.stated_keys import is_compared
 from waybill.errors import Refusal
+from waybill.protocol import Envelope
 from waybill.records import Change
+from waybill.sequence_layout import SequenceLayout, optional
 from waybill.values.generated import function, overlay
 from waybill.values.json_rows import Readers, RowReader, SameMessage, row_of
 from waybill.values.temporal import utc_from_wall, zone_named

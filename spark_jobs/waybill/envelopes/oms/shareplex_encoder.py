@@ -21,11 +21,11 @@ from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
 from waybill.envelopes.oms.styles import style_of
 from waybill.envelopes.oms.type_names import in_notation
-from waybill.envelopes.protocol import Encoded
-from waybill.envelopes.sequence.layout import OWN
 from waybill.envelopes.sequence.written import OMS_DIGITS, WrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.errors import Refusal
+from waybill.protocol import Encoded
+from waybill.sequence_layout import OWN
 from waybill.values.generated import function
 from waybill.values.json_rows import RowWriter
 from waybill.values.temporal import ZoneName, zone_named

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.bulk.arena import Texts
+from waybill.bulk.arena import Texts, Value
 from waybill.bulk.notations import joined_texts, padded, written
-from waybill.bulk.rows import Rows, Value
 from waybill.bulk.values import made_ids
-from waybill.envelopes.sequence.layout import POSITION_DIGITS
 from waybill.order import MAX_INDEX, MAX_OFFSET
+from waybill.sequence_layout import POSITION_DIGITS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask
+    from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
-    from waybill.envelopes.sequence.layout import SequenceLayout
     from waybill.envelopes.sequence.written import PackedSequence, WrittenSequence
+    from waybill.sequence_layout import SequenceLayout
 
 _LARGEST = 2**63 - 1
 _PARTITIONS = 9_000

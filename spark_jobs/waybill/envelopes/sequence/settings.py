@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from waybill.envelopes.protocol import Settings
 from waybill.errors import Refusal
+from waybill.protocol import Settings
 
 if TYPE_CHECKING:
     from waybill.records import Change

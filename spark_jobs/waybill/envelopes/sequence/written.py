@@ -39,15 +39,15 @@ from msgspec import structs
 from pydantic import Field, PrivateAttr
 
 from waybill.envelopes.moved_rows import standing_alone
-from waybill.envelopes.protocol import Settings
-from waybill.envelopes.sequence.layout import WIDE, SequenceLayout, pack, placed
 from waybill.errors import Refusal
 from waybill.made_ids import ACROSS_PARTITIONS, WITHIN_PARTITION
 from waybill.order import position_number
+from waybill.protocol import Settings
 from waybill.records import ROW_OPERATIONS
+from waybill.sequence_layout import WIDE, SequenceLayout, pack, placed
 
 if TYPE_CHECKING:
-    from waybill.envelopes.protocol import Envelope
+    from waybill.protocol import Envelope
     from waybill.records import Change
 
 FIRST_SECOND, LAST_SECOND = 1_000_000_000, 4_000_000_000

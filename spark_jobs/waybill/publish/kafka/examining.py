@@ -11,7 +11,7 @@ from waybill.publish.kafka.publishing import check_partition
 from waybill.publish.kafka.topic import PATIENCE, TargetTopic, describe
 
 if TYPE_CHECKING:
-    from waybill.spec.migration import KafkaTarget
+    from waybill.spec.endpoints import KafkaTarget
 
 DAY_MS = 86_400_000
 

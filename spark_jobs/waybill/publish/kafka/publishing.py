@@ -24,7 +24,7 @@ from waybill.spec.durations import seconds_of
 
 if TYPE_CHECKING:
     from waybill.publish.kafka.outgoing import Made, Outgoing
-    from waybill.spec.migration import KafkaTarget
+    from waybill.spec.endpoints import KafkaTarget
 
 
 def publish_kafka(

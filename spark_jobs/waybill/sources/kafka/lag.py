@@ -12,7 +12,7 @@ from waybill.sources.kafka.plan import plan
 from waybill.sources.kafka.positions import read_positions
 
 if TYPE_CHECKING:
-    from waybill.spec.migration import KafkaSource
+    from waybill.spec.endpoints import KafkaSource
 
 PATIENCE = 5.0
 """Seconds to wait for an answer; a person waits, too."""

@@ -16,7 +16,7 @@ from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster, Place, Topic
-    from waybill.spec.migration import KafkaSource
+    from waybill.spec.endpoints import KafkaSource
     from waybill.spec.values import Offsets
 
 

@@ -11,14 +11,14 @@ from waybill.sources.kafka.reader import Reading, read_ranges
 from waybill.sources.sample import Sample
 
 if TYPE_CHECKING:
-    from waybill.spec.migration import KafkaSource
+    from waybill.spec.endpoints import KafkaSource
 
 STALL = 10.0
 """Seconds to wait for brokers that say nothing; a person waits, too."""
 
 
 def sample_topics(source: KafkaSource, messages: int) -> Sample:
-    """Look at topics as a full run would; errors as `waybill.sources.sample.sample_of`."""
+    """Look at topics as a full run would; errors as `waybill.sources.sampling.sample_of`."""
     properties = named_properties(source.connection)
     cluster = Cluster(properties)
     cluster.reach()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from waybill.lake.row_sizes import RowSizes
     from waybill.report import StageReport
     from waybill.sources.kafka.positions import Positions
-    from waybill.spec.migration import KafkaSource
+    from waybill.spec.endpoints import KafkaSource
     from waybill.stage_context import StageContext
 
 SHOWN = 100

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from waybill.envelopes.sequence.layout import SequenceLayout
+from waybill.sequence_layout import SequenceLayout
 from waybill.tables import TableRules
 
 if TYPE_CHECKING:

@@ -1,0 +1,42 @@
+"""A look at a source without moving anything: what there is, and its first messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.sources.sample import Sample
+
+if TYPE_CHECKING:
+    from waybill.spec.endpoints import FilesSource, Source
+
+
+def sample_of(source: Source, messages: int) -> Sample:
+    """Look at a source.
+
+    Args:
+        source: of a migration.
+        messages: how many are wanted.
+
+    Raises:
+        SourceError: there is nothing, or it cannot be read.
+        ConfigurationError: the connection, a topic or a right is missing.
+        UnreachableError: the servers do not answer.
+    """
+    if source.kafka is not None:
+        from waybill.sources.kafka.sample import sample_topics
+
+        return sample_topics(source.kafka, messages)
+    assert source.files is not None, "a source is one of the two"
+    return _sample_files(source.files)
+
+
+def _sample_files(source: FilesSource) -> Sample:
+    from waybill.sources.cursor import FilesCursor
+    from waybill.sources.files import plan, read_tasks, told_left_out
+
+    work = plan(source, FilesCursor(None, {}, 0, 0))
+    size = sum(task.size for task in work.tasks)
+    text = f"{len(work.tasks)} files, {size / 1e6:.1f} MB, layout {source.layout}"
+    notes = [told_left_out(work.left_out)] if work.left_out else []
+    batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
+    return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)
