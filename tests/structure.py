@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,26 @@ MAX_LINES = 500
 STAGES = ("sources", "envelopes", "convert", "merge", "validate", "publish")
 # The stage `convert` is what runs the envelopes in Spark, and the gate reads what they wrote again.
 STAGE_MAY_USE = {"convert": {"envelopes"}, "validate": {"envelopes"}}
+
+FLOORS = (
+    ("cli",),
+    ("driver",),
+    ("jobs",),
+    ("inprocess", "maintenance"),
+    STAGES[:1] + STAGES[2:],
+    ("stage_context",),
+    ("lake",),
+    ("batches", "spec"),
+    ("envelopes",),
+    ("avro",),
+    ("values",),
+    ("bulk",),
+    ("protocol", "typed_values", "zoned_times"),
+    ("kafka", "records", "sequence_layout", "storage"),
+    ("connections", "order", "report", "spark_tasks", "tables"),
+    ("caches", "errors", "full_load", "lake_columns", "made_ids", "suggestions", "types"),
+)
+"""The packages and modules of the library from top to bottom; each may import what is below it."""
 
 HEAVY = ("airflow", "boto3", "great_expectations", "numba", "pandas", "pyarrow", "pyspark")
 """Packages that take long to import or are needed by few."""
@@ -214,6 +234,61 @@ def stages(root: Path) -> list[str]:
     )
 
 
+def floors(root: Path) -> list[str]:
+    """Every package has its floor, and imports only what is on a lower one."""
+    floor_of = {name: number for number, floor in enumerate(FLOORS) for name in floor}
+    found = []
+    for module in modules(root):
+        own = _room(module.name)
+        if own and own not in floor_of:
+            found.append(f"{module.path} stands on no floor: put {own!r} into FLOORS")
+            continue
+        for used in module.imports if own else ():
+            other = _room(used.name)
+            # `from waybill import __version__` names no room.
+            if other != own and floor_of.get(other, len(FLOORS)) <= floor_of[own]:
+                found.append(
+                    f"{module.path}:{used.line} imports {used.name}: {other} is not below {own}"
+                )
+    return found
+
+
+def _room(name: str) -> str:
+    """The package or module of the library that a name lies in, empty for others."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] == "waybill" else ""
+
+
+def circles(root: Path) -> list[str]:
+    """No modules import each other, not even for their types or inside functions."""
+    known = {module.name: module for module in modules(root)}
+    graph = {
+        name: {_module_of(used.name, known) for used in module.imports} - {name, ""}
+        for name, module in known.items()
+    }
+    # Whatever imports nothing of what is left, or is imported by nothing of it, is in no circle.
+    left = dict(graph)
+    while True:
+        imported = set().union(*(uses & left.keys() for uses in left.values()), set())
+        ends = [
+            name for name, uses in left.items() if not uses & left.keys() or name not in imported
+        ]
+        if not ends:
+            return [
+                f"{known[name].path} is in a circle with {', '.join(sorted(uses & left.keys()))}"
+                for name, uses in sorted(left.items())
+            ]
+        for name in ends:
+            del left[name]
+
+
+def _module_of(name: str, known: Collection[str]) -> str:
+    """The module that an imported name is or lies in, empty for one of others."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
 def engines(root: Path) -> list[str]:
     """Iceberg, Kafka, Great Expectations, Spark and Airflow are each known in one place."""
     kafka = ("confluent_kafka", "kafka", "aiokafka")
@@ -370,6 +445,8 @@ def _files(folder: Path) -> Iterator[Path]:
 RULES: tuple[Callable[[Path], list[str]], ...] = (
     layers,
     stages,
+    floors,
+    circles,
     engines,
     light,
     sizes_and_names,

@@ -237,6 +237,14 @@ VIOLATIONS = [
         f"{LIBRARY}/sources/files.py",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from waybill.merge import rules",
     ),
+    (structure.floors, f"{LIBRARY}/records.py", "from waybill.protocol import Encoder"),
+    (
+        structure.floors,
+        f"{LIBRARY}/bulk/forms.py",
+        "def f():\n    from waybill.avro import reading",
+    ),
+    (structure.floors, f"{LIBRARY}/merge/run.py", "from waybill.publish import files"),
+    (structure.floors, f"{LIBRARY}/attic/things.py", "x = 1"),
     (structure.engines, f"{LIBRARY}/jobs.py", "import great_expectations as gx"),
     (structure.engines, "plugins/waybill_airflow/web.py", "import great_expectations"),
     (structure.engines, f"{LIBRARY}/envelopes/oms.py", "def f():\n    import pyspark.sql"),
@@ -277,6 +285,24 @@ def test_a_planted_violation_is_found(tmp_path, rule, path, content):
     assert offences[0].startswith(path)
 
 
+TYPES_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import waybill.spec.one"
+
+
+@pytest.mark.parametrize("back", ["import waybill.spec.one", TYPES_ONLY])
+def test_a_circle_is_found_through_a_third_module(tmp_path, back):
+    files = {
+        "one": "from waybill.spec import two",
+        "two": "def f():\n    from waybill.spec.three import x",
+        "three": back,
+        "beside": "import waybill.spec.one",
+    }
+    for name, content in files.items():
+        plant(tmp_path, {f"{LIBRARY}/spec/{name}.py": f'"""Planted."""\n{content}\n'})
+    assert [offence.split()[0] for offence in structure.circles(tmp_path)] == [
+        f"{LIBRARY}/spec/{name}.py" for name in ("one", "three", "two")
+    ]
+
+
 def test_a_missing_docstring_is_found(tmp_path):
     plant(tmp_path, {f"{LIBRARY}/__init__.py": "", f"{LIBRARY}/spec.py": "x = 1\n"})
     assert len(structure.sizes_and_names(tmp_path)) == 2
@@ -296,7 +322,7 @@ def test_what_is_allowed_passes(tmp_path):
         f"{library}/merge/talk.py": "def f():\n    'Ends in a fast_forward.'",
         f"{library}/validate/gate.py": "def f():\n    import great_expectations",
         f"{library}/convert.py": "from waybill.envelopes import registry\nimport pyarrow",
-        f"{library}/envelopes/batch.py": "import pyarrow",
+        f"{library}/batches/decoding.py": "import pyarrow",
         f"{library}/envelopes/oms.py": "def batch():\n    import pyarrow",
         "README.md": "Put it into /opt/waybill or work/root/here, see shared/x and ${HOME}/x.",
     }

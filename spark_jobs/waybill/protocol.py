@@ -6,6 +6,7 @@ Adding an envelope is one file with these three, its golden cases, and one line 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
@@ -16,6 +17,32 @@ from waybill.tables import TableRules
 
 if TYPE_CHECKING:
     from waybill.records import Change, Message
+
+
+class Named:
+    """A class or function of another module, which is imported when it is first called.
+
+    A declaration names what reads and writes its messages in this way, so that whoever looks at
+    declarations loads no decoder, and no decoder has to be loaded before its declaration.
+
+    Args:
+        path: `module:name`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._found: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call what has this name."""
+        if self._found is None:
+            module, _, name = self.path.partition(":")
+            self._found = getattr(import_module(module), name)
+        return self._found(*arguments)
+
+    def __reduce__(self) -> tuple[type[Named], tuple[str]]:
+        """Sent to a task by its name alone."""
+        return Named, (self.path,)
 
 
 class Settings(BaseModel):

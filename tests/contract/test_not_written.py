@@ -16,8 +16,8 @@ from tests.contract.outcomes import good_streams
 from tests.contract.probes import PROBES
 from tests.contract.settings import choosable
 from waybill.envelopes import registry
+from waybill.envelopes.databus.binary.reading import events
 from waybill.envelopes.databus.event import Event
-from waybill.envelopes.databus.reading import events
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from waybill.envelopes.databus.json_events import any_event
-from waybill.envelopes.databus.usual_rows import usual_row
+from waybill.envelopes.databus.json.events import any_event
+from waybill.envelopes.databus.json.usual_rows import usual_row
 from waybill.errors import Refusal
 
 USUAL = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waybill.envelopes.datahub.blob import ENVELOPE
+from waybill.envelopes.datahub.blob.declaration import ENVELOPE
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Message
 from waybill.tables import TableRules

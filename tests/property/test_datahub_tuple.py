@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.histories import by_name
-from waybill.envelopes.datahub.tuple_topics import METADATA, TIMES
-from waybill.envelopes.datahub.tuples import ENVELOPE
+from waybill.envelopes.datahub.tuple.declaration import ENVELOPE
+from waybill.envelopes.datahub.tuple.topics import METADATA, TIMES
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ConfigurationError, Refusal
 from waybill.records import Change, Message, intern_schema

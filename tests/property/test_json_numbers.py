@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waybill.envelopes import registry
-from waybill.envelopes.dms.notation import key_alone, micros_of, order_of, time_text
-from waybill.envelopes.ogg.notation import Clock, op_ts_of
+from waybill.envelopes.dms.values import key_alone, micros_of, order_of, time_text
+from waybill.envelopes.ogg.values import Clock, op_ts_of
 from waybill.errors import Refusal
 from waybill.records import Column, Message, intern_schema
 from waybill.tables import TableRule, TableRules
@@ -157,7 +157,7 @@ def test_a_time_of_a_known_second_is_read_as_by_a_clock_that_is_new(texts, zone)
 @settings(deadline=None)
 @given(st.lists(stamps, max_size=9), st.sampled_from(["", "Z"]))
 def test_times_of_dms_are_read_as_for_the_first_time(texts, zone):
-    from waybill.envelopes.dms import notation
+    from waybill.envelopes.dms import values as notation
 
     for text in texts:
         first, notation._seconds = tried(micros_of, text + zone, "f"), Seconds()

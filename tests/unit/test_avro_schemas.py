@@ -20,7 +20,7 @@ from waybill.avro.settings import CREDENTIALS
 from waybill.avro.sinks import id_of_text
 from waybill.batches.messages import decode_message
 from waybill.envelopes import registry as envelopes
-from waybill.envelopes.debezium.avro_connect import avro_schema
+from waybill.envelopes.debezium.avro.connect import avro_schema
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message
 from waybill.tables import TableRules

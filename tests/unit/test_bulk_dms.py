@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.contract.test_bulk import agree
 from waybill.bulk.arena import Arena, Texts
 from waybill.bulk.kinds import BAD
-from waybill.envelopes.dms.notation import order_of
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at
+from waybill.envelopes.dms.values import order_of
 from waybill.tables import TableRule, TableRules
 from waybill.types import parse_type
 

@@ -19,9 +19,11 @@ from tests.histories import by_name
 from waybill.batches.messages import decode_message
 from waybill.cli.formats import settings_of
 from waybill.envelopes import registry
-from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
+from waybill.envelopes.databus.binary.decoder import BinaryDecoder
+from waybill.envelopes.databus.binary.encoder import BinaryEncoder
 from waybill.envelopes.databus.event import checksum
-from waybill.envelopes.databus.json_envelope import JsonDecoder, JsonEncoder
+from waybill.envelopes.databus.json.decoder import JsonDecoder
+from waybill.envelopes.databus.json.encoder import JsonEncoder
 from waybill.envelopes.databus.schemas import avro_text
 from waybill.envelopes.databus.settings import (
     BinaryWriteSettings,

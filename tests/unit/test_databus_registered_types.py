@@ -11,8 +11,10 @@ import pytest
 
 from tests import databus_layout as layout
 from waybill.avro.schema import parse
-from waybill.envelopes.databus.binary import BinaryDecoder, BinaryEncoder
-from waybill.envelopes.databus.json_envelope import JsonDecoder, JsonEncoder
+from waybill.envelopes.databus.binary.decoder import BinaryDecoder
+from waybill.envelopes.databus.binary.encoder import BinaryEncoder
+from waybill.envelopes.databus.json.decoder import JsonDecoder
+from waybill.envelopes.databus.json.encoder import JsonEncoder
 from waybill.envelopes.databus.settings import (
     BinaryWriteSettings,
     DatabusReadSettings,

@@ -195,7 +195,7 @@ def test_parquet_with_keys_and_headers(tmp_path):
 
 
 def test_a_folder_of_schemas_decides(tmp_path):
-    from waybill.envelopes.canal.flat_message import ENVELOPE as CANAL
+    from waybill.envelopes.canal.declaration import ENVELOPE as CANAL
     from waybill.inprocess.job import ConvertJob
     from waybill.inprocess.run import convert_file
 

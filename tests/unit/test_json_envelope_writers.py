@@ -11,7 +11,7 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from waybill.envelopes import registry
-from waybill.envelopes.canal.columns import text_reader, text_writer
+from waybill.envelopes.canal.values import text_reader, text_writer
 from waybill.envelopes.statements import operation_of
 from waybill.errors import Refusal
 from waybill.made_ids import WITHIN_PARTITION

@@ -8,7 +8,7 @@ import pytest
 from tests.contract.probes import change
 from tests.contract.probes import table as table_of
 from waybill.envelopes import registry
-from waybill.envelopes.oms.columns import notation_of
+from waybill.envelopes.oms.values import notation_of
 from waybill.errors import Refusal
 from waybill.records import Change, Message, intern_schema
 from waybill.tables import TableRules

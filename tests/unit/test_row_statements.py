@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from waybill.envelopes.datahub.operations import is_row_statement
+from waybill.envelopes.datahub.blob.operations import is_row_statement
 
 
 @pytest.mark.parametrize("comment", ["/**/", "/* a */ ", "-- a\n", "# a\n", "("])

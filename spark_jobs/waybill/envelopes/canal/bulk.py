@@ -40,9 +40,9 @@ from waybill.bulk.values import (
     transactions,
 )
 from waybill.caches import Bounded
-from waybill.envelopes.canal.columns import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.canal.values import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
 from waybill.records import Column, intern_schema
 from waybill.types import INTEGER_RANGE
 from waybill.values.bulk_json_columns import DIGITS, decimals, in_reach
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
     from waybill.bulk.rows import Columns, Rows
+    from waybill.envelopes.canal.decoder import CanalDecoder
     from waybill.envelopes.canal.encoder import CanalEncoder
-    from waybill.envelopes.canal.flat_message import CanalDecoder
     from waybill.records import Change, TableSchema
 
 _CONSTANT = frozenset(

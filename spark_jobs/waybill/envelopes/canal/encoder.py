@@ -17,8 +17,8 @@ from msgspec import UNSET
 from pydantic import Field
 
 from waybill.caches import Bounded
-from waybill.envelopes.canal.columns import text_writer
 from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.canal.values import text_writer
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement, truncate_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta, Raw
 
-from waybill.envelopes.canal.columns import text_reader
+from waybill.envelopes.canal.values import text_reader
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
 from waybill.values.generated import converter, counter, gaps, overlay, untold

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from waybill.envelopes.canal.flat_message import ROWS, Millis
+from waybill.envelopes.canal.decoder import ROWS, Millis
 from waybill.envelopes.canal.tables import extra_json
 from waybill.envelopes.memory.remembering import Remembering
 from waybill.envelopes.unnamed_tables import named_by

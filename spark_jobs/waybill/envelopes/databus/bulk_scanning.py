@@ -17,6 +17,7 @@ from waybill.bulk import notations
 from waybill.bulk.arena import BEHIND
 from waybill.bulk.block import LARGEST
 from waybill.bulk.notations import WHOLE, kinds, written
+from waybill.envelopes.databus.json.usual_rows import usual_row
 from waybill.envelopes.databus.kernels import binary_scanning as kernels
 from waybill.envelopes.databus.kernels import json_scanning as json_kernels
 from waybill.envelopes.databus.kernels.binary_scanning import (
@@ -26,7 +27,6 @@ from waybill.envelopes.databus.kernels.binary_scanning import (
     LITTLE_KIND,
     SECOND,
 )
-from waybill.envelopes.databus.usual_rows import usual_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.databus.avro_json import image_of_json
 from waybill.envelopes.databus.event import DELETE, END_OF_PERIOD, NO_TIME, UPSERT, Event, Part
+from waybill.envelopes.databus.json.values import image_of_json
 from waybill.envelopes.databus.rows import RowPlan
 from waybill.envelopes.databus.schemas import schema_book, schema_in_message
 from waybill.errors import Refusal

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import UNSET
 
 from waybill.avro.schema import Node, parse, without_null
-from waybill.envelopes.databus.avro_json import json_writer
 from waybill.envelopes.databus.event import PART_VERSIONS
+from waybill.envelopes.databus.json.values import json_writer
 from waybill.envelopes.databus.rows import TABLE, attribute
 from waybill.envelopes.databus.schemas import Registered, digest, json_text
 from waybill.envelopes.databus.value_writers import Write, write_for

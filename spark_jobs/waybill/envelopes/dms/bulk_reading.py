@@ -24,9 +24,9 @@ from waybill.envelopes.dms.bulk_values import (
     time_count,
     with_order,
 )
-from waybill.envelopes.dms.files import table_key
-from waybill.envelopes.dms.notation import FILES, KAFKA, RECORD, style_of
+from waybill.envelopes.dms.files.decoder import table_key
 from waybill.envelopes.dms.positions import without_zeros
+from waybill.envelopes.dms.values import FILES, KAFKA, RECORD, style_of
 from waybill.envelopes.memory.bulk import RememberingReader, row_of, styled
 from waybill.records import ROW_OPERATIONS
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask, Places, Texts
     from waybill.bulk.rows import Rows
-    from waybill.envelopes.dms.envelope import DmsDecoder
-    from waybill.envelopes.dms.files import DmsFilesDecoder
+    from waybill.envelopes.dms.decoder import DmsDecoder
+    from waybill.envelopes.dms.files.decoder import DmsFilesDecoder
     from waybill.envelopes.memory.bulk import Cells, Slots
     from waybill.records import Change
 

@@ -27,8 +27,8 @@ from waybill.bulk.notations import (
     wall_clock,
 )
 from waybill.bulk.readings import Count
-from waybill.envelopes.dms.notation import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
+from waybill.envelopes.dms.values import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
 from waybill.values.bulk_json_columns import put_of, take_of
 from waybill.values.instants import FIRST_MS, LAST_MS
 

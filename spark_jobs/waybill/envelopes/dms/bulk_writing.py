@@ -26,7 +26,7 @@ from waybill.bulk.values import carried, column, field_of, key_array, nulls, tra
 from waybill.caches import Bounded
 from waybill.envelopes.dms.bulk_values import column_put, keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
-from waybill.envelopes.dms.notation import FILES, KAFKA, SEQUENCE_DIGITS, style_of
+from waybill.envelopes.dms.values import FILES, KAFKA, SEQUENCE_DIGITS, style_of
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.errors import Refusal
 from waybill.values.values import is_integer_text
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Columns, Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.dms.encoder import DmsEncoder
-    from waybill.envelopes.dms.files import DmsFilesEncoder
+    from waybill.envelopes.dms.files.encoder import DmsFilesEncoder
     from waybill.records import TableSchema
     from waybill.values.json_columns import Style
     from waybill.values.json_rows import RowWriter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.caches import Bounded
-from waybill.envelopes.dms.notation import (
+from waybill.envelopes.dms.values import (
     KAFKA,
     MEMBERS,
     OWN,
@@ -26,7 +26,7 @@ from waybill.values.json_rows import RowWriter
 from waybill.values.values import natural_of
 
 if TYPE_CHECKING:
-    from waybill.envelopes.dms.notation import DmsWriteSettings
+    from waybill.envelopes.dms.values import DmsWriteSettings
     from waybill.records import Change, TableSchema
 
 OPERATIONS = {

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Raw
 
-from waybill.envelopes.dms.notation import contradicted, differing
+from waybill.envelopes.dms.values import contradicted, differing
 from waybill.errors import Refusal
 from waybill.values.json_rows import Row, RowReader, row_of
 
 if TYPE_CHECKING:
-    from waybill.envelopes.dms.notation import DmsSettings
+    from waybill.envelopes.dms.values import DmsSettings
 
 _NULL = Raw(b"null")
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
+    from waybill.envelopes.maxwell.decoder import MaxwellDecoder
     from waybill.envelopes.maxwell.encoder import MaxwellEncoder
-    from waybill.envelopes.maxwell.envelope import MaxwellDecoder
     from waybill.records import Change, TableSchema
     from waybill.values.json_columns import Style
 

@@ -33,7 +33,7 @@ from waybill.bulk.values import carried, column, field_of, key_array, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.ogg.encoder import TYPES
-from waybill.envelopes.ogg.notation import POSITION_DIGITS, STYLE, read_style
+from waybill.envelopes.ogg.values import POSITION_DIGITS, STYLE, read_style
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.sequence_layout import OWN
 from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
@@ -43,9 +43,9 @@ from waybill.values.temporal import utc_from_wall, zone_named
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
+    from waybill.envelopes.ogg.decoder import OggDecoder
     from waybill.envelopes.ogg.encoder import OggEncoder
-    from waybill.envelopes.ogg.envelope import OggDecoder
-    from waybill.envelopes.ogg.notation import Clock
+    from waybill.envelopes.ogg.values import Clock
     from waybill.records import Change, TableSchema
 
 _FAMILY = "ogg"

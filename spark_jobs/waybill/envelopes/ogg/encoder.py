@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.caches import Bounded
-from waybill.envelopes.ogg.notation import STYLE, op_ts_of, pos_of, text_of
+from waybill.envelopes.ogg.values import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.sequence.written import PackedSequence
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
 from waybill.values.json_rows import RowWriter
 
 if TYPE_CHECKING:
-    from waybill.envelopes.ogg.notation import OggWriteSettings
+    from waybill.envelopes.ogg.values import OggWriteSettings
     from waybill.records import Change, TableSchema
 
 TYPES = {"insert": b"I", "upsert": b"I", "read": b"I", "update": b"U", "delete": b"D"}

@@ -34,8 +34,8 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra
-from waybill.envelopes.oms import columns
-from waybill.envelopes.oms.columns import write_boolean, write_number
+from waybill.envelopes.oms import values as columns
+from waybill.envelopes.oms.values import write_boolean, write_number
 from waybill.envelopes.sequence.written import came_without
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.oms.columns import Notation, notation_of
+from waybill.envelopes.oms.values import Notation, notation_of
 from waybill.envelopes.sequence.settings import settled
 from waybill.errors import Refusal
 from waybill.records import Change

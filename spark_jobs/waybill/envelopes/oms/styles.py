@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.oms.columns import WIRE_TYPES, notation_of, write_number
+from waybill.envelopes.oms.values import WIRE_TYPES, notation_of, write_number
 from waybill.errors import Refusal
 from waybill.types import NUMBER, UNKNOWN
 from waybill.values.json_columns import JSON, Notation, Style, exact

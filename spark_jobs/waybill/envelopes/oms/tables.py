@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from waybill.envelopes.oms.columns import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.envelopes.oms.type_names import DIALECT, in_notation
+from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.stated_keys import is_compared
 from waybill.errors import Refusal

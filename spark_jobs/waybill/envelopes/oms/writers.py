@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.oms.columns import Notation, notation_of, write_boolean, write_number
+from waybill.envelopes.oms.values import Notation, notation_of, write_boolean, write_number
 from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.types import LogicalType
 from waybill.values.generated import FEW, Few, function

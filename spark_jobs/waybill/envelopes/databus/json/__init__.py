@@ -1,0 +1,1 @@
+"""Databus events in their JSON form."""

@@ -1,0 +1,18 @@
+"""Reads many Databus events at once that are in JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from waybill.envelopes.databus.bulk_reading import DatabusReader
+from waybill.envelopes.databus.bulk_scanning import JsonScanner
+
+if TYPE_CHECKING:
+    from waybill.envelopes.databus.decoder import EventDecoder
+
+
+class JsonReader(DatabusReader):
+    """Where the values of the events stand."""
+
+    def __init__(self, decoder: EventDecoder) -> None:
+        super().__init__(decoder, JsonScanner)

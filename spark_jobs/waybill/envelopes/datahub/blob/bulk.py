@@ -1,0 +1,406 @@
+"""Where the values of BLOB messages stand, for reading and writing many at once.
+
+Row messages are read and written so; `decoder` and `blob` say what they mean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import numpy as np
+
+from waybill.bulk.arena import Value
+from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
+from waybill.bulk.notations import (
+    BLANK,
+    NOTHING,
+    NUMERIC,
+    PUT_TEXT,
+    TAKE_TEXT,
+    TAKE_WHOLE,
+    TEXT,
+    WHOLE,
+    WORD,
+    Convert,
+    Put,
+    T,
+    Take,
+    by_call,
+    instant_to_units,
+    or_else,
+    plain_decimal,
+    raw_by_call,
+    same,
+    short_float,
+    true_or_false,
+    units_to_instant,
+    units_to_wall_clock,
+    wall_clock,
+    wall_clock_to_units,
+    whole,
+)
+from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.values import carried, column, own, times
+from waybill.caches import Bounded
+from waybill.envelopes.datahub.blob.columns import INT64, Number
+from waybill.envelopes.datahub.blob.encoder import INSERTS
+from waybill.envelopes.datahub.blob.values import is_natural, type_for, value_reader
+from waybill.envelopes.datahub.blob.written import value_writer
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.envelopes.sequence.written import came_without
+from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message
+from waybill.types import INTEGER_RANGE
+from waybill.values.declared import check_for
+from waybill.values.instants import LAST_MS
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.block import Path
+    from waybill.bulk.rows import Rows
+    from waybill.envelopes.datahub.blob.decoder import BlobDecoder
+    from waybill.envelopes.datahub.blob.encoder import BlobEncoder
+    from waybill.records import Column, TableSchema
+    from waybill.types import LogicalType
+    from waybill.values.instants import Zone
+
+FAMILY = "streamx"
+ANY_DIGITS = 1 << 30
+
+_TIMES = ("systemTime", "checkpointTime")
+_SEQUENCE: Path = ("payload", "sequenceId")
+_EVENT: Path = ("payload", "timestamp", "eventTime")
+_SAME: tuple[Path, ...] = (("payload", "op"),)
+_FIELDS: dict[str, Path] = {
+    **{name: ("payload", "timestamp", name) for name in _TIMES},
+    "version": ("version",),
+    "dbType": ("schema", "source", "dbType"),
+    "dbVersion": ("schema", "source", "dbVersion"),
+}
+"""What messages carry on, and where it stands in them."""
+_OPENING = 16
+"""Bytes of what is carried on that tell its family."""
+_CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+
+
+class Takes(NamedTuple):
+    """How a column is read from each kind of JSON; None where such values are read on their own.
+
+    Attributes:
+        text: from a string.
+        number: from a number.
+        word: from true and false.
+    """
+
+    text: Take | None = None
+    number: Take | None = None
+    word: Take | None = None
+
+    def of(self, kind: int) -> Take | None:
+        """How values of the kind that a sample has are read; null may be any."""
+        if kind in (INTEGER, NUMBER):
+            return self.number
+        if kind in (TRUE, FALSE):
+            return self.word
+        if kind == NULL:
+            return self.number or self.word or self.text
+        return self.text
+
+
+class BlobReader(BulkReader):
+    """Says what the values of BLOB messages mean."""
+
+    def __init__(self, decoder: BlobDecoder) -> None:
+        self._zone = decoder.zone
+        self._takes: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message with a row."""
+        schema, slots = change.schema, sample.slots
+        if change.operation not in ROW_OPERATIONS:
+            return None
+        takes = self._takes.get(schema)
+        if takes is None:
+            takes = self._takes[schema] = tuple(_takes(c, self._zone) for c in schema.columns)
+        before = after = None
+        if change.before is not None:
+            before = _cells(sample, "before", takes, schema.names)
+        if change.after is not None:
+            after = _cells(sample, "after", takes, schema.names)
+        if (before is None) is not (change.before is None):
+            return None
+        if (after is None) is not (change.after is None):
+            return None
+        source_time = None
+        if change.source_time is not None:
+            source_time = Count(slots[_EVENT], 1000, 0, LAST_MS)
+        sequence = None
+        if change.sequence is not None:
+            sequence = (Count(slots[_SEQUENCE]),)
+        extra: dict[str, int | bytes] = {}
+        for name, raw in _CARRIED(change.extra or b'{"streamx":{}}')[FAMILY].items():
+            extra[name] = slots["payload", "timestamp", name] if name in _TIMES else bytes(raw)
+        return Reading(
+            schema,
+            change.operation,
+            before,
+            after,
+            sequence,
+            source_time,
+            family=FAMILY if extra else "",
+            extra=extra,
+            rank=change.rank,
+            full_row=change.full_row,
+            half=change.half,
+        )
+
+
+def _cells(
+    sample: Sample, image: str, takes: tuple[Takes, ...], names: tuple[str, ...]
+) -> tuple[Cell | None, ...] | None:
+    """The columns of an image; None if a value cannot be read at once."""
+    fitting: list[Take | None] = []
+    path: Path = ("payload", image, "dataColumn")
+    for name, ways in zip(names, takes, strict=True):
+        slot = sample.slots.get((*path, name))
+        fitting.append(None if slot is None else ways.of(sample.kinds[slot]))
+    return sample.cells(path, tuple(fitting), names)
+
+
+def _takes(column: Column, zone: Zone) -> Takes:
+    """How the values of a column are read.
+
+    A JSON number of a LONG or DATE is read as an integer, where `-0` is 0: only other integers are
+    taken. The numbers of a DOUBLE are texts.
+    """
+    kind, logical = column.source_type or "STRING", column.type
+    exact = value_reader(column, kind, zone)
+    every = check_for(logical) is None
+    texts = by_call(exact)
+    numbers = by_call(lambda text: exact(Number(text)))
+    words = Take(WORD | NOTHING, by_call(lambda text: exact(text == "true")))
+
+    def quick(wanted: int, fast: Convert | None, slow: Convert) -> Take:
+        return Take(wanted | NOTHING, slow if fast is None else or_else(fast, slow))
+
+    if kind == "STRING":
+        return Takes(TAKE_TEXT if every else quick(TEXT, checked(logical), texts))
+    if kind == "LONG":
+        fast = checked_integer(logical)
+        number = TAKE_WHOLE if every else quick(WHOLE, fast, numbers)
+        return Takes(quick(TEXT, fast, texts), number)
+    if kind == "DATE":
+        fast = _from_milliseconds(logical, zone)
+        return Takes(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
+    text = Take(TEXT | NOTHING, texts)
+    if kind == "DOUBLE":
+        return Takes(text, quick(NUMERIC, checked(logical), numbers))
+    if kind == "BOOLEAN":
+        return Takes(text, None, Take(WORD | NOTHING) if is_natural(kind, logical) else words)
+    return Takes(text, None if kind == "BYTES" else Take(NUMERIC | NOTHING, numbers), words)
+
+
+def checked_integer(logical: LogicalType) -> Convert | None:
+    """Integers in plain digits that are values of a type; None where each has to be looked at."""
+    if logical.kind == "decimal":
+        return plain_decimal((logical.precision or 0) - (logical.scale or 0), 0)
+    if logical.kind == "number":
+        return plain_decimal(ANY_DIGITS, 0)
+    return checked(logical) if logical.is_integer else None
+
+
+def checked(logical: LogicalType) -> Convert | None:
+    """Values that are canonical texts of a type, or nearly; None where each has to be looked at."""
+    if logical.is_integer:
+        low, high = INTEGER_RANGE[logical.kind]
+        return whole(max(low, INT64[0]), min(high, INT64[1]))
+    if logical.kind == "decimal":
+        precision, scale = logical.precision or 0, logical.scale or 0
+        return plain_decimal(precision - scale, scale) if precision > scale else None
+    if logical.kind == "number":
+        return plain_decimal(ANY_DIGITS, ANY_DIGITS)
+    if logical.kind == "timestamp":
+        return wall_clock(BLANK, T)
+    return short_float if logical.kind == "float64" else None
+
+
+def _from_milliseconds(logical: LogicalType, zone: Zone) -> Convert | None:
+    if is_natural("DATE", logical):
+        return units_to_instant(3)
+    if logical.kind == "timestamp" and zone.name == "UTC":
+        return units_to_wall_clock(3)
+    return None
+
+
+def _put(column: Column, dialect: str, zone: Zone) -> Put:
+    """How the values of a column are written."""
+    kind = type_for(column, dialect)
+    write = value_writer(column, kind, zone)
+    if write is None:
+        return PUT_TEXT
+    if kind == "BYTES":
+        return Put(True, by_call(write))
+    fast: dict[str, Convert] = {
+        "LONG": whole(*INT64),
+        "DOUBLE": short_float,
+        "BOOLEAN": true_or_false,
+    }
+    if column.type.kind == "timestamptz":
+        fast["DATE"] = instant_to_units(3)
+    elif column.type.kind == "timestamp" and zone.name == "UTC":
+        fast["DATE"] = wall_clock_to_units(3)
+    slow = raw_by_call(write)
+    return Put(False, or_else(fast[kind], slow) if kind in fast else slow)
+
+
+class BlobWriter(BulkWriter):
+    """Says where the values of BLOB messages come from."""
+
+    family = FAMILY
+
+    def __init__(self, encoder: BlobEncoder) -> None:
+        self._two, self._zone = encoder.two, encoder.zone
+        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._ids = BulkWrittenSequence(encoder.ids)
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by whether they changed their key, and by what is given up."""
+        classes = np.zeros(len(rows), np.int64)
+        if rows.source_time is not None:
+            classes[rows.source_time % 1000 != 0] = 1
+        moved = self._moved(rows)
+        if moved is not None:
+            classes[moved] += 2
+        if rows.sequence is None:
+            classes[rows_came_without(rows)] += 4
+        for bit, flag in enumerate(self._ids.last_parts(rows), 3):
+            classes[flag] += 1 << bit
+        if not (are_inserts(rows) and rows.full_row):
+            classes[self._ids.alone(rows)] = -1
+        if rows.source_time is not None:
+            # Such a time is written as none.
+            classes[(rows.source_time < 0) | (rows.source_time > LAST_MS * 1000 + 999)] = -1
+        source = rows.extra.fields.get("dbType") if carried(rows, FAMILY) and rows.extra else None
+        if isinstance(source, Value):
+            # An empty name is none.
+            classes[source.texts.lengths < 1] = -1
+        return classes
+
+    def _moved(self, rows: Rows) -> Mask | None:
+        return moved_rows(rows) if self._two else None
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the message of a row, or of both messages of an update."""
+        if rows.moved_from is not None or rows.operation not in ROW_OPERATIONS:
+            return None
+        found = self._values(rows)
+        if found is None:
+            return None
+        values, same_for_all = found
+
+        def constant(path: Path) -> bool:
+            return path[0] == "schema" or path in same_for_all
+
+        def wording(images: tuple[bool, ...], key: bool) -> Wording:
+            taken = dict(values)
+            for after in images:
+                taken.update(self._image(rows, after))
+            return Wording(taken, constant, key_values(rows, key))
+
+        if rows.operation == "delete" or rows.after is None:
+            return [wording((False,), False)]
+        if are_inserts(rows) or rows.before is None:
+            return [wording((True,), True)]
+        if not self._two:
+            return [wording((False, True), True)]
+        moved = self._moved(rows)
+        old_key = moved is not None and bool(moved[0])
+        return [wording((False,), not old_key), wording((True,), True)]
+
+    def _values(self, rows: Rows) -> tuple[dict[Path, Get], set[Path]] | None:
+        """What stands beside the images: values, and what is the same for all rows."""
+        values: dict[Path, Get] = {}
+        same_for_all = set(_SAME)
+        if are_inserts(rows) and rows.full_row:
+            same_for_all.add(_SEQUENCE)
+        else:
+            values[_SEQUENCE] = self._ids.get(True)
+        if rows.source_time is None:
+            same_for_all.add(_EVENT)
+        else:
+            values[_EVENT] = _event
+        fields = rows.extra.fields if rows.extra is not None and carried(rows, FAMILY) else {}
+        for name, path in _FIELDS.items():
+            value = fields.get(name)
+            if not isinstance(value, Value):
+                same_for_all.add(path)
+            elif value.quoted is (name in _TIMES):
+                return None
+            else:
+                values[path] = own(FAMILY, name, _event)
+        return values, same_for_all
+
+    def _image(self, rows: Rows, after: bool) -> dict[Path, Get]:
+        schema = rows.schema
+        puts = self._puts.get(schema)
+        if puts is None:
+            puts = tuple(_put(c, schema.dialect, self._zone) for c in schema.columns)
+            self._puts[schema] = puts
+        image = rows.after if after else rows.before
+        name = "after" if after else "before"
+        return {
+            ("payload", name, "dataColumn", schema.names[i]): column(after, i, puts[i])
+            for i, texts in enumerate(image or ())
+            if texts is not None
+        }
+
+
+def moved_rows(rows: Rows) -> Mask | None:
+    """The updates whose first message has the key that the row had; None if none has."""
+    before, after, schema = rows.before, rows.after, rows.schema
+    if before is None or after is None or not schema.key or are_inserts(rows):
+        return None
+    moved = np.zeros(len(rows), np.bool_)
+    for place in schema.key_places:
+        was, now = before[place], after[place]
+        if was is None or now is None:
+            return None
+        moved |= ~same(rows.arena, was, now)
+    return moved
+
+
+def are_inserts(rows: Rows) -> bool:
+    """Whether rows are written as INSERT."""
+    return rows.operation in INSERTS and (rows.before is None or rows.operation == "read")
+
+
+def rows_came_without(rows: Rows) -> Mask:
+    """Which rows have no sequence id although their source has them; see `came_without`."""
+    without = np.zeros(len(rows), np.bool_)
+    first = None if rows.extra is None else rows.extra.parts[0]
+    if not isinstance(first, Value):
+        return without  # the same for all
+    places = np.arange(_OPENING)
+    arena, (starts, lengths) = rows.arena, first.texts
+    bytes_of = arena.data[np.minimum(starts[:, None] + places, len(arena.data) - 1)]
+    bytes_of[places >= lengths[:, None]] = 0
+    openings, inverse = np.unique(bytes_of, axis=0, return_inverse=True)
+    told = [came_without(first_change(opening.tobytes())) for opening in openings]
+    return np.array(told, np.bool_)[inverse.ravel()]
+
+
+def first_change(extra: bytes | None = None) -> Change:
+    """A change at the very first place."""
+    return Change("insert", NO_TABLE, Message("", 0, 0, None, None, None), extra=extra)
+
+
+def key_values(rows: Rows, after: bool) -> dict[Path, Get]:
+    """The values of the message key, of the row after or before."""
+    schema = rows.schema
+    if not schema.key:
+        return {}
+    return {(schema.names[i],): column(after, i, PUT_TEXT) for i in schema.key_places}
+
+
+_event = times(1000)

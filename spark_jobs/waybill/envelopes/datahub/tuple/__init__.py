@@ -1,0 +1,1 @@
+"""DataHub TUPLE topics."""

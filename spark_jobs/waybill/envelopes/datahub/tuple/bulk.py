@@ -1,0 +1,372 @@
+"""Where the values of TUPLE records stand, for reading and writing many at once.
+
+Both notations are read and written so; `tuple_decoder` and `tuples` say what the records mean.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
+from waybill.bulk.notations import (
+    ANY,
+    NOTHING,
+    NUMERIC,
+    PUT_TEXT,
+    TEXT,
+    WORD,
+    Convert,
+    Put,
+    Take,
+    by_call,
+    instant_to_units,
+    or_else,
+    plain_decimal,
+    short_float,
+    true_or_false,
+    units_to_instant,
+    units_to_wall_clock,
+    wall_clock_to_units,
+    whole,
+)
+from waybill.bulk.readings import Count, Reading, Sample
+from waybill.bulk.rows import Extra, Rows
+from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.values import column, times
+from waybill.caches import Bounded
+from waybill.envelopes.datahub.blob.bulk import (
+    ANY_DIGITS,
+    are_inserts,
+    checked,
+    checked_integer,
+    key_values,
+    moved_rows,
+    rows_came_without,
+)
+from waybill.envelopes.datahub.blob.columns import INT64
+from waybill.envelopes.datahub.tuple.decoder import time_kind_of
+from waybill.envelopes.datahub.tuple.rows import MEMBERS
+from waybill.envelopes.datahub.tuple.topics import OPERATION, SEQUENCE, TABLE, TIMES
+from waybill.envelopes.datahub.tuple.values import INTEGERS, LOGICAL, reader, writer
+from waybill.envelopes.memory.bulk import RememberingReader, row_of
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.errors import Refusal
+from waybill.records import ROW_OPERATIONS
+from waybill.types import INTEGER_RANGE
+from waybill.values.declared import check_for
+from waybill.values.instants import LAST_MS, Zone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.block import Block, Path
+    from waybill.envelopes.datahub.tuple.decoder import TupleDecoder
+    from waybill.envelopes.datahub.tuple.encoder import TupleEncoder
+    from waybill.envelopes.datahub.tuple.encoder import WrittenTable as Table
+    from waybill.envelopes.datahub.tuple.topics import Field
+    from waybill.envelopes.memory.bulk import Slots
+    from waybill.records import Change, Column, TableSchema
+    from waybill.types import LogicalType
+
+FAMILY = "datahub"
+_LAST = LAST_MS * 1000 + 999
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+
+
+# Reading
+
+
+class TupleReader(RememberingReader):
+    """Says what the values of records mean."""
+
+    def __init__(self, decoder: TupleDecoder) -> None:
+        super().__init__(decoder)
+        self._decoder = decoder
+        self._told = decoder.settings.schemas is not None
+        self._takes: Bounded[Column, Take] = Bounded()
+
+    def learner(self) -> TupleReader | None:
+        """What reads records to learn from, where earlier ones tell the columns of a table."""
+        return None if self._told else self
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record, as long as its table is known so."""
+        if self._told:
+            return self.meaning(sample, change)
+        return super().reading(sample, change)
+
+    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a record."""
+        fields = self._decoder.topics.find(sample.message.topic)
+        slots = _slots(sample, fields)
+        if change.operation not in ROW_OPERATIONS or slots is None:
+            return None
+        if self._told is (fields is None):
+            return None
+        named = slots.get(TABLE)
+        image = change.before if change.after is None else change.after
+        columns = {
+            name: slot
+            for name, slot in slots.items()
+            if name not in MEMBERS and getattr(image, _member(change.schema, name)) is not UNSET
+        }
+        cells = self.cells(sample, change.schema, columns, self._take)
+        if cells is None:
+            return None
+        unnamed = named is None or sample.kinds[named] > ESCAPED or not sample.text(named)
+        by_topic = unnamed or not self._decoder.topics.alike
+        kind = time_kind_of(fields)
+        time = next((slots[name] for name in TIMES if name in slots), None)
+        source_time = None
+        if change.source_time is not None and time is not None:
+            micros = kind == "TIMESTAMP"
+            factor, last = (1, _LAST) if micros else (1000, LAST_MS)
+            source_time = Count(time, factor, 0, last)
+        free = {}
+        if fields is not None and OPERATION not in {path[0] for path in sample.slots}:
+            outside = ("Data", "Attributes")
+            free = {slot: ANY for path, slot in sample.slots.items() if path[0] not in outside}
+        row = row_of(cells, change.schema)
+        return Reading(
+            change.schema,
+            change.operation,
+            row if change.after is None else None,
+            None if change.after is None else row,
+            sequence=None if change.sequence is None else (Count(slots[SEQUENCE]),),
+            source_time=source_time,
+            carry=None if change.extra is None else _carry(change.extra),
+            check=_other_topic(sample.message.topic) if by_topic else None,
+            free=free,
+            rank=change.rank,
+            full_row=change.full_row,
+            half=change.half,
+        )
+
+    def _take(self, column: Column, declared: bool, kind: int) -> Take | None:
+        """How a column is read; of one that nobody declared JSON tells the type."""
+        take = self._takes.get(column)
+        if take is None:
+            take = self._takes[column] = _take_of(column, self._decoder.zone)
+        if self._told or declared:
+            return take
+        return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
+
+
+@lru_cache(maxsize=1000)
+def _other_topic(topic: str) -> Callable[[Rows], Mask]:
+    return lambda rows: rows.of_other_topics(topic)
+
+
+_SAME_KIND = {NULL: 0, INTEGER: NUMERIC, NUMBER: NUMERIC, TRUE: WORD, FALSE: WORD}
+_SAME_KIND |= dict.fromkeys(range(1, ESCAPED + 1), TEXT)
+
+
+def _member(schema: TableSchema, name: str) -> str:
+    return f"f{schema.index[name]}" if name in schema.index else "__class__"
+
+
+def _slots(sample: Sample, fields: tuple[Field, ...] | None) -> Slots | None:
+    """The places of columns and metadata columns; None where a record is of no known form."""
+    if any(path[0] == OPERATION for path in sample.slots):
+        found = {str(path[0]): slot for path, slot in sample.slots.items() if len(path) == 1}
+        return found if len(found) == len(sample.slots) else None
+    if fields is None:
+        return None
+    data = {path[1]: slot for path, slot in sample.slots.items() if path[0] == "Data"}
+    if len(data) != len(fields) or set(data) != set(range(len(fields))):
+        return None
+    return {field.name: data[place] for place, field in enumerate(fields)}
+
+
+@lru_cache(maxsize=1000)
+def _carry(extra: bytes) -> Callable[[Block, Places], Extra]:
+    """What is carried on, which is the same for all."""
+    fields = {name: bytes(raw) for name, raw in _carried(extra)[FAMILY].items()}
+    held = Extra(FAMILY, (extra,), dict(fields))
+    return lambda _block, _places: held
+
+
+def _take_of(column: Column, zone: Zone) -> Take:
+    """How the values of a column are read: of all but STRING numbers and words mean their texts."""
+    kind, logical = column.source_type, column.type
+    if kind is None:
+        return Take(NOTHING)
+    read = reader(kind, logical, zone)
+    kinds = TEXT | NOTHING if kind == "STRING" else ANY
+    if read is None:
+        return Take(kinds)
+    fast, slow = _quick(kind, logical, zone), by_call(read)
+    return Take(kinds, slow if fast is None else or_else(fast, slow))
+
+
+def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
+    """What reads most values of a column by compiled code; None where each has to be looked at."""
+    natural = LOGICAL[kind].kind == logical.kind
+    if kind == "STRING":
+        return checked(logical)
+    if kind == "TIMESTAMP":
+        if natural:
+            return units_to_instant(6)
+        return (
+            units_to_wall_clock(6) if logical.kind == "timestamp" and zone.name == "UTC" else None
+        )
+    if kind == "BOOLEAN":
+        return true_or_false if natural else None
+    if kind in INTEGERS:
+        if check_for(logical) is None:
+            return plain_decimal(ANY_DIGITS, 0)
+        return checked_integer(logical)
+    if natural and kind == "FLOAT":
+        return None
+    numeric = logical.is_integer or logical.kind in ("decimal", "number", "float64")
+    return checked(logical) if numeric else None
+
+
+# Writing
+
+
+def _put_of(column: Column, kind: str, zone: Zone) -> Put:
+    """How the values of a column are written, which are texts all."""
+    write = writer(column, kind, zone)
+    if write is None:
+        return PUT_TEXT
+    fast: Convert | None = None
+    if kind == "TIMESTAMP":
+        if column.type.kind == "timestamptz":
+            fast = instant_to_units(6)
+        elif column.type.kind == "timestamp" and zone.name == "UTC":
+            fast = wall_clock_to_units(6)
+    elif kind in INTEGERS:
+        low, high = INTEGER_RANGE[INTEGERS[kind]]
+        fast = whole(max(low, INT64[0]), min(high, INT64[1]))
+    elif kind == "DECIMAL":
+        fast = plain_decimal(ANY_DIGITS, ANY_DIGITS)
+    elif kind == "DOUBLE":
+        fast = short_float
+    elif kind == "BOOLEAN":
+        fast = true_or_false
+    slow = by_call(write)
+    return Put(True, slow if fast is None else or_else(fast, slow))
+
+
+class TupleWriter(BulkWriter):
+    """Says where the values of records come from."""
+
+    family = FAMILY
+
+    def __init__(self, encoder: TupleEncoder) -> None:
+        self._encoder = encoder
+        self._zone = Zone(encoder.settings.timezone)
+        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._ids = BulkWrittenSequence(encoder.ids)
+        self._flagged = Flagged()
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by whether they changed their key, and by what is given up."""
+        try:
+            table = self._encoder.table(rows.schema)
+        except Refusal:
+            return np.full(len(rows), -1, np.int64)
+        flags = [np.zeros(len(rows), np.bool_)]
+        if rows.source_time is not None:
+            beyond = (rows.source_time < 0) | (rows.source_time > _LAST)
+            flags += [beyond, ~beyond & (rows.source_time % 1000 != 0)]
+        moved = moved_rows(rows)
+        if moved is not None:
+            flags.append(moved)
+        if not table.lossy and not table.told:
+            flags.append(_null_rows(rows))
+        if rows.sequence is None:
+            flags.append(rows_came_without(rows))
+        flags += self._ids.last_parts(rows)
+        classes = self._flagged.numbers(flags)
+        if not (are_inserts(rows) and rows.full_row):
+            classes[self._ids.alone(rows)] = -1
+        return classes
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the record of a row, or of both records of an update."""
+        if rows.moved_from is not None or rows.operation not in ROW_OPERATIONS:
+            return None
+        table = self._encoder.table(rows.schema)
+        if rows.operation == "delete" or rows.after is None:
+            return [self._wording(rows, table, False, False)]
+        if are_inserts(rows) or rows.before is None:
+            return [self._wording(rows, table, True, True)]
+        moved = moved_rows(rows)
+        old_key = moved is not None and bool(moved[0])
+        return [
+            self._wording(rows, table, False, not old_key),
+            self._wording(rows, table, True, True),
+        ]
+
+    def _wording(self, rows: Rows, table: Table, after: bool, key: bool) -> Wording:
+        """The values of one record.
+
+        Args:
+            rows: the changes.
+            table: what writes one record.
+            after: whether it holds the row after.
+            key: whether its key is that of the row after.
+        """
+        values: dict[Path, Get] = {}
+        same_for_all: set[Path] = set()
+        micros = table.micros
+        for place, name in enumerate(table.names):
+            path: Path = ("Data", place) if table.in_order else (name,)
+            get = None
+            if name == SEQUENCE:
+                if not (are_inserts(rows) and rows.full_row):
+                    get = self._ids.get(True)
+            elif name in TIMES:
+                if rows.source_time is not None and 0 <= int(rows.source_time[0]) <= _LAST:
+                    get = _micros if micros else _millis
+            elif name not in MEMBERS:
+                get = self._column(rows, table, name, after)
+            if get is None:
+                same_for_all.add(path)
+            else:
+                values[path] = get
+
+        def constant(path: Path) -> bool:
+            return path in same_for_all or (table.in_order and path[0] == "Attributes")
+
+        return Wording(values, constant, key_values(rows, key))
+
+    def _column(self, rows: Rows, table: Table, name: str, after: bool) -> Get | None:
+        """Where the values of a column come from; None where there are none."""
+        schema = rows.schema
+        place = schema.index.get(name)
+        if place is None:
+            return None
+        puts = self._puts.get(schema)
+        if puts is None:
+            puts = self._puts[schema] = tuple(
+                _put_of(column, table.kinds[column.name], self._zone) for column in schema.columns
+            )
+        image = rows.after if after else rows.before
+        if image is not None and image[place] is not None:
+            return column(after, place, puts[place])
+        if after and table.in_order and rows.before and rows.before[place] is not None:
+            # Records that hold all columns take from the row before what was not sent.
+            return column(False, place, puts[place])
+        return None
+
+
+def _null_rows(rows: Rows) -> Mask:
+    found = np.zeros(len(rows), np.bool_)
+    for image in (rows.before, rows.after):
+        for texts in image or ():
+            if texts is not None:
+                found |= texts.lengths == NULL_SIZE
+    return found
+
+
+_millis: Any = times(1000, quoted=True)
+_micros: Any = times(1, quoted=True)

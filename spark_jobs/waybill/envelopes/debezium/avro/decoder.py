@@ -1,0 +1,314 @@
+"""Reads Debezium's change events in Avro.
+
+A message is turned into the JSON that Debezium's JSON converter writes of the same event, schema
+and all, and read by the rules of `debezium-json`: what a type means is decided in one place. The
+rows of a table whose schemas have been met before take a shorter way, which those rules were
+compiled into (see `avro_events`); nearly all messages are such rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from waybill.avro.faults import explain
+from waybill.avro.framing import KEY, VALUE, Part
+from waybill.avro.reading import READ_ERRORS, object_reader
+from waybill.avro.sources import Schemas
+from waybill.caches import Bounded
+from waybill.envelopes.debezium.avro.connect import connect_schema, take_true_names
+from waybill.envelopes.debezium.avro.events import AvroEvents, key_checker
+from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.decoder import ROWS, DebeziumDecoder
+from waybill.envelopes.debezium.settings import DebeziumReadSettings
+from waybill.envelopes.debezium.source import STREAMING, position, source_time
+from waybill.errors import Refusal
+from waybill.records import Change
+
+if TYPE_CHECKING:
+    from waybill.avro.reading import Reader
+    from waybill.avro.schema import Node
+    from waybill.envelopes.debezium.avro.settings import DebeziumAvroReadSettings
+    from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.records import Message
+    from waybill.tables import TableRules
+
+_json = msgspec.json.Encoder().encode
+_KEYS = frozenset({"__debezium.newkey", "__debezium.oldkey"})
+_NEW = frozenset({"insert", "read"})
+"""Operations whose row was none before."""
+MILLIS = 2**63 // 1000
+"""The end of the times of sources; see `source.Millis`."""
+_SINGLE = frozenset(
+    {"string", "enum", "int", "long", "float", "double", "boolean", "bytes", "fixed"}
+)
+"""Kinds of Avro that hold one value."""
+_Ids = tuple[bytes, bytes | None, bool]
+_Place = tuple[str | None, str | None, str | None, str | None]
+"""Connector, database, schema and table."""
+
+
+class _Format:
+    """Turns data of one schema into JSON.
+
+    Args:
+        node: the schema.
+        part: whether it is a key or a value.
+    """
+
+    def __init__(self, node: Node, part: Part) -> None:
+        self.node = node
+        self.events: Bounded[RowPlan, AvroEvents | None] = Bounded()
+        self.check_key: Reader | None = None
+        if node.kind in _SINGLE and part is KEY:
+            # A transformation made it of one column; like a key of another kind it names none.
+            self.prefix, self.end = b"", b""
+            self.read = self.check_key = object_reader(node)
+            return
+        if node.kind != "record" or not node.fields:
+            sentence = f"the {part.name}'s Avro schema is a {node.kind}, not a record"
+            raise Refusal("schema", sentence)
+        take_true_names(node)
+        self.prefix, self.end = b'{"schema":%b,"payload":' % _json(connect_schema(node)), b"}"
+        self.read = object_reader(node)
+        self.check_key = key_checker(node) if part is KEY else None
+
+    def events_of(self, plan: RowPlan) -> AvroEvents | None:
+        """What reads the rows of a plan without JSON; None where the schema has another shape."""
+        if plan not in self.events:
+            try:
+                self.events[plan] = AvroEvents(self.node, plan)
+            except (ValueError, KeyError):
+                self.events[plan] = None
+        return self.events[plan]
+
+    def json(self, data: bytes, start: int) -> bytes:
+        """Data as JSON with its schema, where it is a record.
+
+        Raises:
+            Refusal: the data is none of the schema.
+        """
+        try:
+            found, end = self.read(data, start, len(data))
+        except READ_ERRORS as error:
+            raise explain(self.node, data, start, error) from None
+        if end != len(data):
+            raise explain(self.node, data, start)
+        return b"".join((self.prefix, _json(found), self.end))
+
+
+class _Way(NamedTuple):
+    """How the messages of one table whose key and value have these schemas are read."""
+
+    events: AvroEvents
+    check_key: Reader | None
+
+
+class DebeziumAvroDecoder:
+    """Reads messages of the envelope `debezium-avro`.
+
+    Args:
+        settings: where the schemas are, and how the connector was configured.
+        rules: declared keys and column types.
+    """
+
+    def __init__(self, settings: DebeziumAvroReadSettings, rules: TableRules) -> None:
+        self.schemas = Schemas(settings)
+        told = {name: getattr(settings, name) for name in DebeziumReadSettings.model_fields}
+        self.events = DebeziumDecoder(DebeziumReadSettings(**told), rules)
+        self._formats: Bounded[bytes, _Format] = Bounded()
+        self._framed: Bounded[bytes, _Format] = Bounded()
+        self._ways: Bounded[_Ids, _Way] = Bounded()
+        self._others: Bounded[tuple[_Ids, _Place], _Way] = Bounded()
+
+    def decode(self, message: Message) -> list[Change]:
+        """The change of one message; tombstones are skipped.
+
+        Raises:
+            Refusal: its framing, its schema or its data cannot be read, or it is no event.
+        """
+        value = message.value
+        if value is None:
+            return self.events.decode(message)
+        ids = _ids(message, value)
+        way = None if ids is None else self._ways.get(ids)
+        if ids is not None and way is not None:
+            try:
+                change = self._as_before(message, value, ids, way)
+            except (*READ_ERRORS, RecursionError, Refusal):
+                change = None  # the long way below finds out what is wrong
+            if change is not None:
+                return [change]
+        changes = self._by_json(message, value)
+        if ids is not None:
+            self._learn(message, ids, changes)
+        return changes
+
+    def events_of(self, message: Message) -> AvroEvents | None:
+        """What read a message that was read last; None where it took the long way."""
+        ids = None if message.value is None else _ids(message, message.value)
+        way = None if ids is None else self._ways.get(ids)
+        return None if way is None else way.events
+
+    def _as_before(self, message: Message, value: bytes, ids: _Ids, way: _Way) -> Change | None:
+        """The change of a row of a known table; None if it has to be looked at more closely."""
+        (before, after, source, op, own, in_block, others), end = way.events.read(
+            value, 5, len(value)
+        )
+        if end != len(value) or source is None:
+            return None
+        plan = way.events.plan
+        if (
+            source.table != plan.table
+            or source.db != plan.database
+            or source.schema != plan.namespace
+            or source.connector != plan.connector
+        ):
+            place = source.connector, source.db, source.schema, source.table
+            other = self._others.get((ids, place))
+            if other is None:
+                return None
+            self._ways[ids] = other
+            return self._as_before(message, value, ids, other)
+        millis, key = source.ts_ms, message.key
+        if millis is not None and not -MILLIS < millis < MILLIS:
+            return None
+        if way.check_key is None:
+            if not plan.fits_key(key):
+                return None
+        elif key is None or way.check_key(key, 5, len(key))[1] != len(key):
+            return None
+        if not in_block and source.txId is not None:
+            own = str(source.txId)
+        return self._row_change(message, plan, before, after, source, op, own, _json(others))
+
+    def _row_change(
+        self,
+        message: Message,
+        plan: RowPlan,
+        before: Any,
+        after: Any,
+        source: Any,
+        op: str,
+        transaction: str | None,
+        tail: bytes,
+    ) -> Change | None:
+        """The change of a row whose images have been read, as `debezium-json` makes it.
+
+        Args:
+            message: where it came from; it has no headers.
+            plan: the plan of its table.
+            before: the image before, None where there is none.
+            after: the image after.
+            source: its source block.
+            op: Debezium's letter of the operation.
+            transaction: the id of its transaction.
+            tail: the JSON object of everything but the images.
+
+        Returns:
+            None where it has to be looked at more closely.
+
+        Raises:
+            Refusal: the position cannot be read.
+        """
+        operation = ROWS.get(op)
+        if operation is None or (after is None) != (operation == "delete"):
+            return None
+        if before is None:
+            if operation == "delete":
+                return None
+        elif operation in _NEW:
+            return None
+        elif plan.key_only:
+            if operation == "delete" and not plan.schema.key:
+                return None
+            before = plan.only_key(before)
+        try:
+            sequence = plan.rule(source) or position(source, plan.rule)
+        except (ValueError, TypeError):
+            sequence = position(source, plan.rule)
+        full_row = False
+        if operation == "read" or source.snapshot not in STREAMING:
+            operation, full_row = self.events.snapshot_of(operation, source, sequence)
+        return Change(
+            operation,
+            plan.schema,
+            message,
+            0,
+            before,
+            after,
+            sequence,
+            1,
+            full_row,
+            None,
+            None,
+            source_time(source) if source.ts_us is None else source.ts_us,
+            transaction,
+            None,
+            b"%b%b}" % (EXTRA, tail[1:]),
+        )
+
+    def _learn(self, message: Message, ids: _Ids, changes: list[Change]) -> None:
+        """Take the short way for the next messages that are like this one."""
+        plan = self.events.plan_of(message.topic)
+        if len(changes) != 1 or plan is None or changes[0].schema is not plan.schema:
+            return
+        value, key = self._framed.get(ids[0]), self._framed.get(ids[1] or b"")
+        events = None if value is None else value.events_of(plan)
+        if events is not None:
+            way = _Way(events, None if key is None else key.check_key)
+            self._ways[ids] = way
+            place = plan.connector, plan.database, plan.namespace, plan.table
+            self._others[ids, place] = way
+
+    def _by_json(self, message: Message, value: bytes) -> list[Change]:
+        told: Any = replace(message, value=self._as_json(VALUE, value, message))
+        key = message.key
+        if key is not None and (key[:1] in (b"\0", b"\1") or _in_header(message)):
+            told.key = self._as_json(KEY, key, message)
+        if message.headers is not None:
+            told.headers = [
+                (n, self._header(h, message) if n in _KEYS and h is not None else h)
+                for n, h in message.headers
+            ]
+        changes = self.events.decode(told)
+        for change in changes:
+            change.message = message
+        return changes
+
+    def _as_json(self, part: Part, data: bytes, message: Message) -> bytes:
+        if message.headers is None:
+            # Nearly every message is framed by ids that came before.
+            framed = self._framed.get(data[:5])
+            if framed is not None:
+                return framed.json(data, 5)
+        known, start = self.schemas.open(part, data, message)
+        found = self._formats.get(known.identity)
+        if found is None:
+            found = self._formats[known.identity] = _Format(known.node, part)
+        if message.headers is None and data[0] == 0:
+            self._framed[data[:5]] = found
+        return found.json(data, start)
+
+    def _header(self, content: bytes, message: Message) -> bytes:
+        """A key in a header: in Avro as message keys are, or in the JSON of a header converter."""
+        if content[:1] not in (b"\0", b"\1"):
+            return content
+        return self._as_json(KEY, content, replace(message, headers=None))
+
+
+def _ids(message: Message, value: bytes) -> _Ids | None:
+    """The schema ids of value and key, as far as they stand there: a key may be of another kind.
+
+    None where headers may say something about the row or its schema.
+    """
+    key = message.key
+    if message.headers is not None or value[:1] != b"\0" or (key and key[0] == 1):
+        return None
+    return value[:5], key[:5] if key and key[0] == 0 else None, key is None
+
+
+def _in_header(message: Message) -> bool:
+    return any(name == KEY.id_header for name, _ in message.headers or ())

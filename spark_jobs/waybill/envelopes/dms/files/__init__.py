@@ -1,0 +1,1 @@
+"""DMS with S3 as its target."""

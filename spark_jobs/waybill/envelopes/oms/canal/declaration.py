@@ -1,0 +1,49 @@
+"""The declaration of `oms-canal`."""
+
+from __future__ import annotations
+
+from waybill.envelopes.canal.encoder import WITHOUT_STATEMENTS
+from waybill.envelopes.oms.canal.encoder import OmsCanalWriteSettings
+from waybill.envelopes.oms.settings import OmsReadSettings
+from waybill.protocol import Envelope, Named
+
+ENVELOPE = Envelope(
+    name="oms-canal",
+    title="OceanBase OMS, Canal (JSON)",
+    source="OceanBase documentation, Data formats; alibaba/canal: FlatMessage.java",
+    sequence="None in the message; partition, offset and the place in `data` order the rows",
+    carries=frozenset(
+        {
+            "delete",
+            "truncate",
+            "ddl",
+            "operations",
+            "key_change",
+            "key_columns",
+            "exact_numbers",
+        }
+    ),
+    partly={
+        "heartbeat": "heartbeats are written with `control_messages: true` only",
+        "types": "oms-canal names types without sizes, and no unsigned ones; declare decimals and "
+        "unsigned integers under tables when it is read",
+        "before_image": "oms-canal tells the columns that changed; what a before image leaves out "
+        "is taken for unchanged, and where the row before is not known `old` has an empty entry, "
+        "which others take for a row that did not change",
+        "unchanged_columns": "oms-canal holds full rows; a column that the source left out and the "
+        "row before does not tell is left out, which not every reader expects",
+        "source_time": "oms-canal has milliseconds, digits below are cut off, and always a time: "
+        "without one of the source it is the queue's",
+        "other": "oms-canal carries GTID and XA events that came from Canal, no others, and none "
+        "with `statements: false`",
+    },
+    limits=WITHOUT_STATEMENTS,
+    decoder=Named("waybill.envelopes.oms.canal.decoder:OmsCanalDecoder"),
+    encoder=Named("waybill.envelopes.oms.canal.encoder:OmsCanalEncoder"),
+    bulk_reader=Named("waybill.envelopes.oms.canal.bulk:OmsCanalReader"),
+    bulk_writer=Named("waybill.envelopes.oms.canal.bulk:OmsCanalWriter"),
+    decode_settings=OmsReadSettings,
+    encode_settings=OmsCanalWriteSettings,
+    key_by="JSON array of the key's values after the change, so that the changes of one row stay "
+    "in one partition; `database.table` for tables without key; none for events",
+)

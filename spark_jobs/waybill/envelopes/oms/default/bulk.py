@@ -1,0 +1,406 @@
+"""Where the values of OMS' typed JSON stand, for reading and writing many messages at once.
+
+This holds for the Default format and, as types then stand in every row, for its extended form;
+`default`, `extended` and `encoder` say what the messages mean. A column whose type is known from
+earlier messages only has none here: such tables are read one message after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from waybill.bulk.arena import Value
+from waybill.bulk.notations import (
+    ANY,
+    NOTHING,
+    PUT_TEXT,
+    TAKE_NUMBER,
+    TAKE_TEXT,
+    TAKE_WHOLE,
+    TEXT,
+    WHOLE,
+    WORD,
+    Put,
+    Take,
+    by_call,
+    joined_texts,
+    or_else,
+)
+from waybill.bulk.readings import BulkReader, Count, Reading, Sample
+from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.values import carried, column, field_of, nulls, times
+from waybill.caches import Bounded
+from waybill.envelopes.oms.bulk_rows import (
+    may_look_untouched,
+    nothing_carried,
+    put_of,
+    untold,
+    without_untouched,
+)
+from waybill.envelopes.oms.lobs import untouchable
+from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
+from waybill.envelopes.oms.type_names import in_notation, logical_type
+from waybill.envelopes.oms.values import (
+    Notation,
+    notation_of,
+    whole_number,
+    write_boolean,
+    write_number,
+)
+from waybill.envelopes.oms.writers import LIGHT_TYPE
+from waybill.envelopes.sequence.bulk import BulkWrittenSequence
+from waybill.envelopes.stated_keys import SEPARATOR, is_compared
+from waybill.errors import Refusal
+from waybill.types import INTEGER_RANGE
+from waybill.values.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
+from waybill.values.json_columns import write_integer
+from waybill.values.values import JSON_ERRORS
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Places
+    from waybill.bulk.block import Block, Path
+    from waybill.bulk.rows import Columns, Extra, Rows
+    from waybill.envelopes.oms.bulk_rows import Cells
+    from waybill.envelopes.oms.default.decoder import OmsDefaultDecoder
+    from waybill.envelopes.oms.default.encoder import OmsDefaultEncoder, OmsWriter
+    from waybill.records import Change, Message, TableSchema
+    from waybill.types import LogicalType
+
+_IMAGES = ("prevStruct", "postStruct")
+_OURS = frozenset({*_IMAGES, "allMetaData", "recordType"})
+_DECISIVE = frozenset({"db", "dbType"})
+"""Fields that are carried on and decide the names of the table too."""
+_MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
+"""Fields of `allMetaData` that a message of OMS brings along."""
+_MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
+
+
+class _Kind(msgspec.Struct, gc=False):
+    recordType: str
+
+
+_kind = msgspec.json.Decoder(_Kind).decode
+_carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
+_operations = frozenset(ROWS.values())
+
+
+class OmsReader(BulkReader):
+    """Says what the values of messages with a row mean."""
+
+    def __init__(self, decoder: OmsDefaultDecoder) -> None:
+        self._decoder = decoder
+        self._takes: Bounded[TableSchema, tuple[Take | None, ...]] = Bounded()
+
+    def learner(self) -> OmsDefaultDecoder:
+        """A decoder that has seen no message: which columns a table has is kept for later ones."""
+        return self._decoder.fresh()
+
+    def harmless(self, message: Message) -> bool:
+        """Whether a message tells nothing about a table; what cannot be read is refused before."""
+        if message.value is None:
+            return True
+        try:
+            return _kind(message.value).recordType not in ROWS
+        except JSON_ERRORS:
+            return True
+
+    def _ready(self, sample: Sample, schema: TableSchema) -> Callable[[], bool]:
+        """Tells whether the decoder knows the table with these columns, in this order."""
+        slot = sample.slots.get(("allMetaData", "db"))
+        json = b"null" if slot is None else sample.json(slot)
+        place = msgspec.json.decode(json, type=str | None), schema.table or ""
+        wanted = tuple((column.name, column.type) for column in schema.columns)
+        return lambda: self._decoder.columns_of(*place) == wanted
+
+    def reading(self, sample: Sample, change: Change) -> Reading | None:
+        """The meaning of the values of a message with a row of a table whose types are told."""
+        schema, slots = change.schema, sample.slots
+        if change.operation not in _operations or not self._told(schema):
+            return None
+        full = "postStruct" if change.after is not None else "prevStruct"
+        named = tuple(
+            str(path[1])
+            for path in slots
+            if len(path) == 2 and path[0] == full and path[1] in schema.index
+        )
+        if named != schema.names:
+            return None
+        images = self._images(sample, change)
+        if images is None:
+            return None
+        free = {slot: ANY for path, slot in slots.items() if path[0] not in _OURS}
+        shown = slots.get(("allMetaData", "record_primary_value"))
+        told_key: tuple[int, ...] = ()
+        if shown is not None:
+            free[shown] = ANY
+            json = sample.json(slots.get(("allMetaData", "record_primary_key"), shown))
+            named = msgspec.json.decode(json, type=str | None)
+            if tuple((named or "").split(SEPARATOR)) == schema.key and is_compared(schema):
+                told_key = (shown,)
+        kept = _carried(change.extra or b'{"oms":{}}')["oms"]
+        extra: dict[str, int | bytes] = {}
+        for name, raw in kept.items():
+            slot = None if name in _DECISIVE else slots.get(("allMetaData", name))
+            extra[name] = bytes(raw) if slot is None else slot
+        return Reading(
+            schema,
+            change.operation,
+            *images,
+            sequence=None
+            if change.sequence is None
+            else (Count(slots["allMetaData", "storeDataSequence"]),),
+            source_time=None
+            if change.source_time is None
+            else Count(slots["allMetaData", "timestamp"], 1_000_000, FIRST_SECOND, LAST_SECOND),
+            family="oms" if extra else "",
+            extra=extra,
+            carry=None if extra else _nothing,
+            told_key=told_key,
+            free=free,
+            full_row=change.full_row,
+            ready=self._ready(sample, schema),
+        )
+
+    def _told(self, schema: TableSchema) -> bool:
+        """Whether every type is declared or told by the message itself."""
+        declared = self._decoder.rules.find(schema.database, None, schema.table).columns
+        earlier = self._decoder.earlier
+        return all(
+            column.name in declared or logical_type(column.source_type, earlier) is not None
+            for column in schema.columns
+        )
+
+    def _images(self, sample: Sample, change: Change) -> tuple[Cells | None, Cells | None] | None:
+        """The columns of the rows before and after; None if one cannot be read at once."""
+        schema = change.schema
+        takes = self._takes.get(schema)
+        if takes is None:
+            takes = self._takes[schema] = tuple(
+                _take(column.type, self._decoder.earlier)
+                for column in in_notation(schema, self._decoder.earlier).columns
+            )
+        before = sample.cells(("prevStruct",), takes, schema.names)
+        after = sample.cells(("postStruct",), takes, schema.names)
+        if before is None or after is None:
+            return None
+        if change.before is None:
+            return None, after
+        if change.after is None:
+            return before, None
+        if not self._decoder.lobs:
+            return before, after
+        return without_untouched(sample, untouchable(schema), before, after)
+
+
+def _nothing(_: Block, __: Places) -> Extra:
+    return nothing_carried("oms")
+
+
+def _take(kind: LogicalType, earlier: bool) -> Take | None:
+    """How the values of a type are read; None for those that are read one by one."""
+    wire, read, _ = notation_of(kind, earlier)
+    if wire in INTEGER_RANGE:
+        return Take(WHOLE | NOTHING, in_reach(*INTEGER_RANGE[wire]))
+    if wire == "number":
+        if kind.kind in ("float32", "float64"):
+            return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
+        if kind.kind == "decimal":
+            return TAKE_NUMBER._replace(convert=decimals(kind, by_call(_never_null(read))))
+        return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
+    if wire == "boolean" and kind.precision is None:
+        return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
+    if wire == "null":
+        return Take(NOTHING)
+    if wire not in ("text", "boolean"):
+        return None
+    if read is None:
+        return TAKE_TEXT
+    convert = by_call(_never_null(read))
+    if kind.kind == "timestamp":
+        convert = or_else(TO_ISO, convert)
+    return Take(TEXT | NOTHING, convert)
+
+
+def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str]:
+    """A reader that is never given null."""
+
+    def one(text: str) -> str:
+        found = text if read is None else read(text)
+        if found is None:
+            raise ValueError(text)
+        return found
+
+    return one
+
+
+class _Table:
+    """What a schema decides about its messages.
+
+    Args:
+        schema: the table.
+        writer: what writes one message of it.
+    """
+
+    def __init__(self, schema: TableSchema, writer: OmsWriter) -> None:
+        self.writer = writer
+        self.ids = BulkWrittenSequence(writer.ids)
+        notations = writer.notations
+        self.puts = tuple(map(put_of, notations))
+        self.key = schema.key_places if schema.key else ()
+        self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
+
+
+def _shown(notation: Notation, put: Put) -> Put | None:
+    """How a value of the key stands in `record_primary_value`; None where that is not known."""
+    if notation.write in (None, write_number, write_integer):
+        return PUT_TEXT
+    if notation.write is write_boolean:
+        return Put(True, as_digits)
+    if notation.wire != "text":
+        return None
+    return put if put.quoted else Put(True, by_call(notation.write))
+
+
+class OmsBulkWriter(BulkWriter):
+    """Says where the values of messages with a row come from."""
+
+    family = "oms"
+
+    def __init__(self, encoder: OmsDefaultEncoder) -> None:
+        self._encoder = encoder
+        self._tables: Bounded[TableSchema, _Table | None] = Bounded()
+
+    def _table(self, schema: TableSchema) -> _Table | None:
+        """The table; None if its messages are refused."""
+        table = self._tables.get(schema)
+        if table is None:
+            try:
+                table = _Table(schema, self._encoder.table(schema))
+            except Refusal:
+                return None
+            self._tables[schema] = table
+        return table
+
+    def classes(self, rows: Rows) -> Places | None:
+        """Rows by what the losses depend on.
+
+        On their own are those whose key holds a null, and those whose sequence is negative.
+        """
+        table = self._table(rows.schema)
+        image = filled_up(rows)
+        if table is None or image is None or rows.moved_from is not None:
+            return np.full(len(rows), -1, np.int64)
+        writer = table.writer
+        numbers = np.zeros(len(rows), np.int64)
+        if rows.source_time is not None:
+            numbers += rows.source_time % 1_000_000 != 0
+        if writer.nulls_lose and not writer.loses_types:
+            numbers += 2 * nulls(image, len(rows))
+        for place in table.key:
+            texts = image[place]
+            if texts is not None:
+                numbers[texts.lengths < 0] = -1
+        ids = table.ids
+        for bit, flag in enumerate(ids.last_parts(rows), 2):
+            numbers[flag & (numbers >= 0)] += 1 << bit
+        if _has_id(rows):
+            numbers[ids.alone(rows)] = -1
+        numbers[may_look_untouched(rows, writer.lobs.columns)] = -1
+        return numbers
+
+    def wordings(self, rows: Rows) -> list[Wording] | None:
+        """The values of the one message of a row."""
+        table, image = self._table(rows.schema), filled_up(rows)
+        if table is None or image is None or None in table.shown:
+            return None
+        told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
+        if any(isinstance(told.get(name), Value) for name in _DECISIVE):
+            return None
+        null = untold(rows)
+        values = _images_written(rows, table.puts, null)
+        keys: dict[Path, Get] = {
+            (i,): completed(place, PUT_TEXT) for i, place in enumerate(table.key)
+        }
+        shown = [
+            completed(place, put)
+            for place, put in zip(table.key, table.shown, strict=True)
+            if put is not None
+        ]
+        if shown:
+            values["allMetaData", "record_primary_value"] = joined(shown)
+        if rows.source_time is not None:
+            values["allMetaData", "timestamp"] = times(1_000_000, quoted=True)
+        values["allMetaData", "storeDataSequence"] = table.ids.get(False)
+        for name in _MADE_OF_OTHERS:
+            if isinstance(told.get(name), Value):
+                values["allMetaData", name] = field_of(name)
+
+        def constant(path: Path) -> bool:
+            return _constant(path) or (len(path) == 2 and path[1] in null)
+
+        return [Wording(values, constant, keys)]
+
+
+def _images_written(rows: Rows, puts: tuple[Put, ...], null: frozenset[str]) -> dict[Path, Get]:
+    """The values of the images, without columns of which nothing is told."""
+    values: dict[Path, Get] = {}
+    now = "prevStruct" if rows.operation == "delete" else "postStruct"
+    for i, name in enumerate(rows.schema.names):
+        if name in null:
+            continue
+        values[now, name] = completed(i, puts[i])
+        if rows.operation == "update":
+            values["prevStruct", name] = column(False, i, puts[i])
+    return values
+
+
+def filled_up(rows: Rows) -> Columns | None:
+    """The row that is written, columns that it lacks taken from the row before."""
+    if rows.operation == "delete":
+        return rows.before
+    if rows.after is None or rows.before is None:
+        return rows.after
+    return tuple(
+        was if now is None else now for was, now in zip(rows.before, rows.after, strict=True)
+    )
+
+
+def completed(place: int, put: Put) -> Get:
+    """The values of a column of the row that is written."""
+
+    def get(rows: Rows) -> Value:
+        texts = (filled_up(rows) or ())[place]
+        if texts is None:
+            raise KeyError(f"column {place} is not in the rows")
+        return Value(put.write(rows.arena, texts), put.quoted)
+
+    return get
+
+
+def _has_id(rows: Rows) -> bool:
+    """Whether a sequence is written: OMS writes rows of its own again without one."""
+    return not rows.full_row and not (rows.sequence is None and carried(rows, "oms"))
+
+
+def joined(shown: list[Get]) -> Get:
+    """The texts of a key, with a separator between those of several columns."""
+
+    def get(rows: Rows) -> Value:
+        texts = shown[0](rows).texts
+        for other in shown[1:]:
+            separator = rows.arena.constant(b"\\u0001", len(rows))
+            texts = joined_texts(
+                rows.arena, joined_texts(rows.arena, texts, separator), other(rows).texts
+            )
+        return Value(texts, True)
+
+    return get
+
+
+def _constant(path: Path) -> bool:
+    """Whether what stands there is told by the table, or is null for all rows."""
+    return path[0] in ("allMetaData", "recordType") or path[1:2] in ((), (LIGHT_TYPE,))
