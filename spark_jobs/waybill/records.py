@@ -267,7 +267,13 @@ def _image_struct(names: tuple[str, ...]) -> type[Any]:
         raise Refusal("shape", f"a column name cannot be carried: {error}") from error
 
 
-class Change(msgspec.Struct, gc=False):
+class _Event(msgspec.Struct, gc=False):
+    operation: str
+    schema: TableSchema
+    message: Message
+
+
+class Change(_Event, kw_only=True, gc=False):
     """One row change or control event inside a message.
 
     Attributes:
@@ -292,9 +298,6 @@ class Change(msgspec.Struct, gc=False):
         reason: the sentence to it.
     """
 
-    operation: str
-    schema: TableSchema
-    message: Message
     index: int = 0
     before: Any = None
     after: Any = None

@@ -368,7 +368,7 @@ def databus(framing: str, event: Event) -> list[Encoded]:
     for operation, *rows in steps:
         images = [None if row is None else _TABLE.Image(str(row["id"]), row["v"]) for row in rows]
         place = Message("t", 0, 0, TIME, None, None)
-        change = Change(operation, _TABLE, place, 0, *images, full_row=full)
+        change = Change(operation, _TABLE, place, before=images[0], after=images[1], full_row=full)
         change.sequence = None if full else (window,)
         found += encoder.encode(change, [])
     return found

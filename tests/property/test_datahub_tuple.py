@@ -145,7 +145,9 @@ def changed(operation: str, before: Any = None, after: Any = None, **more: Any) 
     schema = intern_schema("shop", None, "t", columns, ("id",))
     images = [None if row is None else schema.Image(**row) for row in (before, after)]
     message = Message("t", 0, 0, None, None, None)
-    return Change(operation, schema, message, 0, *images, sequence=(7,), **more)
+    return Change(
+        operation, schema, message, before=images[0], after=images[1], sequence=(7,), **more
+    )
 
 
 def _record() -> Message:

@@ -164,9 +164,7 @@ def test_bytes_that_were_not_sent_are_read_again_by_who_was_told_nothing(first):
     decoder = ENVELOPE.decoder(ENVELOPE.decode_settings(), table_rules({}))
     for value in ("AQID", UNSET) if first else (UNSET, "AQID"):
         image = schema.Image("1", value)
-        (encoded,) = encoder.encode(
-            Change("update", schema, message(0, None, 1), 0, None, image), []
-        )
+        (encoded,) = encoder.encode(Change("update", schema, message(0, None, 1), after=image), [])
         assert b'"connector":"mysql"' in encoded.value
         _, after = told(decoder, Message("t", 0, 1, None, encoded.key, encoded.value))
         assert after.f1 == value

@@ -182,18 +182,18 @@ class Rows:
             self.operation,
             schema,
             self.block.message(int(self.places[row])),
-            0,
-            self._image(self.before, row),
-            self._image(self.after, row),
-            None if self.sequence is None else tuple(int(part[row]) for part in self.sequence),
-            self.rank,
-            self.full_row,
-            self.half,
-            moved,
-            None if self.source_time is None else int(self.source_time[row]),
-            None if self.transaction is None else self._text(self.transaction, row),
-            None,
-            None if self.extra is None else self.extra.json(self.arena, row),
+            before=self._image(self.before, row),
+            after=self._image(self.after, row),
+            sequence=None
+            if self.sequence is None
+            else tuple(int(part[row]) for part in self.sequence),
+            rank=self.rank,
+            full_row=self.full_row,
+            half=self.half,
+            moved_from=moved,
+            source_time=None if self.source_time is None else int(self.source_time[row]),
+            transaction=None if self.transaction is None else self._text(self.transaction, row),
+            extra=None if self.extra is None else self.extra.json(self.arena, row),
         )
 
     def _image(self, columns: Columns | None, row: int) -> Any:

@@ -77,7 +77,7 @@ class IbmCdcDecoder:
         if table.audit:
             change = _audited(message, table, after, before, audit)
         else:
-            change = Change("upsert", table.schema, message, 0, None, after)
+            change = Change("upsert", table.schema, message, after=after)
         if told is not None and change.outcome == "ok":
             _check_same(change, *told)
         return [change]
@@ -153,7 +153,7 @@ class IbmCdcDecoder:
             return skipped(message, "neither key nor value")
         _, table, start = self.key_of(key, message)
         row = self._whole_key(table, key, start)
-        return Change("delete", table.schema, message, 0, row)
+        return Change("delete", table.schema, message, before=row)
 
 
 def _in_avro(key: bytes, message: Message) -> bool:
@@ -219,9 +219,8 @@ def _audited(
         operation,
         table.schema,
         message,
-        0,
-        before,
-        after,
+        before=before,
+        after=after,
         source_time=source_time,
         transaction=str(transaction) if transaction not in (None, "") else None,
         extra=msgspec.json.encode({"ibmcdc": rest}) if rest else None,

@@ -127,10 +127,10 @@ def row_reader(
         *(_same_key(schema) if told_key else ()),
         "sequence = meta.storeDataSequence",
         f"into(Carried({extra}), buffer)",
-        "change = Change(operation, schema, message, 0, before, after,"
-        " None if sequence is None else (sequence,), 1,"
-        ' operation == "read" and sequence is None, None, None,'
-        " times[meta.timestamp], None, None, b'{\"oms\":%b}' % buffer)",
+        "change = Change(operation, schema, message, before=before, after=after,"
+        " sequence=None if sequence is None else (sequence,),"
+        ' full_row=operation == "read" and sequence is None,'
+        " source_time=times[meta.timestamp], extra=b'{\"oms\":%b}' % buffer)",
         *(["if sequence is not None: return [change]"] if in_messages else []),
         f'return [settled(change, "storeDataSequence", {in_messages}, True)]',
     ]

@@ -226,7 +226,7 @@ def _row_change(message: Message, table: ReadTable, payload: _Payload, in_messag
     operation, needs_before, needs_after = ROWS[op]
     if needs_after is (after is None) or needs_before is (before is None):
         raise wrong_images(op, before, after)
-    change = Change(operation, table.schema, message, 0, before, after)
+    change = Change(operation, table.schema, message, before=before, after=after)
     change.source_time = _source_time(payload)
     return finish_row(change, op, payload.sequenceId, in_messages)
 

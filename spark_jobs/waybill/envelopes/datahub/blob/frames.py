@@ -133,9 +133,9 @@ def payload_reader(
         'if usual and operation == "update":',
         '    if new is None: rank, half = 0, "before"',
         '    elif old is None and op == "UPDATE_AFTER": half = "after"',
-        f"change = Change(operation, schema, message, 0, old, new, ({number},) if usual else None,"
-        " rank, False, half, None, event * 1000 if event >= 0 else None, None, None,"
-        " extra_of(times))",
+        "change = Change(operation, schema, message, before=old, after=new,"
+        f" sequence=({number},) if usual else None, rank=rank, half=half,"
+        " source_time=event * 1000 if event >= 0 else None, extra=extra_of(times))",
         "return change if usual else finish_row(change, op, number)",
     ]
     return function("read(message, text)", lines, names)

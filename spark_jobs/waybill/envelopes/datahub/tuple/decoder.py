@@ -353,7 +353,9 @@ def change_of(
     operation, is_before = kind
     moment = _moment(time, time_kind)
     before, after = (image, None) if is_before else (None, image)
-    change = Change(operation, table.schema, message, 0, before, after, source_time=moment)
+    change = Change(
+        operation, table.schema, message, before=before, after=after, source_time=moment
+    )
     if not number:
         if in_messages:
             raise without_id(SEQUENCE, operation.upper())

@@ -236,18 +236,11 @@ class _Table:
             ROWS[payload.op],
             self.found.schema,
             message,
-            0,
-            before,
-            after,
-            sequence_of(payload.scn),
-            1,
-            False,
-            None,
-            None,
-            time,
-            None,
-            None,
-            extra,
+            before=before,
+            after=after,
+            sequence=sequence_of(payload.scn),
+            source_time=time,
+            extra=extra,
         )
         return settled(change, "payload.scn", self.in_messages)
 

@@ -256,18 +256,13 @@ class _Table:
             operation,
             self.reader.schema,
             message,
-            0,
-            before,
-            after,
-            _sequence(meta),
-            1,
-            False,
-            None,
-            None,
-            self.times[time] if time else None,
-            meta.trans or None,
-            None,
-            b'{"shareplex":%b}' % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
+            before=before,
+            after=after,
+            sequence=_sequence(meta),
+            source_time=self.times[time] if time else None,
+            transaction=meta.trans or None,
+            extra=b'{"shareplex":%b}'
+            % _json(_carried_of(meta, meta.table if self.tenants else UNSET)),
         )
         return settled(change, "meta.scn", self.in_messages)
 
