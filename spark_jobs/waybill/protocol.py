@@ -1,6 +1,6 @@
 """What an envelope is: a declaration, a decoder and an encoder.
 
-Adding an envelope is one file with these three, its golden cases, and one line in the registry.
+Adding an envelope is one folder with these three, its golden cases, and one line in the registry.
 """
 
 from __future__ import annotations

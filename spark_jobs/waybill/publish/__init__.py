@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The stage `publish`: what the gate let through goes to files and topics, once."""
