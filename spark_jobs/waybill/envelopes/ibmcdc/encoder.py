@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
+from waybill.avro.names import legal_fields
 from waybill.avro.sinks import Sink, Stamp
 from waybill.avro.writing import WRITE_ERRORS, Write, write_text
 from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.column_writers import column_writing
-from waybill.envelopes.ibmcdc.names import Place, field_names, record_name
+from waybill.envelopes.ibmcdc.names import Place, record_name
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
@@ -64,7 +65,7 @@ class WriteTable:
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema
         self.writings = [column_writing(column, schema.dialect) for column in schema.columns]
-        self.fields = field_names(schema.names)
+        self.fields = tuple(legal_fields(schema.names))
         self.key = schema.key_places
         self.place = Place(schema.database, schema.schema, schema.table)
         self.records: dict[tuple[Any, ...], _Record] = {}

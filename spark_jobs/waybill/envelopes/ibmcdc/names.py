@@ -7,14 +7,12 @@ stands beside it: `dbColumnName` at a column, `dbTableName` and its like at a re
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
+
+from waybill.avro.names import legal
 
 SOURCE_DATABASE = "SOURCEDB"
 """What stands in every namespace for the source database."""
-
-_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 
 
 class Place(NamedTuple):
@@ -57,27 +55,3 @@ def record_name(part: str, place: Place) -> dict[str, Any]:
         return found
     told = {"Database": place.database, "Schema": place.schema, "Table": place.table or ""}
     return {**found, **{f"db{which}Name": n for which, n in told.items() if n is not None}}
-
-
-def legal(name: str) -> str:
-    """A legal Avro name for any name."""
-    if _LEGAL.fullmatch(name):
-        return name
-    plain = _ILLEGAL.sub("_", name)
-    return plain if _LEGAL.fullmatch(plain) else f"_{plain}"
-
-
-def field_names(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Legal names for columns, no two of them the same."""
-    taken = {name for name in columns if _LEGAL.fullmatch(name)}
-    found = []
-    for column in columns:
-        name = legal(column)
-        if name != column:
-            number, base = 1, name
-            while name in taken:
-                number += 1
-                name = f"{base}_{number}"
-            taken.add(name)
-        found.append(name)
-    return tuple(found)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from waybill.avro.names import legal, legal_fields
 from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium.connect import DECIMAL
 from waybill.errors import Refusal
@@ -51,8 +52,6 @@ _LOGICAL_TYPES = {
     "org.apache.kafka.connect.data.Time": "time-millis",
     "org.apache.kafka.connect.data.Timestamp": "timestamp-millis",
 }
-_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_]")
 
 
 # From Avro
@@ -225,12 +224,12 @@ class _Maker:
         namespace, _, name = full.rpartition(".")
         names = [item["field"] for item in connect["fields"]]
         fields = []
-        for item, legal in zip(connect["fields"], _legal_names(names), strict=True):
-            inner = f"{namespace}.{legal[:1].upper()}{legal[1:]}" if namespace else legal
-            field: dict[str, Any] = {"name": legal, "type": self.field_type(item, inner)}
+        for item, made in zip(connect["fields"], legal_fields(names), strict=True):
+            inner = f"{namespace}.{made[:1].upper()}{made[1:]}" if namespace else made
+            field: dict[str, Any] = {"name": made, "type": self.field_type(item, inner)}
             if item.get("optional"):
                 field["default"] = None
-            if legal != item["field"]:
+            if made != item["field"]:
                 field[TRUE_NAME] = item["field"]
             fields.append(field)
         told = _attributes(connect)
@@ -283,28 +282,5 @@ def _attributes(connect: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _legal(name: str) -> str:
-    if _LEGAL.fullmatch(name):
-        return name
-    plain = _ILLEGAL.sub("_", name)
-    return plain if _LEGAL.fullmatch(plain) else f"_{plain}"
-
-
 def _legal_full(name: str) -> str:
-    return ".".join(_legal(part) for part in name.split("."))
-
-
-def _legal_names(names: list[str]) -> list[str]:
-    """Legal names for the fields of a record, no two of them the same."""
-    taken = {name for name in names if _LEGAL.fullmatch(name)}
-    found = []
-    for name in names:
-        legal = _legal(name)
-        if legal != name:
-            number, base = 1, legal
-            while legal in taken:
-                number += 1
-                legal = f"{base}_{number}"
-            taken.add(legal)
-        found.append(legal)
-    return found
+    return ".".join(legal(part) for part in name.split("."))
