@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -27,10 +27,12 @@ from waybill.values.known_columns import Form, Memory
 from waybill.values.values import JSON_ERRORS, is_plain_number, quotes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from waybill.records import TableSchema
     from waybill.tables import TableName, TableRules
+
+N = TypeVar("N")
 
 Row = dict[str, Raw]
 """A row on the slow way."""
@@ -67,6 +69,35 @@ class SameMessage:
         buffer = self._buffer
         _into(decoded, buffer)
         return buffer == value or quotes_of(bytes(buffer)) == quotes_of(value)
+
+
+def row_values(
+    row: Mapping[str, Raw],
+    names: Sequence[str],
+    notations: Sequence[N],
+    read: Callable[[N, Raw], str | None],
+) -> list[Any]:
+    """The values of a row's columns, one by one; UNSET for those that are not there.
+
+    Args:
+        row: the values by name.
+        names: of the columns.
+        notations: what each column's values are written in.
+        read: reads one value.
+
+    Raises:
+        Refusal: a value does not have its column's notation.
+    """
+    values: list[Any] = []
+    for name, notation in zip(names, notations, strict=True):
+        if name not in row:
+            values.append(UNSET)
+            continue
+        try:
+            values.append(read(notation, row[name]))
+        except Refusal as refusal:
+            raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
+    return values
 
 
 class RowReader(Form):
@@ -159,16 +190,7 @@ class RowReader(Form):
         Raises:
             Refusal: a value does not have its column's notation.
         """
-        values: list[Any] = []
-        for name, notation in zip(self.schema.names, self.notations, strict=True):
-            if name not in row:
-                values.append(UNSET)
-                continue
-            try:
-                values.append(read_one(notation, row[name]))
-            except Refusal as refusal:
-                raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
-        return self.image_type(*values)
+        return self.image_type(*row_values(row, self.schema.names, self.notations, read_one))
 
 
 class Readers(Memory):

@@ -14,10 +14,10 @@ from waybill.envelopes.oms.type_names import DIALECT, in_notation
 from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.stated_keys import is_compared
-from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
 from waybill.types import BOOLEAN
 from waybill.values.generated import function
+from waybill.values.json_rows import row_values
 from waybill.values.values import quotes_of
 
 if TYPE_CHECKING:
@@ -237,16 +237,7 @@ class OmsTable:
         Raises:
             Refusal: a value does not have its column's notation.
         """
-        values: list[Any] = []
-        for name, notation in zip(self.schema.names, self.notations, strict=True):
-            if name not in row:
-                values.append(UNSET)
-                continue
-            try:
-                values.append(read_one(notation, row[name]))
-            except Refusal as refusal:
-                raise Refusal(refusal.kind, f"column {name!r}: {refusal.sentence}") from None
-        return self.Image(*values)
+        return self.Image(*row_values(row, self.schema.names, self.notations, read_one))
 
 
 def _quote_counter(
