@@ -49,7 +49,7 @@ def read_container(data: bytes, wanted: Wanted) -> Container:
     if not data.startswith(MAGIC):
         raise ValueError("it is no Avro file")
     try:
-        metadata, at = _map_of_bytes(data, len(MAGIC))
+        metadata, at = _of_map(_bytes)(data, len(MAGIC))
         schema = json.loads(metadata["avro.schema"])
     except (IndexError, KeyError) as error:
         raise ValueError("its Avro header is broken") from error
@@ -107,19 +107,6 @@ def _float(data: bytes, at: int) -> tuple[float, int]:
 
 def _double(data: bytes, at: int) -> tuple[float, int]:
     return struct.unpack_from("<d", data, at)[0], at + 8
-
-
-def _map_of_bytes(data: bytes, at: int) -> tuple[dict[str, bytes], int]:
-    found: dict[str, bytes] = {}
-    while True:
-        count, at = _long(data, at)
-        if not count:
-            return found, at
-        if count < 0:
-            _, at = _long(data, at)
-        for _ in range(abs(count)):
-            key, at = _string(data, at)
-            found[key], at = _bytes(data, at)
 
 
 _READERS: dict[str, Reader] = {
@@ -210,17 +197,16 @@ def _of_array(item: Reader) -> Reader:
 
 
 def _of_map(item: Reader) -> Reader:
+    def pair(data: bytes, at: int) -> tuple[Any, int]:
+        key, at = _string(data, at)
+        value, at = item(data, at)
+        return (key, value), at
+
+    pairs = _of_array(pair)
+
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
-        while True:
-            count, at = _long(data, at)
-            if not count:
-                return found, at
-            if count < 0:
-                _, at = _long(data, at)
-            for _ in range(abs(count)):
-                key, at = _string(data, at)
-                found[key], at = item(data, at)
+        found, at = pairs(data, at)
+        return dict(found), at
 
     return read
 
