@@ -34,7 +34,7 @@ FLOORS = (
     ("avro",),
     ("values",),
     ("bulk",),
-    ("protocol", "typed_values", "zoned_times"),
+    ("protocol", "row_times"),
     ("kafka", "records", "sequence_layout", "storage"),
     ("connections", "order", "report", "spark_tasks", "tables"),
     ("caches", "errors", "full_load", "lake_columns", "made_ids", "suggestions", "types"),

@@ -19,13 +19,13 @@ from waybill.errors import Refusal
 from waybill.inprocess.converter import Converter
 from waybill.lake_columns import HEADERS, TIMESTAMP
 from waybill.records import Change, Column, Message, intern_schema
+from waybill.row_times.typed import TIMES, kind_of, times_check
 from waybill.tables import TableRule, TableRules
-from waybill.typed_values import TIMES, kind_of, times_check
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
     from waybill.protocol import Encoded
-    from waybill.typed_values import Check
+    from waybill.row_times.typed import Check
 
 VALUES = {
     "date": ["2020-02-29", "0001-01-01"],

@@ -11,7 +11,7 @@ from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.lake_columns import CHANGES
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema
-from waybill.typed_values import times_check
+from waybill.row_times.typed import times_check
 
 if TYPE_CHECKING:
     import pyarrow as pa

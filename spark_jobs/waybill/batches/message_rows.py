@@ -15,7 +15,7 @@ from waybill.lake_columns import CHANGES, OUTBOX, columns_of
 from waybill.order import read_order_key
 from waybill.protocol import Encoded, Encoder
 from waybill.records import NO_TABLE, Change, Message, TableSchema
-from waybill.zoned_times import count_zones
+from waybill.row_times.zoned import count_zones
 
 CHANGE = columns_of(
     CHANGES,

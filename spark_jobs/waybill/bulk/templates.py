@@ -22,7 +22,7 @@ from waybill.bulk.rows import Rows
 from waybill.bulk.skeleton import Place
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal, WaybillError
-from waybill.zoned_times import count_zones
+from waybill.row_times.zoned import count_zones
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places

@@ -1,4 +1,4 @@
-"""The same look at times as `waybill.typed_values` has, for many rows at once."""
+"""The same look at times as `waybill.row_times.typed` has, for many rows at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.typed_values import TIMES, fault_of
+from waybill.row_times.typed import TIMES, fault_of
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Texts

@@ -21,11 +21,11 @@ from waybill.inprocess.account import Account
 from waybill.made_ids import made_ids_sentence
 from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
+from waybill.row_times.typed import check_row
+from waybill.row_times.zoned import count_zones
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import TEMPORARY, open_store
 from waybill.tables import TableRules
-from waybill.typed_values import check_row
-from waybill.zoned_times import count_zones
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder, Encoder, Envelope

@@ -13,8 +13,8 @@ import msgspec
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.errors import Refusal
+from waybill.row_times.typed import fault_of
 from waybill.suggestions import did_you_mean
-from waybill.typed_values import fault_of
 from waybill.types import TIMES, parse_type
 from waybill.values.declared import check_for
 

@@ -17,8 +17,8 @@ from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
-from waybill.typed_values import Check, times_check
-from waybill.zoned_times import count_zones, gives_up_zones
+from waybill.row_times.typed import Check, times_check
+from waybill.row_times.zoned import count_zones, gives_up_zones
 
 if TYPE_CHECKING:
     from waybill.protocol import Encoded, Envelope, Settings
@@ -237,7 +237,7 @@ class Converter:
 class _RowsFit(Bounded[TableSchema, "Callable[[Change], None]"]):
     """For each schema a check that a row tells which one it is, and times of the right types.
 
-    See `Change.key_image` and `typed_values.times_check`.
+    See `Change.key_image` and `row_times.typed.times_check`.
     """
 
     def __missing__(self, schema: TableSchema) -> Callable[[Change], None]:

@@ -13,7 +13,7 @@ from waybill.caches import Bounded
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.records import ROW_OPERATIONS, Change, Message, refused
-from waybill.typed_values import check_row
+from waybill.row_times.typed import check_row
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder

@@ -18,7 +18,7 @@ from waybill.envelopes.databus.columns import (
 from waybill.envelopes.databus.schemas import Registered, plain_table
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
-from waybill.typed_values import TIMES
+from waybill.row_times.typed import TIMES
 from waybill.types import parse_type
 
 if TYPE_CHECKING:
