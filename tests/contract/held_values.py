@@ -65,7 +65,7 @@ TYPES = [
 ]
 """The types that columns are declared as or that messages state."""
 
-_DAY = re.compile(r"[-+]?[0-9]{4,6}-[0-9]{2}-[0-9]{2}")
+_DAY = re.compile(r"[-+]?[0-9]{4,7}-[0-9]{2}-[0-9]{2}")
 _CLOCK = re.compile(r"-?([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?")
 _NUMBER = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?")
 _ZONE = re.compile(r"(?:Z| ?[-+][0-9]{2}:?[0-9]{2})\Z")

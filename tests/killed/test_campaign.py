@@ -124,8 +124,14 @@ class Driver:
         process = self.running[0]
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps({"stage": stage, "batch": batch, "moment": moment}) + "\n")
-        process.stdin.flush()
+        try:
+            process.stdin.write(
+                json.dumps({"stage": stage, "batch": batch, "moment": moment}) + "\n"
+            )
+            process.stdin.flush()
+        except BrokenPipeError:
+            code = process.wait(PATIENCE)
+            pytest.fail(f"a driver ended by itself with {code} before it was used: {self.said()}")
         answer = process.stdout.readline()
         if answer and not (moment and moment.step):
             return False

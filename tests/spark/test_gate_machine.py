@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -71,6 +72,11 @@ KILLS: dict[str, tuple[Any, str, Any]] = {
     "publish, before its record": (publish, "land", kill),
 }
 STOPS = ("snapshot", "convert", "merge", "validate")
+RULES = {"append", "mend", "run", "replay", "full", "rerun", "another limit", "recover"} | {
+    f"stopped after {stage}" for stage in STOPS
+}
+ENOUGH_FOR_ALL = 300
+"""Steps in which every rule is drawn and every place of a kill is reached."""
 
 
 @dataclass
@@ -94,7 +100,9 @@ class GateMachine(RuleBasedStateMachine):
     """The line, and a model of what it owes."""
 
     spark: ClassVar[Any]
-    taken: ClassVar[Counter[str]] = Counter()
+    drawn: ClassVar[Counter[str]] = Counter()
+    struck: ClassVar[Counter[str]] = Counter()
+    states: ClassVar[Counter[tuple[Any, ...]]] = Counter()
 
     @initialize()
     def begin(self) -> None:
@@ -105,12 +113,12 @@ class GateMachine(RuleBasedStateMachine):
         self.archived: list[str] = []
         self.cause = self.files = self.number = 0
         self.done: list[str] = []
-        self.append(1, 0)
+        self.feed(1, 0)
 
     def teardown(self) -> None:
         try:
             if hasattr(self, "line"):
-                self.recover()
+                self.lead_out()
         finally:
             shutil.rmtree(getattr(self, "folder", "/nonexistent"), ignore_errors=True)
 
@@ -118,7 +126,10 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(good=st.integers(0, 3), refused=st.integers(0, 2))
     def append(self, good: int, refused: int) -> None:
-        self.count("append")
+        self.drawn["append"] += 1
+        self.feed(good, refused)
+
+    def feed(self, good: int, refused: int) -> None:
         lines = []
         for table, code, count in (("orders", None, good), (f"t{self.cause}", True, refused)):
             for _ in range(count):
@@ -133,7 +144,10 @@ class GateMachine(RuleBasedStateMachine):
     @rule()
     def mend(self) -> None:
         """The declaration is mended; what is refused from now on is so for another one."""
-        self.count("mend")
+        self.drawn["mend"] += 1
+        self.mend_cause()
+
+    def mend_cause(self) -> None:
         self.cause += 1
         self.line.broken = f"t{self.cause}"
 
@@ -141,15 +155,18 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(drop_held=st.booleans())
     def run(self, drop_held: bool) -> None:
-        self.go("run", drop_held=drop_held)
+        self.drawn["run"] += 1
+        self.go(drop_held=drop_held)
 
     @rule(drop_held=st.booleans())
     def replay(self, drop_held: bool) -> None:
-        self.go("replay", "replay", drop_held=drop_held)
+        self.drawn["replay"] += 1
+        self.go("replay", drop_held=drop_held)
 
     @rule(drop_held=st.booleans())
     def full(self, drop_held: bool) -> None:
-        self.go("full", "full", drop_held=drop_held)
+        self.drawn["full"] += 1
+        self.go("full", drop_held=drop_held)
 
     @rule(
         place=st.sampled_from(list(KILLS)),
@@ -157,19 +174,23 @@ class GateMachine(RuleBasedStateMachine):
         drop_held=st.booleans(),
     )
     def killed(self, place: str, mode: str, drop_held: bool) -> None:
+        self.drawn[f"killed {place}"] += 1
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(*KILLS[place])
-            self.go(f"killed {place}", mode, drop_held=drop_held)
+            if self.go(mode, drop_held=drop_held) is None:
+                self.struck[place] += 1
 
     @rule(until=st.sampled_from(STOPS), drop_held=st.booleans())
     def stopped(self, until: str, drop_held: bool) -> None:
-        self.go(f"stopped after {until}", until=until, drop_held=drop_held)
+        self.drawn[f"stopped after {until}"] += 1
+        self.go(until=until, drop_held=drop_held)
 
     @precondition(lambda self: self.done)
     @rule(which=st.integers(0, 5))
     def rerun(self, which: int) -> None:
         """A run of before once more, as who clears its tasks has it."""
-        self.go("rerun", batch=self.done[-1 - which % len(self.done)])
+        self.drawn["rerun"] += 1
+        self.go(batch=self.done[-1 - which % len(self.done)])
 
     @precondition(lambda self: self.done)
     @rule()
@@ -177,20 +198,24 @@ class GateMachine(RuleBasedStateMachine):
         """What waits is let through as it is."""
         waiting = Ledger(self.line.lake).waiting()
         if waiting:
+            self.drawn["another limit"] += 1
             self.line.limit = 1
-            passed = self.go("another limit", batch=waiting[-1].batch)
+            passed = self.go(batch=waiting[-1].batch)
             self.line.limit = 0.1
             assert passed, "the limit was the only thing in the way"
 
     @rule()
     def recover(self) -> None:
+        self.drawn["recover"] += 1
+        self.lead_out()
+
+    def lead_out(self) -> None:
         """What docs/gate.md says: run, and after a no mend the cause and drop what is held."""
-        self.count("recover")
-        if not self.go("recover: run"):
-            self.mend()
-            assert self.go("recover: drop", drop_held=True), "mended and dropped, and held again"
-        self.mend()
-        assert self.go("recover: replay", "replay"), "mended and replayed, and held"
+        if not self.go():
+            self.mend_cause()
+            assert self.go(drop_held=True), "mended and dropped, and held again"
+        self.mend_cause()
+        assert self.go("replay"), "mended and replayed, and held"
         assert self.unread == []
         assert {name for name, m in self.messages.items() if not m.due} == set()
         assert self.line.counted == {name: m.due for name, m in self.messages.items()}
@@ -202,9 +227,8 @@ class GateMachine(RuleBasedStateMachine):
 
     # How a run changes what is owed.
 
-    def go(self, what: str, mode: str = "incremental", batch: str = "", **options: Any) -> bool:
-        """Run a batch to wherever it comes; whether it came to its end."""
-        self.count(what)
+    def go(self, mode: str = "incremental", batch: str = "", **options: Any) -> bool | None:
+        """Run a batch to wherever it comes; whether it passed, None if it was killed."""
         fresh = not batch
         if fresh:
             self.number += 1
@@ -216,7 +240,7 @@ class GateMachine(RuleBasedStateMachine):
         try:
             self.line.run(batch, mode, **options)
         except Killed:
-            return False
+            return None
         except GateError:
             self.check_held()
             return False
@@ -276,14 +300,32 @@ class GateMachine(RuleBasedStateMachine):
         critical = {name for name, c in wrong.items() if c["severity"] == "critical"}
         assert critical <= {"refused_share"}, result["accounts"]
 
-    def count(self, what: str) -> None:
-        self.taken[what] += 1
+    @invariant()
+    def count_state(self) -> None:
+        """Tell states apart by what decides how the next run goes."""
+        if not hasattr(self, "line"):
+            return
+        stages = {
+            name: sum(b not in self.line.batches(*ends) for b in self.done)
+            for name, ends in (("archive", ("archive", "snapshot")), ("runs", ("runs", "validate")))
+        }
+        refused = [m for m in self.messages.values() if m.refused_by]
+        self.states[
+            bool(self.unread),
+            bool(self.archived),
+            tuple(min(open_, 3) for open_ in stages.values()),
+            len(Ledger(self.line.lake).waiting()),
+            min(len(refused), 3),
+            any(m.table != f"t{self.cause}" for m in refused),
+            bool(self.not_passed()),
+        ] += 1
 
 
 @contextmanager
 def machine_of(spark: Any) -> Iterator[type[GateMachine]]:
     GateMachine.spark = spark
-    GateMachine.taken.clear()
+    for counted in (GateMachine.drawn, GateMachine.struck, GateMachine.states):
+        counted.clear()
     yield GateMachine
 
 
@@ -304,5 +346,12 @@ def test_the_documented_steps_lead_out_of_every_state(spark) -> None:
                 print_blob=True,
             ),
         )
-    sys.stderr.write(f"steps of the gate's state machine: {dict(machine.taken)}\n")
-    assert machine.taken.total() >= STEPS
+    steps = machine.drawn.total()
+    sys.stderr.write(
+        f"state machine of the gate: {steps} steps in {len(machine.states)} states, "
+        f"drawn {dict(machine.drawn)}, killed {dict(machine.struck)}\n"
+    )
+    assert steps >= STEPS
+    if STEPS >= ENOUGH_FOR_ALL:
+        assert machine.drawn.keys() >= RULES
+        assert machine.struck.keys() == KILLS.keys()

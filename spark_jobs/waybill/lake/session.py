@@ -213,7 +213,21 @@ def _new_session(
 
 
 def _load_catalog(session: SparkSession) -> None:
-    """Have the catalog read its settings; by no query, for Spark would note them with it."""
+    """Have the catalog read its settings; by no query, for Spark would note them with it.
+
+    Of two runs that open a new catalog at the same moment, one may find that the other has just
+    given its table the column it was about to add (`JdbcCatalog.updateSchemaIfRequired` looks and
+    adds in two steps). The second try finds the column.
+    """
+    try:
+        _catalog_of(session)
+    except Exception as error:
+        if "Cannot check and eventually update SQL schema" not in str(error):
+            raise
+        _catalog_of(session)
+
+
+def _catalog_of(session: SparkSession) -> None:
     classes = type(session)._get_j_spark_session_class(session._jvm)
     before = classes.getActiveSession()
     classes.setActiveSession(session._jsparkSession)
