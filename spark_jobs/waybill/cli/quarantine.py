@@ -13,7 +13,7 @@ from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.quarantine import text_or_base64
-from waybill.merge.position import held_snapshot
+from waybill.merge.position import held_merge
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
@@ -89,8 +89,9 @@ def refused(lake: History, asked: Places, limit: int | None = None) -> Iterator[
         for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
             yield _shown(row, row["target"], row["table"])
     if lake.exists(merges):
-        kind = {**asked, "kind": ["refused"]}
-        for row in rows(merges, (*PLACE, *why, "table"), kind, held_snapshot(lake)):
+        kind, held = {**asked, "kind": ["refused"]}, held_merge(lake)
+        newest = None if held is None else held.snapshot
+        for row in rows(merges, (*PLACE, *why, "table"), kind, newest):
             yield _shown(row, "merge", row["table"])
 
 
