@@ -103,6 +103,14 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     spec.quality.max_refused_share = 0
     with pytest.raises(GateError, match=rf"mend the cause, then `waybill run {file} --drop-held`"):
         jobs.run_migration(spec, batch="b2", spark=spark)
+    status.status_command(file, as_json=True)
+    merge = next(line for line in told(capsys) if line.get("stage") == "merge")
+    assert (merge["held"], merge["batch"], merge["batches"]) == ("b2", "b2", 2)
+    status.status_command(file, as_json=False)
+    assert (
+        "held: batch b2 is merged and has not passed the gate; what it would make of the tables: "
+        f"waybill table {file} --held"
+    ) in capsys.readouterr().out
     tables.table_command(file, None, tables.Output(json=True), None, held=False)
     assert told(capsys) == [{"id": "7", "title": "second"}]
     tables.table_command(file, None, tables.Output(json=True), None, held=True)
