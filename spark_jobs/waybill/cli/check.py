@@ -15,6 +15,7 @@ from waybill.cli.check_suites import check_suites
 from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.output import console, print_json, print_table, printable
+from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
 from waybill.inprocess.account import Account
@@ -59,7 +60,7 @@ def check(spec: Migration) -> Iterator[Finding]:
     from waybill.convert.plan import make_plan
 
     source = registry.get(spec.source.envelope)
-    yield Finding("specification", OK, f"{spec.name}, {len(spec.publish)} targets")
+    yield Finding("specification", OK, f"{spec.name}, {counted(len(spec.publish), 'target')}")
     try:
         plan = make_plan(spec)
     except LossError as error:
@@ -156,11 +157,15 @@ def _taken(every: list[Change], messages: int) -> Iterator[Finding]:
     """How many changes come of the sample, and why the first that is refused is."""
     changes = [change for change in every if change.outcome == "ok"]
     refused = [change for change in every if change.outcome == "refused"]
-    text = f"of the first {messages} messages come {len(changes)} changes"
+    brings = counted(messages, "message brings", "messages bring")
+    text = f"the first {brings} {counted(len(changes), 'change')}"
     verdict = OK
     if refused:
         first = refused[0]
-        text += f", {len(refused)} are refused (offset {first.message.offset}: {first.reason})"
+        text += (
+            f", {counted(len(refused), 'is refused', 'are refused')} "
+            f"(offset {first.message.offset}: {first.reason})"
+        )
         verdict = WRONG if not changes else NOTE
     kinds = Counter(change.reason_kind or "shape" for change in refused)
     yield Finding("sample", verdict, text, {"refused": dict(kinds)})
@@ -184,8 +189,8 @@ def _undeclared(changes: list[Change]) -> Iterator[Finding]:
         if unknown:
             listed = ", ".join(sorted(unknown)[:5])
             text = (
-                f"the messages do not say the types of {len(unknown)} columns ({listed}): "
-                f"declare them under tables, or they become strings"
+                f"the messages do not say the types of {counted(len(unknown), 'column')} "
+                f"({listed}): declare them under tables, or they become strings"
             )
             yield Finding(f"table {name}", NOTE, text, {"columns": sorted(unknown)})
     for name in sorted(keyless):
@@ -226,9 +231,10 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
     if not changes:
         return
     lost = account.losses
-    text = f"the sample becomes {messages} messages"
+    text = f"the sample becomes {counted(messages, 'message')}"
     if refused:
-        text += f", {sum(refused.values())} changes cannot be written ({first})"
+        lost_changes = counted(sum(refused.values()), "change")
+        text += f", {lost_changes} cannot be written ({first})"
     if lost:
         text += "; not carried: " + ", ".join(f"{n} {c}" for n, c in sorted(lost.items()))
     made_ids = account.made_ids.counts()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from waybill.cli.options import check_known, read_settings, rules_in
 from waybill.cli.output import console, print_json, print_table, printable
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.detect import Trial, Verdict, detect, sample_of
 from waybill.inprocess.topic_file import open_topic
@@ -118,21 +119,23 @@ def _why_none(file: TopicFile, verdict: Verdict) -> str:
     if verdict.messages + verdict.empty == 0:
         return "it holds no message"
     if verdict.messages == 0:
-        return f"none of its {verdict.empty} messages has a value"
+        return f"none of its messages has a value ({verdict.empty})"
     if file.cut:
         return f"{file.layout.why}, and its first message is longer than {LARGEST >> 20} MiB"
     nearest = next((trial for trial in verdict.trials if trial.clear), None)
     if nearest is not None:
         sentence = next((sentence for sentence, _ in nearest.against.values()), "")
         return (
-            f"{nearest.clear} of {verdict.messages} messages have the names of {nearest.name}, "
-            f"which refuses them: {printable(sentence)}"
+            f"{counted(nearest.clear, 'message has', 'messages have')} the names of "
+            f"{nearest.name}, which refuses: {printable(sentence)}"
         )
     if verdict.unknown < verdict.messages:
         most = verdict.trials[0]
-        return f"{most.name} fits {most.best} of {verdict.messages} messages, which is too few"
+        messages = counted(verdict.messages, "message")
+        return f"{most.name} fits {most.best} of {messages}, which is too few"
     what = file.layout.why
-    return f"every decoder refuses all of its {verdict.messages} messages ({what})"
+    messages = counted(verdict.messages, "message")
+    return f"every decoder refuses all of it ({messages}; {what})"
 
 
 def as_data(file: TopicFile, verdict: Verdict, answer: str) -> dict[str, Any]:
@@ -177,9 +180,9 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
     out = console()
     out.print(Text(answer, style="bold" if verdict.named else "bold red"), soft_wrap=True)
     packed = f", packed with {file.packing}" if file.packing else ""
-    counts = f"{verdict.messages} messages were looked at"
+    counts = counted(verdict.messages, "message was looked at", "messages were looked at")
     if verdict.empty:
-        counts += f", {verdict.empty} more have no value"
+        counts += f", {counted(verdict.empty, 'more has no value', 'more have no value')}"
     layout = f"layout {file.layout.name}: {file.layout.why}{packed}; {counts}"
     out.print(Padding(Text(layout), (0, 0, 0, 2), expand=False))
     for trial in verdict.named:
@@ -202,7 +205,7 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
 def for_it(trial: Trial, verdict: Verdict) -> list[str]:
     """What speaks for an envelope, line by line."""
     lines = [f"{trial.name}, {trial.envelope.title}"]
-    taken = f"reads {trial.read} of {verdict.messages} messages"
+    taken = f"reads {trial.read} of {counted(verdict.messages, 'message')}"
     for kind, (sentence, count) in trial.against.items():
         taken += f"; {count} not whole ({kind}): {sentence}"
     lines.append(taken)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.cli.lake_session import look_into, needed, without_spark
 from waybill.cli.output import print_json, print_table, printable
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen, in_order
@@ -151,7 +152,7 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         cells = [[*line, row.get("outcome")] for line, row in zip(cells, found, strict=True)]
     print_table(titles, cells)
     if len(found) == limit:
-        sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
+        sys.stderr.write(f"only the first {counted(limit, 'change')}; --limit shows more\n")
 
 
 def _first(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.merge.increment import NO_SEQUENCE
 
@@ -54,7 +55,7 @@ def refuse_ambiguous(
     )
     found = several.agg(F.count("*").alias("n"), F.min("key").alias("key")).collect()[0]
     if found.n:
-        keys = "1 key" if found.n == 1 else f"{found.n} keys"
+        keys = counted(found.n, "key")
         raise ConfigurationError(
             _sentence(name, f"put {keys} into more than one partition (for one {found.key})")
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
 from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
@@ -207,9 +208,11 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     if rule.key == () or (schemas and all(schema.key == () for schema in schemas)):
         table.bag = True
     elif survey.keyed < survey.rows:
+        keyless = survey.rows - survey.keyed
+        changes = counted(keyless, f"change of {name} has", f"changes of {name} have")
         message = (
-            f"{survey.rows - survey.keyed} changes of {name} have no key: declare the key columns "
-            f"under tables: {{{name}: {{key: [...]}}}}, or `key: []` if the table has none"
+            f"{changes} no key: declare the key columns under tables: {{{name}: {{key: [...]}}}}, "
+            "or `key: []` if the table has none"
         )
         raise ConfigurationError(message)
     for schema in schemas:

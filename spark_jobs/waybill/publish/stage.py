@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
 from waybill.lake_columns import OUTBOX, PUBLISHED
@@ -93,8 +94,9 @@ def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> Non
     for label, count in sorted(others):
         if label not in spec.dropped_targets:
             message = (
-                f"{count} messages wait for the target {label!r}, which the migration does not "
-                "name any more, so nothing was published: give the target its name back "
+                f"{counted(count, 'message waits', 'messages wait')} for the target {label!r}, "
+                "which the migration does not name any more, so nothing was published: give the "
+                "target its name back "
                 f"(name: {label}), or write dropped_targets: [{label}] to leave them out"
             )
             raise ConfigurationError(message)

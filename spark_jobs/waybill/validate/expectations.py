@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.validate.result import Checked
 
@@ -99,7 +100,7 @@ def _loaded(gx: Any, context: Any, suite: Suite, number: int) -> Any:
         known = {item.expectation_type for item in loaded.expectations}
         lost = [item["type"] for item in suite.expectations if item["type"] not in known]
         message = (
-            f"suite {suite.name} has {len(suite.expectations)} expectations and only "
+            f"suite {suite.name} has {counted(len(suite.expectations), 'expectation')} and only "
             f"{len(loaded.expectations)} could be loaded; not known: {', '.join(lost)}"
         )
         raise ConfigurationError(message)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.message_rows import CHANGE
+from waybill.counting import counted
 from waybill.errors import ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
@@ -80,7 +81,8 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
     context.progress(
-        "validate: %s, %d expectations, report at %s", result.outcome, len(result.checks), places[1]
+        "validate: %s, %s, report at %s",
+        *(result.outcome, counted(len(result.checks), "expectation"), places[1]),
     )
     if result.outcome == FAILED:
         _record(lake, runs, result, report, HELD, started)

@@ -22,6 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError, ConflictError, WaybillError
 from waybill.kafka.cluster import Cluster
 from waybill.kafka.failures import code_of
@@ -120,8 +121,8 @@ def check_ledger(cluster: Cluster, topic: str) -> None:
     found = describe(cluster, topic)
     if found.partitions < SLOTS:
         message = (
-            f"the ledger {topic} has {found.partitions} partitions and needs {SLOTS}: add some, or "
-            "name another topic in the target's setting ledger"
+            f"the ledger {topic} has {counted(found.partitions, 'partition')} and needs {SLOTS}: "
+            "add some, or name another topic in the target's setting ledger"
         )
         raise ConfigurationError(message)
     policy = found.settings.get("cleanup.policy", SETTINGS["cleanup.policy"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
@@ -57,9 +58,10 @@ def publish_kafka(
     before = recover(sending, progress)
     count = sum(one.messages for one in by_batch)
     progress(
-        "publish: %s: %d messages to %s, %d partitions%s",
-        *(owner.target, count, target.topic, sending.partitions),
-        f"; {before} were sent before" if before else "",
+        "publish: %s: %s to %s, %s%s",
+        *(owner.target, counted(count, "message"), target.topic),
+        counted(sending.partitions, "partition"),
+        f"; {counted(before, 'was', 'were')} sent before" if before else "",
     )
     rows = in_order(messages, by_batch)
     with unwrapped(), told_of(sending, before, progress):
@@ -72,8 +74,9 @@ def publish_kafka(
     ]
     outcome = Published(parts, _details(target, [entry for _, _, entry in sent], again))
     progress(
-        "publish: %s: %d messages in %d parts are in %s",
-        *(owner.target, outcome.messages, len(parts), target.topic),
+        "publish: %s: %s, %s, in %s",
+        *(owner.target, counted(outcome.messages, "message"), counted(len(parts), "part")),
+        target.topic,
     )
     return outcome
 
@@ -164,8 +167,9 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
     keyless = sum(found.keyless for found in batches)
     if keyless and topic.compacted:
         message = (
-            f"{keyless} messages have no key and the topic {topic.name} is compacted, so nothing "
-            "was sent: set its cleanup.policy to delete, or publish to another topic"
+            f"{counted(keyless, 'message has', 'messages have')} no key and the topic "
+            f"{topic.name} is compacted, so nothing was sent: set its cleanup.policy to delete, or "
+            "publish to another topic"
         )
         raise ConfigurationError(message)
 

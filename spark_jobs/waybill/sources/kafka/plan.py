@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.counting import counted
 from waybill.errors import SourceError
 from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
@@ -277,10 +278,12 @@ def _ended(source: KafkaSource, place: Place) -> bool:
 
 def _lost(losses: list[Loss]) -> str:
     worst = max(losses, key=lambda loss: loss.end - loss.start)
-    more = f", and {len(losses) - 1} more partitions miss some" if len(losses) > 1 else ""
+    others = counted(len(losses) - 1, "more partition misses", "more partitions miss")
+    more = "" if not losses[1:] else f", and {others} some"
+    deleted = counted(worst.end - worst.start, "offset")
     return (
         f"partition {worst.partition} of the topic {worst.topic} begins at offset {worst.end}, and "
-        f"was read up to {worst.start}: the brokers have deleted {worst.end - worst.start} offsets "
-        f"that were not read{more}; keep messages for longer, and go on from what there is with "
+        f"was read up to {worst.start}: the brokers have deleted {deleted} "
+        f"not read yet{more}; keep messages for longer, and go on from what there is with "
         "on_data_loss: earliest"
     )
