@@ -83,9 +83,7 @@ def run_stage(
     """
     if stage not in STAGE_FUNCTIONS:
         raise ConfigurationError(unknown("stage", stage, STAGE_FUNCTIONS))
-    if not BATCH.fullmatch(batch):
-        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
-        raise ConfigurationError(message)
+    check_batch(batch)
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
         migration = migration.ending(options.until_time)
@@ -108,6 +106,13 @@ def run_stage(
             time.monotonic() - started,
         )
         return report
+
+
+def check_batch(batch: str) -> None:
+    """Raise ConfigurationError if this can be no batch's id."""
+    if not BATCH.fullmatch(batch):
+        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
+        raise ConfigurationError(message)
 
 
 def _judge_earlier(migration: Migration, context: StageContext) -> None:
@@ -167,6 +172,10 @@ def run_migration(
     if until is not None and until not in STAGES:
         raise ConfigurationError(unknown("stage", until, STAGES))
     waybill = Waybill(migration.name, batch or new_batch_id())
+    # What cannot be run is said before Spark takes its time to start.
+    check_batch(waybill.batch)
+    if until_time is not None:
+        migration.ending(until_time)
     options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:

@@ -191,7 +191,8 @@ def test_looking_makes_nothing(tmp_path):
     assert look("status", file)[0]["batch"] is None
     done = waybill("quarantine", "list", file)
     assert done.returncode == 2
-    assert b"has no changes yet: run it first" in done.stderr
+    told = f"migration shop has no changes yet: run it first, `waybill run {file}`"
+    assert told in done.stderr.decode()
     assert not (tmp_path / "lake").exists()
 
 
@@ -230,3 +231,13 @@ def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
     assert done.stderr.decode() == (
         f"waybill: the catalog at {uri} cannot be reached: run again when it can, or mend its uri\n"
     )
+
+
+def test_what_cannot_be_run_is_said_before_spark_starts(file):
+    for words, told in (
+        (("--batch", "a b"), "'a b' is no batch id"),
+        (("--until-time", "2026-11-20"), "the source of shop is in files, which cannot be read up"),
+    ):
+        done = waybill("run", file, *words, JAVA_HOME="/nowhere")
+        assert done.returncode == 2
+        assert told in done.stderr.decode()

@@ -65,7 +65,7 @@ def open_lake(spec: Migration) -> Iterator[Lake]:
         spark.stop()
 
 
-def needed(lake: History, name: str) -> str:
+def needed(spec: Migration, lake: History, name: str) -> str:
     """Full name of a batch table that must be there.
 
     Raises:
@@ -73,6 +73,7 @@ def needed(lake: History, name: str) -> str:
     """
     table = lake.log(name)
     if not lake.exists(table):
-        message = f"migration {lake.migration} has no {name} yet: run it first, waybill run …"
+        first = spec.command("run", "FILE")
+        message = f"migration {spec.name} has no {name} yet: run it first, `{first}`"
         raise ConfigurationError(message)
     return table

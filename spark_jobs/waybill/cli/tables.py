@@ -118,7 +118,7 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
             # A name with dots may be of a table whose own name has some.
             parts = table.split(".")
             asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
-        log = needed(lake, "changes")
+        log = needed(spec, lake, "changes")
         merge = needed_held(lake) if held else None
         if key is None:
             found = _first(lake, log, asked, wanted, spec, merge)
