@@ -95,7 +95,7 @@ def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
 def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path):
     file = migration(tmp_path, [*history(6), b"{"])
     found = findings(file)
-    assert found["source"][0].startswith("ok 1 files")
+    assert found["source"][0].startswith("ok 1 file,")
     assert found["sample"][0].startswith("note the first 7 messages bring 6 changes, 1 is")
     assert any(text.startswith("note types: ") for text in found["target oms-default"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]

@@ -125,10 +125,9 @@ def _why_none(file: TopicFile, verdict: Verdict) -> str:
     nearest = next((trial for trial in verdict.trials if trial.clear), None)
     if nearest is not None:
         sentence = next((sentence for sentence, _ in nearest.against.values()), "")
-        return (
-            f"{counted(nearest.clear, 'message has', 'messages have')} the names of "
-            f"{nearest.name}, which refuses: {printable(sentence)}"
-        )
+        messages = counted(verdict.messages, "message")
+        have = counted(nearest.clear, f"of {messages} has", f"of {messages} have")
+        return f"{have} the names of {nearest.name}, which refuses them: {printable(sentence)}"
     if verdict.unknown < verdict.messages:
         most = verdict.trials[0]
         messages = counted(verdict.messages, "message")
