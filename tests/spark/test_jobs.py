@@ -118,7 +118,7 @@ def test_an_entry_script_leaves_its_report(spark, file, tmp_path: Path, caplog) 
     status, result = run_script("snapshot", file, tmp_path)
     assert status == 0
     assert result["report"]["rows_out"] == 3
-    assert "snapshot: 1 new files" in caplog.text
+    assert "snapshot: 1 new file with" in caplog.text
     status, result = run_script("snapshot", file, tmp_path)
     assert (status, result["report"]["repeated"]) == (0, True)
 

@@ -339,7 +339,7 @@ def test_check_says_why_a_change_cannot_be_written(tmp_path):
     file.write_text(json.dumps({**spec, "lake": {"warehouse": str(tmp_path / "lake")}}))
     done = waybill("check", file)
     assert (
-        b"1 changes cannot be written (offset 0: column 'd': there is no 2023-02-30)" in done.stdout
+        b"1 change cannot be written (offset 0: column 'd': there is no 2023-02-30)" in done.stdout
     )
 
 
