@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, GateError, WaybillError
+from waybill.errors import Code, ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
@@ -84,10 +84,10 @@ def run_stage(
         WaybillError: see the stage.
     """
     if stage not in STAGE_FUNCTIONS:
-        raise ConfigurationError(_unknown("stage", stage, STAGE_FUNCTIONS))
+        raise ConfigurationError(_unknown("stage", stage, STAGE_FUNCTIONS), code=Code.OPTION)
     if not BATCH.fullmatch(batch):
         message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
         migration = migration.ending(options.until_time)
@@ -167,7 +167,7 @@ def run_migration(
     """
     migration = loaded(spec)
     if until is not None and until not in STAGES:
-        raise ConfigurationError(_unknown("stage", until, STAGES))
+        raise ConfigurationError(_unknown("stage", until, STAGES), code=Code.OPTION)
     waybill = Waybill(migration.name, batch or new_batch_id())
     options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
     with _session(spark, migration) as session:
@@ -213,7 +213,7 @@ def read_table(
 
     if held and as_of is not None:
         message = "as_of (--as-of) names a table of before and held (--held) one to come: name one"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     migration = loaded(spec)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
@@ -244,11 +244,11 @@ def _batch_of(ledger: Ledger, as_of: str) -> str:
     try:
         moment = moment_of(as_of)
     except ValueError:
-        raise ConfigurationError(_unknown("batch", as_of, batches)) from None
+        raise ConfigurationError(_unknown("batch", as_of, batches), code=Code.OPTION) from None
     found = ledger.batch_at(int(moment.timestamp() * 1000))
     if found is None:
         message = f"no batch had passed the gate by {as_of}; waybill status shows what there is"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     return found
 
 
@@ -258,9 +258,9 @@ def _chosen(table: str | None, known: list[str]) -> str:
             return known[0]
         told = f"name one of {', '.join(known)}" if known else "there is none yet: run it first"
         message = f"the migration has {len(known)} tables: {told}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     if table not in known:
-        raise ConfigurationError(_unknown("table", table, known))
+        raise ConfigurationError(_unknown("table", table, known), code=Code.OPTION)
     return table
 
 
@@ -336,8 +336,8 @@ def keep_lake(spec: Specification) -> dict[str, Any]:
 def main(stage: str, argv: Sequence[str] | None = None) -> int:
     """Run a stage, or the upkeep, as Spark's entry scripts do.
 
-    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "message",
-    "transient", "exit_code"}}`.
+    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "code",
+    "message", "transient", "exit_code"}}`; `code` is None where nobody foresaw the error.
 
     Returns:
         The exit status: 0, or the error's.
@@ -398,19 +398,22 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
 
 def described(error: BaseException) -> dict[str, Any]:
     """An error as plain data: what it is, and whether running again may help."""
+    code = None
     if isinstance(error, WaybillError):
-        transient, status = error.transient, error.exit_code
+        transient, status, code = error.transient, error.exit_code, error.code
     else:
         # A wrong program stays wrong; files, networks and processes may come back.
         wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
         transient, status = not isinstance(error, wrong), 1
-    message = str(error).strip() or type(error).__name__
+    said = error.sentence if isinstance(error, WaybillError) else str(error)
+    message = said.strip() or type(error).__name__
     if not isinstance(error, WaybillError):
         first, *more = message.splitlines()
         # What Java threw comes second, after a sentence that names nothing but a number.
         message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
     return {
         "kind": type(error).__name__,
+        "code": code and code.label,
         "message": message,
         "transient": transient,
         "exit_code": status,
@@ -419,7 +422,7 @@ def described(error: BaseException) -> dict[str, Any]:
 
 def _say(stage: str, error: BaseException, message: str) -> None:
     if isinstance(error, WaybillError) and "WAYBILL_DEBUG" not in os.environ:
-        _log.error("%s: %s", stage, message)
+        _log.error("%s: %s", stage, error)
     else:
         _log.error("%s: %s: %s", stage, type(error).__name__, message, exc_info=error)
 

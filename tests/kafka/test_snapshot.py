@@ -216,7 +216,9 @@ def test_brokers_that_go_away_in_mid_stage(
             broker.start()
 
     monkeypatch.setattr(Branch, "append_made", without_broker)
-    with pytest.raises(UnreachableError, match=f"^{name}/0 from offset 0 to 10 at") as caught:
+    with pytest.raises(
+        UnreachableError, match=f"^WB-8001: {name}/0 from offset 0 to 10 at"
+    ) as caught:
         snapshot(spark, spec, "b1")
     assert "\n" not in str(caught.value)
     monkeypatch.setattr(Branch, "append_made", honest)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException
 
-from waybill.errors import ConfigurationError, UnreachableError, WaybillError
+from waybill.errors import Code, ConfigurationError, UnreachableError, WaybillError
 
 _LOGIN = "mend login, password, sasl.mechanism and security.protocol of the connection"
 _TLS = "mend security.protocol and the ssl.* properties of the connection"
@@ -86,10 +86,10 @@ def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> 
         cause = plain[0] if error.code() in _VAGUE and plain else error
     text = f"{about}: {sentence(cause)}"
     if _handshake(cause):
-        return ConfigurationError(f"{text}: {_TLS}")
+        return ConfigurationError(f"{text}: {_TLS}", code=Code.KAFKA_REFUSED)
     if cause.code() in PERMANENT:
-        return ConfigurationError(f"{text}: {PERMANENT[cause.code()]}")
-    return UnreachableError(f"{text}: {_SERVERS}")
+        return ConfigurationError(f"{text}: {PERMANENT[cause.code()]}", code=Code.KAFKA_REFUSED)
+    return UnreachableError(f"{text}: {_SERVERS}", code=Code.KAFKA_UNREACHABLE)
 
 
 def sentence(error: KafkaError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import SchemaChangeError
+from waybill.errors import Code, SchemaChangeError
 from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
 from waybill.merge.state import Default
 from waybill.order import sequence_of
@@ -98,7 +98,7 @@ def check_renamed(
                 f"{{{table}: {{columns: ...}}}} to go on with {new} as a new column beside "
                 f"{known[0]}"
             )
-            raise SchemaChangeError(message)
+            raise SchemaChangeError(message, code=Code.COLUMN_RENAMED)
 
 
 def alter(

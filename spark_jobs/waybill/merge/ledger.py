@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from waybill.errors import ConfigurationError, GateError
+from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake_columns import MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -77,7 +77,7 @@ class Ledger:
                 f"`{again}`), or drop it and merge its changes again together with the new ones "
                 f"(*Drop what is held*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
             )
-            raise GateError(message)
+            raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
             shown = None if commit.batch in main else self._shown(commit)
             if shown:
@@ -86,7 +86,7 @@ class Ledger:
                     "cannot be dropped: run validate for it again (clear the task, or "
                     f"`{spec.command('run', 'FILE', '--batch', commit.batch)}`), then this batch"
                 )
-                raise GateError(message)
+                raise GateError(message, code=Code.BATCH_VISIBLE_IN_PART)
         drop_held(self.lake)
 
     def _shown(self, held: Commit) -> str | None:
@@ -152,7 +152,7 @@ class Ledger:
                 f"upkeep has let go what {table} was after batch {batch}: name a later batch or "
                 "time, and keep snapshots for longer from now on (upkeep.snapshots)"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
         return found
 
     def batch_at(self, moment_ms: int) -> str | None:

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.spec.endpoints import Model, Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.values import (
@@ -224,13 +224,13 @@ class Migration(Model):
         kafka = self.source.kafka
         if kafka is None:
             message = f"the source of {self.name} is in files, which cannot be read up to a time"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.OPTION)
         if isinstance(kafka.end, dict):
             message = (
                 f"the source of {self.name} ends at offsets (end:), so it cannot be read up to a "
                 "time: leave one of them out"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.OPTION)
         end = moment if kafka.end is None else min(moment, kafka.end)
         source = self.source.model_copy(update={"kafka": kafka.model_copy(update={"end": end})})
         return self.model_copy(update={"source": source})

@@ -128,7 +128,7 @@ def _file_place(path: str) -> str:
         if is_object_url(path):
             place_of(path)
     except ConfigurationError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.sentence) from None
     return path
 
 

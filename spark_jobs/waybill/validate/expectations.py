@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.validate.result import Checked
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _loaded(gx: Any, context: Any, suite: Suite, number: int) -> Any:
     except Exception as error:
         text = " ".join(str(error).split())[:300]
         message = f"suite {suite.name} cannot be loaded: {text}; see expectations/README.md"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SUITE) from error
     finally:
         log.disabled = logging_off
     if len(loaded.expectations) != len(suite.expectations):
@@ -102,7 +102,7 @@ def _loaded(gx: Any, context: Any, suite: Suite, number: int) -> Any:
             f"suite {suite.name} has {len(suite.expectations)} expectations and only "
             f"{len(loaded.expectations)} could be loaded; not known: {', '.join(lost)}"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SUITE)
     return context.suites.add(loaded)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import Limits
@@ -138,7 +138,7 @@ def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
             f"the topic {topic.name} has no partition {target.partition}, it has "
             f"{topic.partitions}, counted from 0: mend the target's setting partition"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
@@ -160,14 +160,14 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
                 f"{topic.name} takes, so nothing was sent: raise its max.message.bytes from "
                 f"{topic.largest} to at least {size + FRAME}"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.TARGET_TOPIC)
     keyless = sum(found.keyless for found in batches)
     if keyless and topic.compacted:
         message = (
             f"{keyless} messages have no key and the topic {topic.name} is compacted, so nothing "
             "was sent: set its cleanup.policy to delete, or publish to another topic"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def _entry(content: bytes | bytearray) -> Entry:

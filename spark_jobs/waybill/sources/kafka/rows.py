@@ -12,7 +12,7 @@ from confluent_kafka import (
     Message,
 )
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.lake_columns import TIMESTAMP
 from waybill.sources.tasks import archive_batch
 
@@ -90,7 +90,7 @@ def _headers(messages: list[Message], without: bool) -> tuple[list[Any], list[Me
                 raise
             message = messages[len(found)]
             if not without:
-                raise SourceError(_unreadable(message)) from None
+                raise SourceError(_unreadable(message), code=Code.HEADER_UNREADABLE) from None
             found.append(None)
             bare.append(message)
     return found, bare

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from waybill.errors import ConfigurationError, UnavailableError, WaybillError
+from waybill.errors import Code, ConfigurationError, UnavailableError, WaybillError
 
 if TYPE_CHECKING:
     from waybill.storage.objects.places import Access, Place
@@ -80,7 +80,7 @@ def client_of(access: Access) -> Any:
         )
     except (BotoCoreError, ValueError) as error:
         message = f"the connection {access.connection} cannot be used ({error}): mend it"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID) from error
 
 
 def code_of(error: BaseException) -> str:
@@ -111,7 +111,9 @@ def told(place: Place, access: Access) -> Iterator[None]:
     except ClientError as error:
         raise _meant(error, place, access) from error
     except (ConnectionError, HTTPClientError, IncompleteReadError) as error:
-        raise UnavailableError(_unreachable(access, _reason(error))) from error
+        raise UnavailableError(
+            _unreachable(access, _reason(error)), code=Code.STORE_UNREACHABLE
+        ) from error
     except BotoCoreError as error:
         raise _unsent(error, place, access) from error
 
@@ -122,7 +124,7 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
     at, connection = server_of(access), access.connection
     if code == "NoSuchBucket":
         message = f"there is no bucket {place.bucket} at {at}: make it, or mend {place.url}"
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in GONE:
         return FileNotFoundError(place.url)
     if code in UNKNOWN_KEY:
@@ -130,23 +132,25 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
             f"{at} does not take the key of the connection {connection} ({code}): mend its login "
             "and password"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in REFUSED:
         message = (
             f"{at} does not let the connection {connection} do this with {place.url} ({code}): "
             "give it the permission, or mend its login and password"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in ELSEWHERE:
         message = (
             f"the bucket {place.bucket} is in another region than the connection {connection} says "
             f"({code}): mend region_name in its extra"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in BUSY or status >= 500:
         message = f"{at} keeps failing ({code or status}): run again when it does better"
-        return UnavailableError(message)
-    return WaybillError(f"{at} refused a request about {place.url} ({error})")
+        return UnavailableError(message, code=Code.STORE_UNREACHABLE)
+    return WaybillError(
+        f"{at} refused a request about {place.url} ({error})", code=Code.STORE_DENIED
+    )
 
 
 def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
@@ -156,8 +160,10 @@ def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
             f"there is no key for {place.url}: give the connection {name} a login (key id) and a "
             "password (key), or set AWS's own variables"
         )
-        return ConfigurationError(message)
-    return ConfigurationError(f"{place.url} cannot be used ({error}): mend its URL or connection")
+        return ConfigurationError(message, code=Code.STORE_DENIED)
+    return ConfigurationError(
+        f"{place.url} cannot be used ({error}): mend its URL or connection", code=Code.STORE_ADDRESS
+    )
 
 
 def _unreachable(access: Access, reason: str) -> str:
