@@ -36,6 +36,9 @@ TYPES = {
 }
 """What types of fields are called on the page."""
 
+FILLED_IN = {(Migration, "lake"): "see `lake`"}
+"""Defaults that reading the file fills in, where the model has none."""
+
 
 def heading(code: Code) -> str:
     """The heading of a code's section in the runbook."""
@@ -63,7 +66,7 @@ def fields() -> str:
         parts += ["| field | type | default | meaning |", "|---|---|---|---|"]
         hints = get_type_hints(model, include_extras=True)
         for name, field in model.model_fields.items():
-            default = _default(field)
+            default = FILLED_IN.get((model, name)) or _default(field)
             meaning = meanings(model)[name]
             parts.append(f"| `{name}` | {_typed(hints[name])} | {default} | {meaning} |")
         parts.append("")
@@ -99,7 +102,7 @@ def _typed(hint: Any) -> str:
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(_typed(part) for part in get_args(hint) if part is not type(None))
     if get_origin(hint) is list:
-        return f"list: {_typed(get_args(hint)[0])}"
+        return f"list of {_typed(get_args(hint)[0])}"
     if get_origin(hint) is dict:
         return f"by {_key(get_args(hint)[0])}: {_typed(get_args(hint)[1])}"
     assert issubclass(hint, BaseModel), hint
@@ -132,7 +135,7 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if issubclass(parent, BaseModel) and parent is not BaseModel:
-            body = ast.parse(inspect.cleandoc(inspect.getsource(parent))).body[0]
+            body = ast.parse(inspect.getsource(parent)).body[0]
             assert isinstance(body, ast.ClassDef)
             for field, text in zip(body.body, body.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
