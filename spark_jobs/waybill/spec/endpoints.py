@@ -40,8 +40,7 @@ class FilesSource(Model):
 
 
 class KafkaSource(Model):
-    """Messages in topics of Kafka, or of a server that speaks its protocol, see
-    [Kafka](kafka.md)."""
+    """Messages in [topics](kafka.md) of Kafka, or of a server that speaks its protocol."""
 
     connection: str = "kafka_default"
     """Name of the connection: brokers, login, TLS."""
@@ -61,8 +60,8 @@ class KafkaSource(Model):
     """What to do if brokers deleted messages that were not read: `fail`, or continue with the
     earliest message and count the missing offsets."""
     unreadable_headers: Literal["fail", "leave_out"] = "fail"
-    """What to do with a message if the name of a header is not UTF-8: `fail`, or archive the message
-    without headers and count it."""
+    """What to do with a message if the name of a header is not UTF-8: `fail`, or archive the
+    message without headers and count it."""
     group: str | None = Field(default=None, min_length=1)
     """Consumer group to which offsets are committed after each batch, for lag monitoring only. The
     lake alone decides what is read next."""
@@ -146,8 +145,7 @@ class FilesTarget(Model):
 
 
 class KafkaTarget(Model):
-    """Published messages in a topic of Kafka, each exactly once, see
-    [Publishing](publishing.md)."""
+    """Messages [published](publishing.md) to a topic of Kafka, each exactly once."""
 
     connection: str = "kafka_default"
     """Name of the connection: brokers, login, TLS."""

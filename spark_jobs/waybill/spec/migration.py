@@ -30,8 +30,10 @@ from waybill.types import parse_type
 
 
 class Table(Model):
-    """What the envelope does not state about a table. The name may hold `*`; a name without `*`
-    takes precedence."""
+    """What the envelope does not state about a table.
+
+    The name may hold `*`; a name without `*` takes precedence.
+    """
 
     key: list[str] | None = None
     """Key columns; `[]` declares that the table has no key."""
