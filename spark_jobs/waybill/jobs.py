@@ -347,7 +347,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=MODES)
     parser.add_argument(
-        "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
+        "--drop-held",
+        action="store_true",
+        help="drop the batch that failed the gate, and merge it again",
     )
     parser.add_argument(
         "--until-time", type=moment_of, help="read topics up to this time at most (ISO, UTC)"

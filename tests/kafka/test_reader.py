@@ -272,7 +272,7 @@ def test_a_topic_that_may_not_be_read(
 
     with pytest.raises(ConfigurationError, match="give the user of the connection the right"):
         offsets(ann(PASSWORD), name, 0, 1)
-    with pytest.raises(ConfigurationError, match="mend login") as caught:
+    with pytest.raises(ConfigurationError, match="fix login") as caught:
         offsets(ann("wrong password"), name, 0, 1)
     assert "wrong password" not in str(caught.value)
     allow(client, "topic", name, "READ")

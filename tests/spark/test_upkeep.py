@@ -284,7 +284,7 @@ def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> N
     assert ledger.snapshot_at(lake.merged("shop.other"), "b5") is not None
     many = int(time.time() * 1000) + 1
     assert keep_up(lake, table, many).snapshots > 0
-    with pytest.raises(ConfigurationError, match=r"upkeep has let go what .* was after batch b4"):
+    with pytest.raises(ConfigurationError, match=r"upkeep has expired what .* was after batch b4"):
         ledger.snapshot_at(table, "b4")
 
 

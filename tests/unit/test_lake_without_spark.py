@@ -183,5 +183,5 @@ def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
     assert done.returncode == 1
     assert done.stderr.decode() == (
         f"waybill: WB-7201: the catalog at {uri} cannot be reached: run again when it can, or "
-        "mend its uri\n"
+        "fix its uri\n"
     )

@@ -45,7 +45,7 @@ _LATER = {408, 429}
 _WRONG_ADDRESS = "name the URL of its API (Apicurio's ends in /apis/ccompat/v7)"
 
 _PERMANENT = {
-    401: ("does not know the user", f"mend {CREDENTIALS}"),
+    401: ("does not know the user", f"fix {CREDENTIALS}"),
     403: ("does not allow the user", "give the user of the environment the right to the subject"),
     404: ("has no such page", _WRONG_ADDRESS),
     409: (

@@ -57,7 +57,7 @@ def ask(
         raise DriverError(_NO_ADDRESS.format(url=url), False, code=Code.DRIVER_CONNECTION) from None
     except httpx.LocalProtocolError:
         # Its text repeats the headers, and so the token.
-        message = f"no request can be made for the driver at {url}: mend its connection"
+        message = f"no request can be made for the driver at {url}: fix its connection"
         raise DriverError(message, False, code=Code.DRIVER_CONNECTION) from None
     except httpx.HTTPError as error:
         message = (
@@ -88,7 +88,7 @@ def _check(url: str, token: str) -> None:
     if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", token):
         message = (
             f"the token of the driver at {url} is empty, begins or ends with a space, or holds "
-            "what is no printable ASCII: mend the password of its connection"
+            "what is no printable ASCII: fix the password of its connection"
         )
         raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
 
@@ -106,7 +106,7 @@ def _line(text: str, url: str, number: int) -> dict[str, Any]:
         raise DriverError(message, True, code=Code.DRIVER_UNREACHABLE)
     if not isinstance(line, dict):
         message = (
-            f"what answers at {url} is no driver, but a proxy or another server: mend host and port"
+            f"what answers at {url} is no driver, but a proxy or another server: fix host and port"
             " of the driver's connection"
         )
         raise DriverError(message, False, code=Code.DRIVER_CONNECTION)

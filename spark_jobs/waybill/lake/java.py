@@ -28,13 +28,13 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home:
         java, where = str(Path(home) / "bin" / "java"), f"in JAVA_HOME={home}"
-        mend = f"set JAVA_HOME to a Java {OLDEST} or newer, or unset it where one is on the PATH"
+        fix = f"set JAVA_HOME to a Java {OLDEST} or newer, or unset it where one is on the PATH"
     else:
         java, where = shutil.which("java") or "", "on the PATH"
-        mend = f"install Java {OLDEST} or newer, or set JAVA_HOME to one"
+        fix = f"install Java {OLDEST} or newer, or set JAVA_HOME to one"
     if not java or not os.access(java, os.X_OK) or not Path(java).is_file():
         raise ConfigurationError(
-            f"there is no Java {where}, which Spark needs: {mend}", code=Code.JAVA
+            f"there is no Java {where}, which Spark needs: {fix}", code=Code.JAVA
         )
     try:
         done = subprocess.run(
@@ -42,13 +42,13 @@ def check_java() -> None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigurationError(
-            f"the Java {where} does not run ({error}): {mend}", code=Code.JAVA
+            f"the Java {where} does not run ({error}): {fix}", code=Code.JAVA
         ) from error
     found = _VERSION.search(done.stderr + done.stdout)
     if done.returncode or found is None:
         said = " ".join((done.stderr + done.stdout).split())[:200] or f"status {done.returncode}"
-        raise ConfigurationError(f"the Java {where} does not run ({said}): {mend}", code=Code.JAVA)
+        raise ConfigurationError(f"the Java {where} does not run ({said}): {fix}", code=Code.JAVA)
     if int(found[1]) < OLDEST:
         raise ConfigurationError(
-            f"the Java {where} is version {found[1]}, too old: {mend}", code=Code.JAVA
+            f"the Java {where} is version {found[1]}, too old: {fix}", code=Code.JAVA
         )

@@ -124,18 +124,18 @@ def _of_files(text: str, spec: Migration) -> WaybillError | None:
         return None
     connection = place.connection_name
     if _NO_BUCKET.search(text):
-        message = f"there is no bucket {place.bucket}: make it, or mend {place.url}"
+        message = f"there is no bucket {place.bucket}: make it, or fix {place.url}"
         return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if _NO_KEY.search(text):
         message = (
             f"the store of {place.url} does not take the key of the connection {connection}, or "
-            "forbids it what the lake needs: mend its login and password or its permissions"
+            "forbids it what the lake needs: fix its login and password or its permissions"
         )
         return ConfigurationError(message, code=Code.STORE_DENIED)
     if _S3_AWAY.search(text):
         message = (
             f"the store of {place.url} cannot be reached or keeps failing: run again when it does "
-            f"better, or mend the connection {connection}"
+            f"better, or fix the connection {connection}"
         )
         return UnavailableError(message, code=Code.STORE_UNREACHABLE)
     return None
@@ -156,10 +156,10 @@ def _of_catalog(text: str, spec: Migration) -> WaybillError | None:
         return ConfigurationError(message, code=Code.SPARK_SETUP)
     missing = _SQL_NO_DATABASE.search(text)
     if missing:
-        message = f"the catalog at {uri} cannot be opened ({missing[0]}): make it, or mend the uri"
+        message = f"the catalog at {uri} cannot be opened ({missing[0]}): make it, or fix the uri"
         return ConfigurationError(message, code=Code.CATALOG)
     if _SQL_AWAY.search(text) or _REST_AWAY.search(text):
-        message = f"the catalog at {uri} cannot be reached: run again when it can, or mend its uri"
+        message = f"the catalog at {uri} cannot be reached: run again when it can, or fix its uri"
         return UnavailableError(message, code=Code.CATALOG_UNREACHABLE)
     return None
 

@@ -73,9 +73,9 @@ class Ledger:
             again = spec.command("run", "FILE", "--batch", held[0].batch)
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
-                "report and mend the cause, then let validate judge it again (clear the task, or "
+                "report and fix the cause, then let validate judge it again (clear the task, or "
                 f"`{again}`), or drop it and merge its changes again together with the new ones "
-                f"(*Drop what is held*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
+                f"(*Drop the held batch*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
             )
             raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
@@ -139,7 +139,7 @@ class Ledger:
         """Snapshot of a merged table after a visible batch; None if it had none by then.
 
         Raises:
-            ConfigurationError: upkeep has let it go.
+            ConfigurationError: upkeep has expired it.
         """
         batches = [c.batch for c in self.lake.commits(self.table) if c.stage == STAGE]
         # Batches of before may be forgotten in the record and stand in the table all the same.
@@ -149,7 +149,7 @@ class Ledger:
         found = next((commit.snapshot for commit in own), None)
         if found is None and self.lake.known_since(table):
             message = (
-                f"upkeep has let go what {table} was after batch {batch}: name a later batch or "
+                f"upkeep has expired what {table} was after batch {batch}: name a later batch or "
                 "time, and keep snapshots for longer from now on (upkeep.snapshots)"
             )
             raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)

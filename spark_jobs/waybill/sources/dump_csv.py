@@ -167,16 +167,16 @@ def _check_field(path: str, text: bytes, row: int, line: int, ended: bool) -> No
     after = text[quoted.end() : quoted.end() + 1]
     if after and after not in (b",", b"\r", b"\n"):
         why = "goes on after its closing quote"
-        mend = "write a quote inside of a quoted field twice"
+        fix = "write a quote inside of a quoted field twice"
     elif ended and not quoted["closed"]:
         why = "is not closed before the end of the file"
-        mend = "close it, or put the whole file there"
+        fix = "close it, or put the whole file there"
     else:
         return
     number = len(_FIELD_AND_COMMA.findall(text[row:begin])) + 1
     line += _line_ends(text[row:begin])
     raise SourceError(
-        f"field {number} in line {line} of {path} is quoted and {why}: {mend}",
+        f"field {number} in line {line} of {path} is quoted and {why}: {fix}",
         code=Code.DUMP_UNREADABLE,
     )
 

@@ -108,7 +108,7 @@ def with_digests(known: Known, tasks: list[DumpTask], digests: dict[str, str]) -
 def _files_of(path: str, listing: Listing) -> list[list[Any]]:
     """Name, size and token of every file of a dump, in the order of their numbers."""
     if not listing.files:
-        message = f"there is no dump at {path}: put it there, or mend the path under full:"
+        message = f"there is no dump at {path}: put it there, or fix the path under full:"
         raise SourceError(message, code=Code.SOURCE_MISSING)
     return [
         [place, int(info["size"]), token_of(info)]

@@ -71,7 +71,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     listing = listed(source.path, LAYOUTS[source.layout].SUFFIXES)
     if not listing.there:
         message = (
-            f"there is no file or folder {source.path}: mend source.files.path, or put it there"
+            f"there is no file or folder {source.path}: fix source.files.path, or put it there"
         )
         raise SourceError(message, code=Code.SOURCE_MISSING)
     base, found = listing.base, listing.files

@@ -73,7 +73,7 @@ def opened(path: str) -> Iterator[DigestReader]:
         with fs.open(name, "rb") as stream:
             yield DigestReader(stream)
     except OSError as error:
-        message = f"{path} cannot be read ({error}); put it back or mend it, then run again"
+        message = f"{path} cannot be read ({error}); put it back or fix it, then run again"
         raise SourceError(message, code=Code.SOURCE_UNREADABLE) from error
 
 

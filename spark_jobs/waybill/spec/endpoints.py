@@ -89,7 +89,7 @@ class KafkaSource(Model):
             # What a pattern finds is only known when a batch is planned.
             strange = set(place) - set(self.topics) if isinstance(place, dict) else set()
             if strange and self.topics:
-                message = f"{field} names the topic {min(strange)}, which is not in topics: mend it"
+                message = f"{field} names the topic {min(strange)}, which is not in topics: fix it"
                 raise ValueError(message)
         return self
 

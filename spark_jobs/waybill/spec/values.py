@@ -110,7 +110,7 @@ def _schedule(text: str) -> str:
     except ValueError:
         message = (
             "is neither a preset such as @hourly nor a cron text of five fields such as "
-            '"0 3 * * *": mend it, or leave it out'
+            '"0 3 * * *": fix it, or leave it out'
         )
         raise ValueError(message) from None
     return text

@@ -306,6 +306,6 @@ def _refusal(spec: Migration, batch: str, result: GateResult, page: str) -> str:
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
     return (
         f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
-        f"published, the report is {page}; mend the cause, then "
+        f"published, the report is {page}; fix the cause, then "
         f"`{spec.command('run', 'FILE', '--drop-held')}`"
     )

@@ -46,7 +46,7 @@ def load_suite(name: str) -> Suite:
         data = json.loads(text)
     except ValueError as error:
         raise ConfigurationError(
-            f"{shown} is not JSON: {error}; mend the file", code=Code.SUITE
+            f"{shown} is not JSON: {error}; fix the file", code=Code.SUITE
         ) from error
     return _suite(shown, data)
 

@@ -46,7 +46,7 @@ def publish_kafka(
         limits: how large parts become.
 
     Raises:
-        ConfigurationError: something is to be mended first; nothing was sent.
+        ConfigurationError: something is to be fixed first; nothing was sent.
         ConflictError: another run took over, or a batch was published with other messages before.
         UnreachableError: no server answers; what was sent is on record, a rerun goes on.
     """
@@ -84,7 +84,7 @@ def prepare(
     """Check all that can be known before anything is sent.
 
     Raises:
-        ConfigurationError: something is to be mended first.
+        ConfigurationError: something is to be fixed first.
         UnreachableError: no server answers.
     """
     properties = named_properties(target.connection)
@@ -136,7 +136,7 @@ def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
     if target.partition is not None and target.partition >= topic.partitions:
         message = (
             f"the topic {topic.name} has no partition {target.partition}, it has "
-            f"{topic.partitions}, counted from 0: mend the target's setting partition"
+            f"{topic.partitions}, counted from 0: fix the target's setting partition"
         )
         raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 

@@ -127,13 +127,13 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
     if gone and source.on_data_loss == "fail":
         message = (
             f"the topic {gone[0]}, read before, is no longer at {cluster.servers}, and what came "
-            "after the last batch is lost with it: mend the pattern, or go on without it with "
+            "after the last batch is lost with it: fix the pattern, or go on without it with "
             "on_data_loss: earliest"
         )
         raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     if not names:
         message = (
-            f"no topic at {cluster.servers} is called as the pattern {source.pattern!r} says: mend "
+            f"no topic at {cluster.servers} is called as the pattern {source.pattern!r} says: fix "
             "it, make the topic, or give the user of the connection the right to see it"
         )
         raise SourceError(message, code=Code.TOPIC_UNKNOWN)
@@ -142,7 +142,7 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
         if strange:
             message = (
                 f"{field} names the topic {min(strange)}, which is not at {cluster.servers} or not "
-                "among those that the pattern finds: mend it"
+                "among those that the pattern finds: fix it"
             )
             raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     return cluster.describe(names)
@@ -226,7 +226,7 @@ def _named(what: str, offsets: Offsets, places: list[Place]) -> dict[Place, int]
     for topic, number in given:
         if (topic, number) not in places and any(place[0] == topic for place in places):
             message = f"{what} names partition {number} of the topic {topic}, which has none"
-            raise SourceError(f"{message}: mend it", code=Code.OFFSET_INVALID)
+            raise SourceError(f"{message}: fix it", code=Code.OFFSET_INVALID)
     return {place: offset for place, offset in given.items() if place in places}
 
 
@@ -237,7 +237,7 @@ def _given(offsets: Offsets, places: list[Place], bounds: Bounds) -> dict[Place,
         if not low <= offset <= high:
             message = (
                 f"start names offset {offset} of partition {number} of the topic {topic}, which "
-                f"has {low} to {high}: mend it"
+                f"has {low} to {high}: fix it"
             )
             raise SourceError(message, code=Code.OFFSET_INVALID)
     return given

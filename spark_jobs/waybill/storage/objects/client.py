@@ -79,7 +79,7 @@ def client_of(access: Access) -> Any:
             config=config,
         )
     except (BotoCoreError, ValueError) as error:
-        message = f"the connection {access.connection} cannot be used ({error}): mend it"
+        message = f"the connection {access.connection} cannot be used ({error}): fix it"
         raise ConfigurationError(message, code=Code.CONNECTION_INVALID) from error
 
 
@@ -123,26 +123,26 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
     at, connection = server_of(access), access.connection
     if code == "NoSuchBucket":
-        message = f"there is no bucket {place.bucket} at {at}: make it, or mend {place.url}"
+        message = f"there is no bucket {place.bucket} at {at}: make it, or fix {place.url}"
         return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in GONE:
         return FileNotFoundError(place.url)
     if code in UNKNOWN_KEY:
         message = (
-            f"{at} does not take the key of the connection {connection} ({code}): mend its login "
+            f"{at} does not take the key of the connection {connection} ({code}): fix its login "
             "and password"
         )
         return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in REFUSED:
         message = (
             f"{at} does not let the connection {connection} do this with {place.url} ({code}): "
-            "give it the permission, or mend its login and password"
+            "give it the permission, or fix its login and password"
         )
         return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in ELSEWHERE:
         message = (
             f"the bucket {place.bucket} is in another region than the connection {connection} says "
-            f"({code}): mend region_name in its extra"
+            f"({code}): fix region_name in its extra"
         )
         return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in BUSY or status >= 500:
@@ -162,13 +162,13 @@ def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
         )
         return ConfigurationError(message, code=Code.STORE_DENIED)
     return ConfigurationError(
-        f"{place.url} cannot be used ({error}): mend its URL or connection", code=Code.STORE_ADDRESS
+        f"{place.url} cannot be used ({error}): fix its URL or connection", code=Code.STORE_ADDRESS
     )
 
 
 def _unreachable(access: Access, reason: str) -> str:
     return (
-        f"{server_of(access)} cannot be reached ({reason}): run again when it can, or mend the "
+        f"{server_of(access)} cannot be reached ({reason}): run again when it can, or fix the "
         f"endpoint_url of the connection {access.connection}"
     )
 
