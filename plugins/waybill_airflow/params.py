@@ -77,8 +77,8 @@ def trigger_form() -> dict[str, Param]:
             False,
             type="boolean",
             title="Drop the held batch",
-            description_md="Drop the batch that failed the gate; this batch merges its changes again, "
-            "together with the new ones, and tries its refused messages once more.",
+            description_md="Drop the batch that failed the gate; this batch merges its changes "
+            "again, together with the new ones, and tries its refused messages once more.",
         ),
         "batch": Param(
             None,

@@ -121,8 +121,8 @@ def detect(
 ) -> None:
     """Say which envelope the messages of a file are in, and why.
 
-    Every decoder tries the first messages; the evidence for the answer and against the others is
-    told. Ends with 2 if nothing fits.
+    Every decoder tries the first messages; the answer lists the evidence for it and against the
+    others. Exits with 2 if nothing fits.
 
     [dim]Example:[/]  waybill detect topic.jsonl.gz
     """

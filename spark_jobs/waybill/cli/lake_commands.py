@@ -61,8 +61,8 @@ def changes(
         bool,
         typer.Option(
             "--held",
-            help="Of the held batch: the changes that it brought, and of a row with --key what would "
-            "become of each change.",
+            help="Of the held batch: the changes that it brought, and of a row with --key what "
+            "would become of each change.",
         ),
     ] = False,
     json: AsJson = False,
