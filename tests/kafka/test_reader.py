@@ -291,7 +291,7 @@ def test_tls(
 
 def test_a_broker_that_is_not_there() -> None:
     given = properties(Connection("k", "kafka", "127.0.0.1", 1))
-    told = r"t/0 from offset 0 to 5 at 127\.0\.0\.1:1: .*said nothing for .*Connection refused"
+    told = r"t/0 from offset 0 to 5 at 127\.0\.0\.1:1: .*not answered for .*Connection refused"
     with pytest.raises(UnreachableError, match=told) as caught:
         offsets(given, "t", 0, 5, stall=3)
     assert caught.value.transient
@@ -338,7 +338,7 @@ def test_a_broker_that_goes_away_in_mid_read(
     next(batches)
     broker.kill()
     try:
-        with pytest.raises(UnreachableError, match="said nothing for"):
+        with pytest.raises(UnreachableError, match="not answered for"):
             for _ in batches:
                 pass
     finally:

@@ -357,8 +357,8 @@ class Templates:
             message = change.message
             raise WaybillError(
                 f"the message at {message.topic}, partition {message.partition}, offset "
-                f"{message.offset} became something else when many were written at once than "
-                "alone; this is a fault of the envelope's code, not of the message: please "
-                "report it, and set WAYBILL_BULK=off meanwhile",
+                f"{message.offset} is written differently in bulk and alone; this is a defect in "
+                "the envelope's code, not in the message: please report it, and set "
+                "WAYBILL_BULK=off meanwhile",
                 code=Code.BULK_DIFFERS,
             )

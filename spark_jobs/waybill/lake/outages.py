@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MISSING_JAR = (
     f"this Spark has no {AWS_JAR}, which a lake in object storage needs: run `make setup-s3`, then "
-    "start Spark anew"
+    "restart Spark"
 )
 
 _FULL = re.compile(
@@ -104,7 +104,7 @@ def _of_gone_files(text: str, spec: Migration) -> WaybillError | None:
         what = "metadata" if "/metadata/" in path else "data"
         message = (
             f"the lake has lost the {what} file {path}, which its tables name: put it back from a "
-            "copy, or go on under a new migration name, which reads the source again"
+            "copy, or continue under a new migration name, which reads the source again"
         )
         return LakeError(message, code=Code.LAKE_FILE_LOST)
     return None
@@ -134,8 +134,8 @@ def _of_files(text: str, spec: Migration) -> WaybillError | None:
         return ConfigurationError(message, code=Code.STORE_DENIED)
     if _S3_AWAY.search(text):
         message = (
-            f"the store of {place.url} cannot be reached or keeps failing: run again when it does "
-            f"better, or fix the connection {connection}"
+            f"the store of {place.url} cannot be reached or keeps failing: run again when it has "
+            f"recovered, or fix the connection {connection}"
         )
         return UnavailableError(message, code=Code.STORE_UNREACHABLE)
     return None

@@ -95,7 +95,7 @@ def check_renamed(
         if known and not _fitting(new, declared, alteration):
             message = (
                 f"column {known[0]} of {table} was renamed to {new}: declare {new} under tables: "
-                f"{{{table}: {{columns: ...}}}} to go on with {new} as a new column beside "
+                f"{{{table}: {{columns: ...}}}} to continue with {new} as a new column beside "
                 f"{known[0]}"
             )
             raise SchemaChangeError(message, code=Code.COLUMN_RENAMED)

@@ -80,6 +80,6 @@ def refuse_unordered_truncates(name: str, plan: TablePlan) -> None:
 
 def _sentence(name: str, what: str) -> str:
     return (
-        f"changes of {name} without a sequence id {what}, so which is newer cannot be told: "
+        f"changes of {name} without a sequence id {what}, so their order is unknown: "
         "publish them by key into one partition, or set order.ambiguous to source_time or partition"
     )

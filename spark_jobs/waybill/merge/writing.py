@@ -72,7 +72,7 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
                 f"column {column.name} of {qualified} is {have} in the lake, has values there, and "
                 f"would now take {want}, which does not fit; nothing of this batch was merged: "
                 f"declare a type that {have} holds under tables: {{{qualified}: {{columns: "
-                f"{{{column.name}: ...}}}}}}, or go on under a new migration name"
+                f"{{{column.name}: ...}}}}}}, or continue under a new migration name"
             )
             raise ReconciliationError(message, code=Code.COLUMN_TYPE)
     return table

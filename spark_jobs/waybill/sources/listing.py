@@ -59,7 +59,7 @@ def listed(path: str, suffixes: tuple[str, ...]) -> Listing:
     try:
         entries = fs.glob(place, detail=True) if pattern else fs.find(place, detail=True)
     except OSError as error:
-        message = f"{path} cannot be listed ({error}); allow it, or take out what is in the way"
+        message = f"{path} cannot be listed ({error}); allow it, or remove what is in the way"
         raise SourceError(message, code=Code.SOURCE_UNREADABLE) from error
     hidden = () if pattern and basename(place).startswith(_HIDDEN) else _HIDDEN
     found = Listing(_folder_of(place) if pattern else place)

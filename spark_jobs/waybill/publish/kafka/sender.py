@@ -124,7 +124,7 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
         if parts != list(range(len(parts))):
             message = (
                 f"the ledger {sending.ledger} has lost entries of batch {group.batch} for "
-                f"{sending.owner.target}, so what was sent cannot be told: see that its "
+                f"{sending.owner.target}, so what was sent is unknown: see that its "
                 "cleanup.policy is compact, or name another ledger to send the whole batch again"
             )
             raise ConflictError(message, code=Code.LEDGER_INCOMPLETE)

@@ -127,14 +127,14 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
     if gone and source.on_data_loss == "fail":
         message = (
             f"the topic {gone[0]}, read before, is no longer at {cluster.servers}, and what came "
-            "after the last batch is lost with it: fix the pattern, or go on without it with "
+            "after the last batch is lost with it: fix the pattern, or continue without it with "
             "on_data_loss: earliest"
         )
         raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     if not names:
         message = (
-            f"no topic at {cluster.servers} is called as the pattern {source.pattern!r} says: fix "
-            "it, make the topic, or give the user of the connection the right to see it"
+            f"no topic at {cluster.servers} matches the pattern {source.pattern!r}: fix it, create "
+            "the topic, or give the user of the connection the right to see it"
         )
         raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     for field, given in (("start", source.start), ("end", source.end)):
@@ -165,7 +165,7 @@ def _check_ids(topics: list[Topic], known: Positions) -> None:
             # on is nothing that a setting may decide.
             message = (
                 f"the topic {topic.name} was deleted and made again since it was read: run with "
-                "mode full to read it from its beginning where the envelope has sequence ids, else "
+                "mode full to read it from its beginning if the envelope has sequence ids, else "
                 "give the migration a new name"
             )
             raise SourceError(message, code=Code.TOPIC_RECREATED)
@@ -281,6 +281,6 @@ def _lost(losses: list[Loss]) -> str:
     return (
         f"partition {worst.partition} of the topic {worst.topic} begins at offset {worst.end}, and "
         f"was read up to {worst.start}: the brokers have deleted {worst.end - worst.start} offsets "
-        f"that were not read{more}; keep messages for longer, and go on from what there is with "
+        f"that were not read{more}; keep messages for longer, and continue from what is left with "
         "on_data_loss: earliest"
     )

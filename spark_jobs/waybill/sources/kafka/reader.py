@@ -222,8 +222,8 @@ class _Work:
             raise SourceError(_too_short(span, high), code=Code.TOPIC_RECREATED)
         if not self.reading.pass_over:
             text = (
-                f"{span} is no longer all there, the brokers begin at offset {low} by now: run the "
-                "batch again, which tells what is missing, and keep messages for longer"
+                f"{span} is no longer complete, the brokers now begin at offset {low}: run the "
+                "batch again, which reports what is missing, and keep messages for longer"
             )
             raise SourceError(text, code=Code.OFFSETS_LOST)
         at = min(low, span.end)
@@ -284,7 +284,7 @@ class _Work:
             self.moved = time.monotonic()
 
     def _check_patience(self) -> None:
-        """Give up if the brokers have said nothing for too long, or something that stays."""
+        """Give up if the brokers have not answered for too long, or something that stays."""
         now = time.monotonic()
         waited = now - self.moved
         if waited < QUIET:
@@ -299,7 +299,7 @@ class _Work:
         if waited > self.reading.stall:
             told = f"; the last that was heard: {sentence(self.heard[-1])}" if self.heard else ""
             text = (
-                f"{self._about(span)}: the brokers have said nothing for {waited:.0f} s{told}: see "
+                f"{self._about(span)}: the brokers have not answered for {waited:.0f} s{told}: see "
                 "that they run, and run the batch again"
             )
             raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
@@ -321,5 +321,5 @@ class _Work:
 def _too_short(span: Range, end: int) -> str:
     return (
         f"{span}: the partition ends at offset {end}, before what was planned: the brokers lost "
-        "messages, or the topic was made again; run the batch again, which tells which"
+        "messages, or the topic was made again; run the batch again, which reports which"
     )

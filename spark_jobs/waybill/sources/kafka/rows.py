@@ -106,6 +106,6 @@ def _undecoded(error: BaseException | None) -> bool:
 def _unreadable(message: Message) -> str:
     return (
         f"the message at offset {message.offset()} of partition {message.partition()} of the topic "
-        f"{message.topic()} has a header whose name is not UTF-8, which the client cannot read: go "
-        "on without the headers of such messages with unreadable_headers: leave_out"
+        f"{message.topic()} has a header whose name is not UTF-8, which the client cannot read: to "
+        "archive such messages without headers, set unreadable_headers: leave_out"
     )

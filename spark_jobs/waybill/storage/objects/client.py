@@ -146,7 +146,7 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
         )
         return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in BUSY or status >= 500:
-        message = f"{at} keeps failing ({code or status}): run again when it does better"
+        message = f"{at} keeps failing ({code or status}): run again when it has recovered"
         return UnavailableError(message, code=Code.STORE_UNREACHABLE)
     return WaybillError(
         f"{at} refused a request about {place.url} ({error})", code=Code.STORE_DENIED
