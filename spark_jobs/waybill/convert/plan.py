@@ -130,7 +130,7 @@ def settings_of(
 
 def _schemas(path: str, envelope: Envelope) -> Any:
     if "schemas" not in envelope.decode_settings.model_fields:
-        message = f"{envelope.name} takes no schemas, its messages describe themselves: leave source.schemas out"
+        message = f"messages of {envelope.name} describe themselves: leave source.schemas out"
         raise ConfigurationError(message, code=Code.ENVELOPE_SETTING)
     fs, name = open_storage(path)
     try:
