@@ -249,7 +249,7 @@ def processor_time(words: list[object]) -> float:
         ),
         (
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
-            "takes no schemas",
+            "describe themselves",
         ),
         (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
         (
