@@ -76,7 +76,7 @@ def test_check_takes_a_sample_of_each_partition(
     assert held == (NOTE, "1 offsets belong to transactions that are open")
     ((verdict, text),) = found(spec, "sample")
     assert verdict == NOTE
-    assert text.startswith("of the first 504 messages come 503 changes, 1 are refused")
+    assert text.startswith("the first 504 messages hold 503 changes, 1 refused")
 
 
 def test_check_says_what_is_wrong(

@@ -96,7 +96,7 @@ def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path)
     file = migration(tmp_path, [*history(6), b"{"])
     found = findings(file)
     assert found["source"][0].startswith("ok 1 files")
-    assert found["sample"][0].startswith("note of the first 7 messages come 6 changes, 1 are")
+    assert found["sample"][0].startswith("note the first 7 messages hold 6 changes, 1 refused")
     assert any(text.startswith("note types: ") for text in found["target oms-default"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
     assert b"ready to run" in waybill("check", file).stdout

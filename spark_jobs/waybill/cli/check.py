@@ -156,11 +156,11 @@ def _taken(every: list[Change], messages: int) -> Iterator[Finding]:
     """How many changes come of the sample, and why the first that is refused is."""
     changes = [change for change in every if change.outcome == "ok"]
     refused = [change for change in every if change.outcome == "refused"]
-    text = f"of the first {messages} messages come {len(changes)} changes"
+    text = f"the first {messages} messages hold {len(changes)} changes"
     verdict = OK
     if refused:
         first = refused[0]
-        text += f", {len(refused)} are refused (offset {first.message.offset}: {first.reason})"
+        text += f", {len(refused)} refused (offset {first.message.offset}: {first.reason})"
         verdict = WRONG if not changes else NOTE
     kinds = Counter(change.reason_kind or "shape" for change in refused)
     yield Finding("sample", verdict, text, {"refused": dict(kinds)})
@@ -274,4 +274,4 @@ def _writable(about: str, folder: str) -> Finding:
         probe.remove(name)
     except (OSError, WaybillError) as error:
         return Finding(about, WRONG, f"{printable(folder)} cannot be written: {error}")
-    return Finding(about, OK, f"{printable(folder)} will be made")
+    return Finding(about, OK, f"{printable(folder)} will be created")

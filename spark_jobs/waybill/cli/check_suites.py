@@ -56,8 +56,8 @@ def check_suites(spec: Migration, changes: list[Change], targets: int) -> Iterat
             continue
         if suite.profile in invented:
             text = (
-                f"{len(checks)} expectations can be checked; the sample has nothing to hold them "
-                "against"
+                f"{len(checks)} expectations can be checked; the sample has no messages to check "
+                "them on"
             )
             yield Finding(about, NOTE, text)
             continue
