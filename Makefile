@@ -100,7 +100,7 @@ test-demo: setup ## Run the tests of the demo
 	@scripts/test.sh e2e
 
 .PHONY: test-consumers
-test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their formats
+test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes
 	@scripts/test.sh consumers
 
 .PHONY: test-e2e

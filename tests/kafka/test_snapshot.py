@@ -177,7 +177,7 @@ def test_what_is_deleted_between_plan_and_read_is_counted(
         return honest(self, *given)
 
     monkeypatch.setattr(Branch, "append_made", late)
-    with pytest.raises(SourceError, match="begin at offset 7 by now"):
+    with pytest.raises(SourceError, match="now begin at offset 7"):
         snapshot(spark, reading(name, start={name: {0: 0}}), "b1")
     send(client, name, [b"x"] * 10)
     spec = reading(name, on_data_loss="earliest")
