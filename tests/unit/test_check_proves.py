@@ -166,7 +166,7 @@ def test_what_only_the_conversion_refuses_is_told_of_the_sample(tmp_path):
     clock = canal(1, data=[{"id": "1", "v": "2024-05-06 07:08:09"}], old=None)
     found = told(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)
     (text,) = found["sample"]
-    assert "1 are refused (offset 3: column 'v' is time, and" in text
+    assert "1 refused (offset 3: column 'v' is time, and" in text
     assert any("time does not hold the values" in text for text in found["tables.shop.orders"])
 
 
