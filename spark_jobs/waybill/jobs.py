@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, GateError, WaybillError
+from waybill.errors import Code, ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
@@ -82,7 +82,7 @@ def run_stage(
         WaybillError: see the stage.
     """
     if stage not in STAGE_FUNCTIONS:
-        raise ConfigurationError(unknown("stage", stage, STAGE_FUNCTIONS))
+        raise ConfigurationError(unknown("stage", stage, STAGE_FUNCTIONS), code=Code.OPTION)
     check_batch(batch)
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
@@ -112,7 +112,7 @@ def check_batch(batch: str) -> None:
     """Raise ConfigurationError if this can be no batch's id."""
     if not BATCH.fullmatch(batch):
         message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
 
 
 def _judge_earlier(migration: Migration, context: StageContext) -> None:
@@ -170,7 +170,7 @@ def run_migration(
     """
     migration = loaded(spec)
     if until is not None and until not in STAGES:
-        raise ConfigurationError(unknown("stage", until, STAGES))
+        raise ConfigurationError(unknown("stage", until, STAGES), code=Code.OPTION)
     waybill = Waybill(migration.name, batch or new_batch_id())
     # What cannot be run is said before Spark takes its time to start.
     check_batch(waybill.batch)
@@ -301,8 +301,8 @@ def keep_lake(spec: Specification) -> dict[str, Any]:
 def main(stage: str, argv: Sequence[str] | None = None) -> int:
     """Run a stage, or the upkeep, as Spark's entry scripts do.
 
-    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "message",
-    "transient", "exit_code"}}`.
+    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "code",
+    "message", "transient", "exit_code"}}`; `code` is None where nobody foresaw the error.
 
     Returns:
         The exit status: 0, or the error's.
@@ -312,7 +312,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=MODES)
     parser.add_argument(
-        "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
+        "--drop-held",
+        action="store_true",
+        help="drop the batch that failed the gate, and merge it again",
     )
     parser.add_argument(
         "--until-time", type=moment_of, help="read topics up to this time at most (ISO, UTC)"
@@ -363,19 +365,22 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
 
 def described(error: BaseException) -> dict[str, Any]:
     """An error as plain data: what it is, and whether running again may help."""
+    code = None
     if isinstance(error, WaybillError):
-        transient, status = error.transient, error.exit_code
+        transient, status, code = error.transient, error.exit_code, error.code
     else:
         # A wrong program stays wrong; files, networks and processes may come back.
         wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
         transient, status = not isinstance(error, wrong), 1
-    message = str(error).strip() or type(error).__name__
+    said = error.sentence if isinstance(error, WaybillError) else str(error)
+    message = said.strip() or type(error).__name__
     if not isinstance(error, WaybillError):
         first, *more = message.splitlines()
         # What Java threw comes second, after a sentence that names nothing but a number.
         message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
     return {
         "kind": type(error).__name__,
+        "code": code and code.label,
         "message": message,
         "transient": transient,
         "exit_code": status,
@@ -384,7 +389,7 @@ def described(error: BaseException) -> dict[str, Any]:
 
 def _say(stage: str, error: BaseException, message: str) -> None:
     if isinstance(error, WaybillError) and "WAYBILL_DEBUG" not in os.environ:
-        _log.error("%s: %s", stage, message)
+        _log.error("%s: %s", stage, error)
     else:
         _log.error("%s: %s: %s", stage, type(error).__name__, message, exc_info=error)
 

@@ -101,7 +101,7 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     spec = jobs.loaded(file)
     spec.order.ambiguous = "partition"
     spec.quality.max_refused_share = 0
-    with pytest.raises(GateError, match=rf"mend the cause, then `waybill run {file} --drop-held`"):
+    with pytest.raises(GateError, match=rf"fix the cause, then `waybill run {file} --drop-held`"):
         jobs.run_migration(spec, batch="b2", spark=spark)
     status.status_command(file, as_json=True)
     merge = next(line for line in told(capsys) if line.get("stage") == "merge")

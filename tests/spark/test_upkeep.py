@@ -283,7 +283,7 @@ def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> N
     assert snapshot_at(lake, lake.merged("shop.other"), "b5") is not None
     many = int(time.time() * 1000) + 1
     assert keep_up(lake, table, many).snapshots > 0
-    with pytest.raises(ConfigurationError, match=r"upkeep has let go what .* was after batch b4"):
+    with pytest.raises(ConfigurationError, match=r"upkeep has expired what .* was after batch b4"):
         snapshot_at(lake, table, "b4")
 
 

@@ -37,8 +37,8 @@ def told(tmp_path: Path, tables: dict, source: list[bytes] | None = None, code: 
     ("name", "said"),
     [
         ("orders", "wrong no table is called orders: write it with its database, shop.orders"),
-        ("shop.order", "wrong no message of the source has a table shop.order: mend the name"),
-        ("shop.x*", "wrong no message of the source has a table shop.x*: mend the name"),
+        ("shop.order", "wrong no message of the source has a table shop.order: fix the name"),
+        ("shop.x*", "wrong no message of the source has a table shop.x*: fix the name"),
     ],
 )
 def test_a_table_that_no_message_has(tmp_path, name, said):

@@ -229,7 +229,8 @@ def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
     done = waybill("status", file, JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        f"waybill: the catalog at {uri} cannot be reached: run again when it can, or mend its uri\n"
+        f"waybill: WB-7201: the catalog at {uri} cannot be reached: run again when it can, or "
+        "fix its uri\n"
     )
 
 

@@ -269,7 +269,7 @@ def test_a_missing_part_names_the_nearest_line(write):
         ("", "1: is not a mapping of fields"),
         ("- a\n", "1: is not a mapping of fields"),
         ("name: shop\nschedule: @hourly\n", "2: is not YAML: "),
-        ("name: shop\nname: shop2\n", "2: name stands twice in one place; keep one of them"),
+        ("name: shop\nname: shop2\n", "2: name occurs twice in one place; keep one of them"),
         ("name: [shop\n", "2: is not YAML: "),
         ("a: &x {b: *x}\n", "1: an alias (*) refers to what it stands in"),
         ("? [a, b]\n: c\n", "1: a field's name must be plain text"),

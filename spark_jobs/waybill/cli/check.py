@@ -39,7 +39,7 @@ SAMPLE = 1000
 
 
 def check_command(migration: Path, as_json: bool) -> None:
-    """Print the findings; leave with 2 if something has to be mended."""
+    """Print the findings; leave with 2 if something has to be fixed."""
     spec = load_migration(migration)
     findings = list(check(spec))
     if as_json:
@@ -49,7 +49,7 @@ def check_command(migration: Path, as_json: bool) -> None:
             ["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name
         )
         wrong = sum(finding.verdict == WRONG for finding in findings)
-        told = f"{wrong} to mend" if wrong else "ready to run"
+        told = f"{wrong} to fix" if wrong else "ready to run"
         console().print(told, style="bold red" if wrong else "bold green")
     if any(finding.verdict == WRONG for finding in findings):
         sys.exit(ConfigurationError.exit_code)
@@ -280,4 +280,4 @@ def _writable(about: str, folder: str) -> Finding:
         probe.remove(name)
     except (OSError, WaybillError) as error:
         return Finding(about, WRONG, f"{printable(folder)} cannot be written: {error}")
-    return Finding(about, OK, f"{printable(folder)} will be made")
+    return Finding(about, OK, f"{printable(folder)} will be created")

@@ -57,8 +57,8 @@ def check_suites(spec: Migration, changes: list[Change], targets: int) -> Iterat
             continue
         if suite.profile in invented:
             text = (
-                f"{counted(len(checks), 'expectation')} can be checked; the sample has nothing to "
-                "hold against"
+                f"{counted(len(checks), 'expectation')} can be checked; the sample has no "
+                "messages to check them on"
             )
             yield Finding(about, NOTE, text)
             continue

@@ -94,7 +94,7 @@ def _unseen(about: str, name: str, known: list[str], whole: bool) -> Finding:
         return Finding(about, WRONG, text)
     if whole and known:
         text = (
-            f"no message of the source has a table {name}: mend the name, or leave it out until "
+            f"no message of the source has a table {name}: fix the name, or leave it out until "
             f"there is one{did_you_mean(name, known)}"
         )
         return Finding(about, WRONG, text)

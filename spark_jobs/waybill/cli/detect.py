@@ -179,7 +179,7 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
     out = console()
     out.print(Text(answer, style="bold" if verdict.named else "bold red"), soft_wrap=True)
     packed = f", packed with {file.packing}" if file.packing else ""
-    counts = counted(verdict.messages, "message was looked at", "messages were looked at")
+    counts = counted(verdict.messages, "message was examined", "messages were examined")
     if verdict.empty:
         counts += f", {counted(verdict.empty, 'more has no value', 'more have no value')}"
     layout = f"layout {file.layout.name}: {file.layout.why}{packed}; {counts}"
@@ -190,13 +190,13 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
         for line in lines:
             out.print(Padding(Text(printable(line)), (0, 0, 0, 4), expand=False))
     if verdict.weak:
-        text = "nothing in the messages speaks for it but that its decoder takes them"
+        text = "the only evidence is that its decoder reads the messages"
         out.print(Padding(Text(text, style="yellow"), (0, 0, 0, 4), expand=False))
     named = {trial.name for trial in verdict.named}
     rest = [trial for trial in verdict.trials if trial.name not in named]
     if verdict.messages:
         print_table(
-            ["others", "fits", "what speaks against it"],
+            ["others", "fits", "evidence against it"],
             [[t.name, f"{t.taken} of {verdict.messages}", against(t)] for t in rest],
         )
 
@@ -213,7 +213,7 @@ def for_it(trial: Trial, verdict: Verdict) -> list[str]:
     for name, value in trial.told.items():
         lines.append(f"with --set {name}={value}; without, its decoder refuses them")
     if trial.needs:
-        lines.append(f"to read it, tell it {' or '.join(_told(name) for name in trial.needs)}")
+        lines.append(f"to read it, give {' or '.join(_told(name) for name in trial.needs)}")
     return lines
 
 
@@ -235,14 +235,14 @@ def _told(setting: str) -> str:
 def against(trial: Trial) -> str:
     """What speaks against an envelope, in a few words."""
     if trial.misread:
-        return "what it takes for columns are names that another envelope writes"
+        return "its columns would be names that another envelope writes"
     if trial.taken > trial.refused:
         if not trial.seen:
-            return "it takes nearly everything; none of its own names stands there"
+            return "it reads nearly anything; none of its own names is there"
         if trial.unseen:
             return f"names of its own are missing: {_listed(trial.unseen)}"
         return f"it has fewer of the names: {_listed(trial.seen)}"
     if trial.against:
         kind, (sentence, _) = max(trial.against.items(), key=lambda item: item[1][1])
         return f"{kind}: {sentence}"
-    return "nothing speaks for it"
+    return "no evidence for it"

@@ -114,7 +114,7 @@ class Decoding:
 
         A run that drops what the gate holds starts anew with all of it, so it gives another try to
         what was refused since the gate last let something through. If it did not, those messages
-        would be counted against it although their cause is mended.
+        would be counted against it although their cause is fixed.
         """
         options, lake = self.context.options, self.context.lake
         if options.mode == "replay":

@@ -190,7 +190,7 @@ class Encoding:
     def _still_refused(self, before: DataFrame, refused: DataFrame, span: Span) -> DataFrame:
         """Of changes that targets refused, those that a replay has to encode, by target and place.
 
-        A later batch may have written one (a full run after the cause was mended), and this batch
+        A later batch may have written one (a full run after the cause was fixed), and this batch
         may be about to.
 
         Args:

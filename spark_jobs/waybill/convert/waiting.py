@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
-from waybill.errors import WaitingError
+from waybill.errors import Code, WaitingError
 from waybill.lake_columns import CHANGES
 from waybill.spark_tasks.worker_startup import light
 from waybill.spec.durations import seconds_of
@@ -79,7 +79,7 @@ def end_waiting(
             "put them into quarantine, or halves.then: take to take after images as updates "
             "without before image"
         )
-        raise WaitingError(message)
+        raise WaitingError(message, code=Code.UPDATE_HALF_OVERDUE)
     taken = counts.get("after", 0) if rule.then == "take" else 0
     _put_aside(branch, _told(late, rule, report.batch), waiting.where(~is_late), sizes)
     report.waiting -= count

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from waybill.connections import variable_of
 from waybill.counting import counted
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.jobs import MODES, UPKEEP, described, result_of
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
@@ -191,7 +191,7 @@ def migration_file(named: str, folder: Path) -> Path:
             f"{named!r} is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the driver's "
             "folder of migrations: put it there, or start the driver with --migrations"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.DRIVER_REFUSED)
     return file
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from waybill.errors import GateError
+from waybill.errors import Code, GateError
 from waybill.lake_columns import MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -73,11 +73,11 @@ class Ledger:
             again = spec.command("run", "FILE", "--batch", held[0].batch)
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
-                "report and mend the cause, then let validate judge it again (clear the task, or "
+                "report and fix the cause, then let validate judge it again (clear the task, or "
                 f"`{again}`), or drop it and merge its changes again together with the new ones "
-                f"(*Drop what is held*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
+                f"(*Drop the held batch*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
             )
-            raise GateError(message)
+            raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
             shown = None if commit.batch in main else self._shown(commit)
             if shown:
@@ -86,7 +86,7 @@ class Ledger:
                     "cannot be dropped: run validate for it again (clear the task, or "
                     f"`{spec.command('run', 'FILE', '--batch', commit.batch)}`), then this batch"
                 )
-                raise GateError(message)
+                raise GateError(message, code=Code.BATCH_VISIBLE_IN_PART)
         drop_held(self.lake)
 
     def _shown(self, held: Commit) -> str | None:

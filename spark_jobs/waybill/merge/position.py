@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.merge.state import MergeState
 from waybill.order import order_number
 
@@ -56,7 +56,7 @@ def needed_held(lake: History) -> Commit:
     held = held_merge(lake)
     if held is None:
         message = "no batch waits for the gate, so nothing is held: leave --held out"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     return held
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.merge.position import (
     STAGE,
     held_position,
@@ -59,12 +59,12 @@ def table_state(
 
     Raises:
         ConfigurationError: there is no such table, or there are several and none is named; or
-            there is no such batch, or none was visible at that time, or upkeep has let go what it
+            there is no such batch, or none was visible at that time, or upkeep has expired what it
             made; or none waits for the gate.
     """
     if held and as_of is not None:
         message = "as_of (--as-of) names a table of before and held (--held) one to come: name one"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     # No table has to be named to hear that nothing is held.
     merge = needed_held(lake) if held else None
     tables = lake.merged_tables()
@@ -85,14 +85,14 @@ def _chosen(spec: Migration, table: str | None, known: list[str]) -> str:
     if not known:
         again = spec.command("run", "FILE")
         message = f"migration {spec.name} has no merged table yet: run it first, `{again}`"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     if table is None:
         if len(known) == 1:
             return known[0]
         message = f"the migration has {len(known)} tables: name one of {', '.join(known)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     if table not in known:
-        raise ConfigurationError(unknown("table", table, known))
+        raise ConfigurationError(unknown("table", table, known), code=Code.OPTION)
     return table
 
 
@@ -111,12 +111,12 @@ def _batch_of(lake: History, spec: Migration, as_of: str) -> str:
     try:
         moment = moment_of(as_of)
     except ValueError:
-        raise ConfigurationError(unknown("batch", as_of, batches)) from None
+        raise ConfigurationError(unknown("batch", as_of, batches), code=Code.OPTION) from None
     found = _batch_at(lake, int(moment.timestamp() * 1000))
     if found is None:
         told = spec.command("status", "FILE")
         message = f"no batch had passed the gate by {as_of}; `{told}` shows what there is"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     return found
 
 
@@ -132,7 +132,7 @@ def snapshot_at(lake: History, table: str, batch: str) -> int | None:
     """Snapshot of a merged table after a visible batch; None if it had none by then.
 
     Raises:
-        ConfigurationError: upkeep has let it go.
+        ConfigurationError: upkeep has expired it.
     """
     batches = [c.batch for c in lake.commits(lake.log("merges")) if c.stage == STAGE]
     # Batches of before may be forgotten in the record and stand in the table all the same.
@@ -142,8 +142,8 @@ def snapshot_at(lake: History, table: str, batch: str) -> int | None:
     found = next((commit.snapshot for commit in own), None)
     if found is None and lake.known_since(table):
         message = (
-            f"upkeep has let go what {table} was after batch {batch}: name a later batch or "
+            f"upkeep has expired what {table} was after batch {batch}: name a later batch or "
             "time, and keep snapshots for longer from now on (upkeep.snapshots)"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SNAPSHOT_EXPIRED)
     return found

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from waybill.counting import counted
-from waybill.errors import WaitingError
+from waybill.errors import Code, WaitingError
 from waybill.spec.durations import seconds_of
 
 EVENTS = ("begin", "commit", "rollback")
@@ -296,7 +296,7 @@ def check_wait(open_: tuple[Open, ...], longest: str, now: int) -> None:
             "ended, then set a longer wait, or transactions.hold: false to merge what it has "
             "brought"
         )
-        raise WaitingError(message)
+        raise WaitingError(message, code=Code.TRANSACTION_OVERDUE)
 
 
 class _Counted(msgspec.Struct):

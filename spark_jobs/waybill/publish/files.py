@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
 from waybill.spark_tasks.errors import unwrapped
@@ -256,7 +256,7 @@ def check_sender(store: Store, manifest: bytes, sender: Sender) -> None:
             f"{other[1]}, so {sender.migration} published nothing there for {sender.target}: give "
             "every target of every migration a path of its own"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TAKEN)
 
 
 def put_manifest(
@@ -278,7 +278,7 @@ def put_manifest(
             f"{store.path(MANIFEST)} lists other messages than this run would publish: the batch "
             "was published before from another outbox; publish under another path or remove it"
         )
-        raise ConflictError(message)
+        raise ConflictError(message, code=Code.PUBLISHED_DIFFERENTLY)
 
 
 def tidy(store: Store, parts: list[FilePart], sender: Sender) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
-from waybill.errors import ConfigurationError, GateError
+from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
 from waybill.lake_columns import OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
@@ -55,7 +55,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
             f"batch {batch} has not passed the quality gate, so nothing was published: "
             "run the stage validate first"
         )
-        raise GateError(message)
+        raise GateError(message, code=Code.STAGE_MISSING)
     branch = lake.branch(published, STAGE, batch)
     report = StageReport(STAGE, batch)
     last = lake.last(published, STAGE)
@@ -99,7 +99,7 @@ def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> Non
                 "target its name back "
                 f"(name: {label}), or write dropped_targets: [{label}] to leave them out"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.TARGET_REMOVED)
         report.rows_in += count
         report.skipped[f"for the dropped target {label}"] = count
 
@@ -128,7 +128,7 @@ def _send(
         sent = publish_files(messages, target.files, sender, batches, progress)
     else:
         message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SPECIFICATION)
     _account(sent, label, report)
     return [(context.batch, label, *part) for part in sent.parts]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from waybill.counting import counted
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
 from waybill.lake.row_sizes import RowSizes
@@ -111,7 +111,7 @@ def _commits(context: StageContext, archive: str, kind: str) -> Iterator[Commit]
                 f"the archive was filled from {before} so far, and the source is in {kind} now: "
                 "run with mode full to read it from its beginning, or give the migration a new name"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.SOURCE_KIND)
     stamped = context.lake.commits(archive)
     return (
         commit

@@ -10,7 +10,7 @@ import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import Limits
@@ -47,7 +47,7 @@ def publish_kafka(
         limits: how large parts become.
 
     Raises:
-        ConfigurationError: something is to be mended first; nothing was sent.
+        ConfigurationError: something is to be fixed first; nothing was sent.
         ConflictError: another run took over, or a batch was published with other messages before.
         UnreachableError: no server answers; what was sent is on record, a rerun goes on.
     """
@@ -87,7 +87,7 @@ def prepare(
     """Check all that can be known before anything is sent.
 
     Raises:
-        ConfigurationError: something is to be mended first.
+        ConfigurationError: something is to be fixed first.
         UnreachableError: no server answers.
     """
     properties = named_properties(target.connection)
@@ -139,9 +139,9 @@ def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
     if target.partition is not None and target.partition >= topic.partitions:
         message = (
             f"the topic {topic.name} has no partition {target.partition}, it has "
-            f"{topic.partitions}, counted from 0: mend the target's setting partition"
+            f"{topic.partitions}, counted from 0: fix the target's setting partition"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
@@ -163,7 +163,7 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
                 f"{topic.name} takes, so nothing was sent: raise its max.message.bytes from "
                 f"{topic.largest} to at least {size + FRAME}"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.TARGET_TOPIC)
     keyless = sum(found.keyless for found in batches)
     if keyless and topic.compacted:
         message = (
@@ -171,7 +171,7 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
             f"{topic.name} is compacted, so nothing was sent: set its cleanup.policy to delete, or "
             "publish to another topic"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def _entry(content: bytes | bytearray) -> Entry:
