@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 10_000
 """How many columns a message may describe unless `max_columns` says otherwise.
 
-What is made once per table costs some 10 to 40 KB a column, a thousand times the bytes that name
-it in a message."""
+What is made once per table costs 1 to 3 KB a column, in Debezium 13, and 50 where an Avro schema
+tells how bytes are read: up to a thousand times the bytes that name it in a message."""
 
 TableName = tuple[str | None, str | None, str]
 """Database, schema and table."""

@@ -124,6 +124,10 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
         tables.changes_command(file, Wanted(None, "7", 100, held), as_json=True)
         found = [row["outcome"].partition(":")[0].partition(",")[0] for row in told(capsys)]
         assert found == outcomes
+    with pytest.raises(
+        ConfigurationError, match=rf"b2 waits for the gate: `waybill table {file} --h"
+    ):
+        tables.table_command(file, None, tables.Output(json=True), "b2")
     with pytest.raises(ConfigurationError, match="name one"):
         tables.table_command(file, None, tables.Output(json=True), "b1", held=True)
     spec.quality.max_refused_share = 1

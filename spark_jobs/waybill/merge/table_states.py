@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.errors import Code, ConfigurationError
 from waybill.merge.position import (
     STAGE,
+    held_merge,
     held_position,
     needed_held,
     position_of,
@@ -108,6 +109,11 @@ def _batch_of(lake: History, spec: Migration, as_of: str) -> str:
     batches = [commit.batch for commit in lake.commits(lake.log("merges"))]
     if as_of in batches:
         return as_of
+    held = held_merge(lake)
+    if held is not None and held.batch == as_of:
+        shown = spec.command("table", "FILE", "--held")
+        message = f"batch {as_of} waits for the gate: `{shown}` shows what it would make of a table"
+        raise ConfigurationError(message)
     try:
         moment = moment_of(as_of)
     except ValueError:
