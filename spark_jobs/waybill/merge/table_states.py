@@ -113,7 +113,7 @@ def _batch_of(lake: History, spec: Migration, as_of: str) -> str:
     if held is not None and held.batch == as_of:
         shown = spec.command("table", "FILE", "--held")
         message = f"batch {as_of} waits for the gate: `{shown}` shows what it would make of a table"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     try:
         moment = moment_of(as_of)
     except ValueError:
