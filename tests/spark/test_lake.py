@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
 from waybill.lake import Lake, session
+from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.upkeep import keep_up
 from waybill.lake.without_spark import LakeWithoutSpark
 
@@ -278,15 +279,9 @@ def test_a_look_without_spark_finds_the_same_rows(lake: Lake, table: str, migrat
 
 @pytest.mark.parametrize("round_", range(6))
 def test_runs_that_open_a_new_catalog_at_the_same_moment(
-    spark, tmp_path, monkeypatch, round_
+    spark, migration, monkeypatch, round_
 ) -> None:
-    properties = {
-        "type": "jdbc",
-        "uri": f"jdbc:sqlite:{tmp_path}/catalog.db?busy_timeout=60000",
-        "jdbc.schema-version": "V1",
-        "clients": "1",
-        "warehouse": str(tmp_path),
-    }
+    properties = catalog_properties(migration())
     together, load = Barrier(6), session._load_catalog
 
     def load_together(opened) -> None:
@@ -295,5 +290,5 @@ def test_runs_that_open_a_new_catalog_at_the_same_moment(
 
     monkeypatch.setattr(session, "_load_catalog", load_together)
     with ThreadPoolExecutor(6) as pool:
-        opened = [pool.submit(session._new_session, spark, dict(properties), {}) for _ in range(6)]
+        opened = [pool.submit(session._new_session, spark, properties, {}) for _ in range(6)]
     assert all(one.result().catalog.currentCatalog() for one in opened)
