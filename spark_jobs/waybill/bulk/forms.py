@@ -18,8 +18,8 @@ from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
 from waybill.bulk.notations import TEXT
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows
-from waybill.bulk.skeleton import Place, Skeleton
-from waybill.bulk.stated_keys import other_keys
+from waybill.bulk.skeleton import Skeleton
+from waybill.bulk.stated_keys import other_keys, other_message_keys
 from waybill.bulk.typed_values import misplaced_times
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
@@ -95,7 +95,7 @@ class Form(Skeleton):
             None if reading.sequence is None else len(reading.sequence),
             (reading.source_time is None, reading.transaction is None),
             (reading.family, *self._fields()),
-            (reading.carry, reading.check, len(reading.told_key)),
+            (reading.carry, reading.check, len(reading.told_key), reading.message_key),
             (reading.rank, reading.full_row, reading.half),
             self.hows,
         )
@@ -151,6 +151,8 @@ class Form(Skeleton):
             bad |= reading.check(rows)
         if reading.told_key:
             bad |= other_keys(rows, [next(values) for _ in reading.told_key])
+        if reading.message_key and block.keys is not None:
+            bad |= other_message_keys(rows, block.keys, reading.message_key)
         misplaced = misplaced_times(rows)
         if misplaced is not None:
             bad |= misplaced
@@ -333,11 +335,15 @@ class Forms:
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
         message = block.message(number)
+        keyed = self._reader.reads_keys and message.key is not None and texts is block
+        if keyed and (block.keys is None or block.keys.counts[number] < 0):
+            return None
         try:
-            sample = Sample(texts, number, message)
+            key = Sample(block.keys, number, message) if keyed and block.keys is not None else None
+            sample = Sample(texts, number, message, key)
         except ValueError:
             return None  # e.g. a number of more digits than can be looked at
-        if not sample.plain:
+        if not sample.plain or (key is not None and not key.plain):
             return None
         try:
             changes = (self._reader.learner() or self._decoder).decode(message)
@@ -351,11 +357,9 @@ class Forms:
             return None
         form = Form(sample, reading)
         form.alike = self._shapes.of(form.shape())
-        if self._reader.reads_keys and message.key is not None and texts is block:
-            if block.keys is None or block.keys.counts[number] < 0:
-                return None
-            key = Place(block.keys, number)
-            form.key = Skeleton(key, [1 << kind for kind in key.kinds], range(len(key.kinds)))
+        if key is not None:
+            allowed = [1 << kind for kind in key.kinds]
+            form.key = Skeleton(key.place, allowed, range(len(allowed)))
         place = np.array([number])
         if not form.fits(texts, place).all():
             return None

@@ -33,6 +33,20 @@ class Cell(NamedTuple):
     take: Take
 
 
+class KeyCell(NamedTuple):
+    """A value of a message key that tells one of the row.
+
+    Attributes:
+        slot: the number of the value in the key.
+        column: the place of the column that it tells.
+        take: how it is read.
+    """
+
+    slot: int
+    column: int
+    take: Take
+
+
 class Count(NamedTuple):
     """A number in a message, as digits or as a text of digits.
 
@@ -73,6 +87,8 @@ class Reading:
         aside: values that are not used, as far as they need no closer look.
         told_key: values that tell the key of the row beside it, one for each column, or one of all
             with a separator between them; rows where they do not need a closer look.
+        message_key: values of the message key that tell values of the row; rows where they do not
+            need a closer look.
         free: values that decide nothing, with the kinds that they may have, as bits.
         rank: see `records.Change`.
         full_row: see `records.Change`.
@@ -93,6 +109,7 @@ class Reading:
     check: Callable[[Rows], Mask] | None = None
     aside: tuple[Cell, ...] = ()
     told_key: tuple[int, ...] = ()
+    message_key: tuple[KeyCell, ...] = ()
     free: dict[int, int] = field(default_factory=dict)
     rank: int = 1
     full_row: bool = False
@@ -107,10 +124,14 @@ class Sample:
         value: its value, or its key where it has no value.
         slots: the number of each value by its path.
         kinds: the kind of each value.
+        key: the message key, where the envelope reads keys and there is one.
     """
 
-    def __init__(self, texts: Scanned, number: int, message: Message) -> None:
+    def __init__(
+        self, texts: Scanned, number: int, message: Message, key: Sample | None = None
+    ) -> None:
         self.message = message
+        self.key = key
         self.place = Place(texts, number)
         self.value = self.place.value
         self.kinds = self.place.kinds

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.notations import joined_texts, same
+from waybill.bulk.skeleton import values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from waybill.bulk.arena import Mask, Texts
+    from waybill.bulk.block import Scanned
+    from waybill.bulk.readings import KeyCell
     from waybill.bulk.rows import Rows
 
 SEPARATOR = b"\\u0001"
@@ -37,4 +42,23 @@ def other_keys(rows: Rows, told: list[Texts]) -> Mask:
         found = [whole]
     for mine, shown in zip(found, told, strict=True):
         other |= (shown.lengths >= 0) & ~same(arena, mine, shown)
+    return other
+
+
+def other_message_keys(rows: Rows, keys: Scanned, told: Sequence[KeyCell]) -> Mask:
+    """Which rows need a closer look, because their message key is not in the same words theirs.
+
+    Args:
+        rows: the rows.
+        keys: the message keys.
+        told: the values of the key, each of a column that the row has.
+    """
+    image, arena = rows.before if rows.after is None else rows.after, rows.arena
+    other = np.zeros(len(rows), np.bool_)
+    for cell in told:
+        mine = None if image is None else image[cell.column]
+        if mine is None:
+            return ~other
+        shown = cell.take.read(arena, values(keys, rows.places, cell.slot))
+        other |= ~same(arena, mine, shown)
     return other

@@ -51,9 +51,20 @@ def check_told_key(schema: TableSchema, images: Sequence[Any], told: list[str], 
         return
     if any(_same(key, told) for key in found):
         return
-    shown = ", ".join(map(str, found[0]))[:60]
-    sentence = f"{where} tells the key {', '.join(told)[:60]!r}, and that of the row is {shown!r}"
-    raise Refusal("key", f"{sentence}: nothing says which of them is meant")
+    raise contradiction(where, told, [str(text) for text in found[0]])
+
+
+def contradiction(where: str, told: Sequence[str], mine: Sequence[str]) -> Refusal:
+    """The refusal of a row beside which another key is told than its own.
+
+    Args:
+        where: what tells it.
+        told: the values that it tells.
+        mine: those of the row.
+    """
+    shown, own = (", ".join(texts)[:60] for texts in (told, mine))
+    sentence = f"{where} tells the key {shown!r}, and that of the row is {own!r}"
+    return Refusal("key", f"{sentence}: nothing says which of them is meant")
 
 
 def _same(key: Sequence[Any], told: list[str]) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from waybill.bulk.arena import Texts, Value
 from waybill.bulk.kinds import ESCAPED, INTEGER
 from waybill.bulk.notations import ANY, NOTHING, TEXT, WHOLE, Convert, Take, at_most, same, whole
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.readings import BulkReader, Cell, Count, KeyCell, Reading, Sample
 from waybill.bulk.rows import Extra
 from waybill.envelopes.debezium.bulk_values import take_of
 from waybill.envelopes.debezium.control import COUNTS, EXTRA, TIMES
@@ -93,7 +93,8 @@ class DebeziumReader(BulkReader):
             return None
         if plan.key_only and before is not None:
             return None  # what is left of the row before depends on which columns are the key
-        if not self._alone(schema, change.operation):
+        told_key = _told_key(sample, plan)
+        if not self._alone(schema, change.operation) or told_key is None:
             return None
         source = _sent(sample.value).source
         found = Around(sample, source)
@@ -117,6 +118,7 @@ class DebeziumReader(BulkReader):
             carry=_Carried(sample),
             ready=self._ready(message.topic, schema),
             aside=found.aside(),
+            message_key=told_key,
             free=found.free(),
             rank=change.rank,
             full_row=change.full_row,
@@ -169,6 +171,21 @@ class DebeziumReader(BulkReader):
 
 
 _ROWS = frozenset({"read", "insert", "update", "delete"})
+
+
+def _told_key(sample: Sample, plan: RowPlan) -> tuple[KeyCell, ...] | None:
+    """The values of the message key that tell columns; None if one is not read at once."""
+    cells: list[KeyCell] = []
+    key = sample.key
+    if key is None:
+        return ()
+    for name in plan.told_key:
+        slot = key.slots.get(("payload", name) if plan.shape.prefix else (name,))
+        take = None if slot is None else take_of(plan.columns[name], key.kinds[slot])
+        if slot is None or take is None:
+            return None
+        cells.append(KeyCell(slot, plan.schema.names.index(name), take))
+    return tuple(cells)
 
 
 class Around:

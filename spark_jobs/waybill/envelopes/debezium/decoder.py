@@ -26,6 +26,7 @@ from waybill.envelopes.debezium.control import (
 )
 from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
+from waybill.envelopes.debezium.message_keys import check_message_key
 from waybill.envelopes.debezium.opening import Opened, opened_key, opening
 from waybill.envelopes.debezium.plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
 from waybill.envelopes.debezium.row_readers import NO_KEY_COLUMNS, fields_of, to_json
@@ -220,7 +221,8 @@ class DebeziumDecoder:
             if plan.connector != source.connector:
                 return None
         operation = ROWS.get(told.op)
-        if operation is None or not plan.fits_key(message.key):
+        row = told.before if told.after is None else told.after
+        if operation is None or not plan.fits_key(message.key, row):
             return None
         return self._change(message, event, value, told, source, operation)
 
@@ -378,6 +380,7 @@ class DebeziumDecoder:
         try:
             told = event.decode(body)
             change = self._change(message, event, body, told, source, operation)
+            check_message_key(plan, message.key, (change.after, change.before))
         except Refusal as refusal:
             raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
         except (ValueError, ArithmeticError, RecursionError) as error:

@@ -330,7 +330,7 @@ def _key(rule: TableRule, shape: KeyShape, columns: dict[str, Reading]) -> tuple
     """The key columns: declared, or those of the message key.
 
     Raises:
-        Refusal: a declared one is no column.
+        Refusal: one of them is no column of the row.
     """
     if rule.key is not None:
         missing = [name for name in rule.key if name not in columns]
@@ -340,7 +340,11 @@ def _key(rule: TableRule, shape: KeyShape, columns: dict[str, Reading]) -> tuple
     if shape.names is None:
         return None
     names = tuple(name for name in shape.names if name != _ROUTED)
-    return names if names and all(name in columns for name in names) else None
+    missing = [name for name in names if name not in columns]
+    if missing:
+        sentence = f"the message key names the column {missing[0]!r}, which is not in the row"
+        raise Refusal("key", f"{sentence}: declare the key under `tables`")
+    return names or None
 
 
 def _row_types(schema: bytes) -> _Rows:

@@ -100,10 +100,12 @@ class RowPlan:
         self.both = _images_maker(readings, image, partial)
         self.rule = rule_of(connector)
         self.only_key: Callable[[Any], Any] = lambda image: image
-        self.check_key: Callable[[bytes], Any] = lambda _key: None
+        self.told_key: tuple[str, ...] = ()
+        """The columns whose values the message key tells."""
+        self.read_key: Callable[[bytes], Any] = lambda _key: None
+        self.is_key_of: Callable[[Any, Any], bool] = lambda _key, _row: True
         if shape.names is not None:
-            names = dict.fromkeys(shape.names, _ANY)
-            self.check_key = decoder_of(_row_struct(names, frozenset(names)))
+            self._compile_told_key(shape.names)
         if key:
             self._compile_key(key)
 
@@ -122,12 +124,28 @@ class RowPlan:
         row = [f"k.f{fields.index(name)}" if name in fields else "U" for name in _names(image)]
         self.row_of_key = function("row_of_key(k)", [f"return Image({', '.join(row)})"], names)
 
+    def _compile_told_key(self, names: tuple[str, ...]) -> None:
+        told = {name: self.columns.get(name, _ANY) for name in names}
+        self.told_key = tuple(name for name in names if name in self.columns)
+        self.read_key = decoder_of(_row_struct(told, frozenset(names)))
+        places = {name: place for place, name in enumerate(self.columns)}
+        same = [
+            f"k.f{i} == r.f{places[name]}" for i, name in enumerate(names) if name in self.columns
+        ]
+        if same:
+            self.is_key_of = function("is_key_of(k, r)", [f"return {' and '.join(same)}"], {})
+
     def has(self, names: tuple[str, ...]) -> bool:
         """Whether all of the names are columns."""
         return set(names) <= self.columns.keys()
 
-    def fits_key(self, key: bytes | None) -> bool:
-        """Whether a message key looks as the plan expects.
+    def fits_key(self, key: bytes | None, row: Any) -> bool:
+        """Whether a message key looks as the plan expects, and tells the values of its row.
+
+        Args:
+            key: the message key.
+            row: the row as it was decoded, before its values are converted; None where it is not
+                to be compared.
 
         Raises:
             ValueError: it does not, too.
@@ -141,8 +159,8 @@ class RowPlan:
             if not (key.startswith(shape.prefix) and key.endswith(b"}")):
                 return False
             key = key[len(shape.prefix) : -1]
-        self.check_key(key)
-        return True
+        told = self.read_key(key)
+        return row is None or self.is_key_of(told, row)
 
     def key_of(self, fields: Mapping[str, Raw]) -> Any:
         """The key image of the fields of a key's JSON object.
@@ -190,14 +208,26 @@ class RowPlan:
 def fault_of(reading: Reading, raw: Raw) -> str | None:
     """What is wrong with the JSON value of a column, None where it can be read."""
     try:
-        value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wide or reading.wire)
-        if value is not None and value not in reading.marks and reading.convert is not None:
-            reading.convert(value)
+        text_of(reading, raw)
     except Refusal as refusal:
         return refusal.sentence
     except (ValueError, RecursionError, OverflowError) as error:
         return str(error)
     return None
+
+
+def text_of(reading: Reading, raw: Raw) -> Any:
+    """The text of the JSON value of a column, UNSET where it stands for none that was sent.
+
+    Raises:
+        Refusal, ValueError, RecursionError, OverflowError: it is no value of the column.
+    """
+    value = raw if reading.raw else msgspec.json.decode(raw, type=reading.wide or reading.wire)
+    if value is None:
+        return None
+    if value in reading.marks:
+        return UNSET
+    return value if reading.convert is None else reading.convert(value)
 
 
 _ANY = Reading(Column("").type, Raw)

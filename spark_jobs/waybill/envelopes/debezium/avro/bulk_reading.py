@@ -5,6 +5,7 @@ Rows of tables are read so that `avro_decoder` reads the short way; it says what
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +27,7 @@ from waybill.bulk.arena import Texts, Value
 from waybill.bulk.block import JSON, Scanned
 from waybill.bulk.kinds import BAD, OPTIONAL, STRING, VARINT
 from waybill.bulk.notations import Take, plain_decimal, units_to_wall_clock, whole
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.readings import BulkReader, Cell, Count, KeyCell, Reading, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import Place, values
 from waybill.caches import Bounded
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from waybill.bulk.block import Block, Path
     from waybill.bulk.notations import Convert
     from waybill.bulk.rows import Rows
-    from waybill.envelopes.debezium.avro.decoder import DebeziumAvroDecoder
+    from waybill.envelopes.debezium.avro.decoder import DebeziumAvroDecoder, Way
     from waybill.envelopes.debezium.avro.events import AvroEvents
     from waybill.envelopes.debezium.readings import Reading as ColumnReading
     from waybill.records import Change
@@ -96,8 +97,12 @@ class DebeziumAvroReader(BulkReader):
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a row event."""
         message, schema = sample.message, change.schema
-        events = self._decoder.events_of(message)
-        if message.headers is not None or events is None or events.plan.schema is not schema:
+        way = self._decoder.way_of(message)
+        if message.headers is not None or way is None or way.events.plan.schema is not schema:
+            return None
+        events = way.events
+        told_key = self._told_key(sample, way)
+        if told_key is None:
             return None
         if change.operation not in _ROWS or not (change.extra or b"").startswith(EXTRA):
             return None
@@ -110,9 +115,26 @@ class DebeziumAvroReader(BulkReader):
             before = tuple(cell if i in key else None for i, cell in enumerate(before))
         try:
             types = dict(self._scanner.places(sample.value))
-            return _reading(sample, change, types, (before, after))
+            found = _reading(sample, change, types, (before, after))
+            return None if found is None else replace(found, message_key=told_key)
         except (ValueError, msgspec.DecodeError):
             return None
+
+    def _told_key(self, sample: Sample, way: Way) -> tuple[KeyCell, ...] | None:
+        """The values of the message key that tell columns; None if one is not read at once."""
+        if way.key is None or sample.key is None:
+            return None if way.events.plan.told_key else ()
+        columns, schema = way.events.plan.columns, way.events.plan.schema
+        cells: list[KeyCell] = []
+        for field, leaf in zip(way.key.node.fields, way.key.leaves, strict=True):
+            if leaf is None:
+                continue
+            name = field.name
+            slot, take = sample.key.slots.get((name,)), _take(field.node, leaf, columns[name])
+            if slot is None or take is None:
+                return None
+            cells.append(KeyCell(slot, schema.names.index(name), take))
+        return tuple(cells)
 
     def _image(
         self, sample: Sample, events: AvroEvents, image: str

@@ -19,9 +19,10 @@ from waybill.avro.reading import READ_ERRORS, object_reader
 from waybill.avro.sources import Schemas
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import connect_schema, take_true_names
-from waybill.envelopes.debezium.avro.events import AvroEvents, key_checker
+from waybill.envelopes.debezium.avro.events import AvroEvents, KeyColumns
 from waybill.envelopes.debezium.control import EXTRA
 from waybill.envelopes.debezium.decoder import ROWS, DebeziumDecoder
+from waybill.envelopes.debezium.message_keys import check_message_key
 from waybill.envelopes.debezium.settings import DebeziumReadSettings
 from waybill.envelopes.debezium.source import STREAMING, position, source_time
 from waybill.errors import Refusal
@@ -61,6 +62,7 @@ class _Format:
     def __init__(self, node: Node, part: Part) -> None:
         self.node = node
         self.events: Bounded[RowPlan, AvroEvents | None] = Bounded()
+        self._keys: Bounded[RowPlan, KeyColumns] = Bounded()
         self.check_key: Reader | None = None
         if node.kind in _SINGLE and part is KEY:
             # A transformation made it of one column; like a key of another kind it names none.
@@ -73,7 +75,6 @@ class _Format:
         take_true_names(node)
         self.prefix, self.end = b'{"schema":%b,"payload":' % _json(connect_schema(node)), b"}"
         self.read = object_reader(node)
-        self.check_key = key_checker(node) if part is KEY else None
 
     def events_of(self, plan: RowPlan) -> AvroEvents | None:
         """What reads the rows of a plan without JSON; None where the schema has another shape."""
@@ -83,6 +84,18 @@ class _Format:
             except (ValueError, KeyError):
                 self.events[plan] = None
         return self.events[plan]
+
+    def key_columns_of(self, plan: RowPlan) -> KeyColumns | None:
+        """What reads message keys beside such rows; None for keys that name no columns.
+
+        Raises:
+            ValueError: the schema has another shape.
+        """
+        if self.check_key is not None:
+            return None
+        if plan not in self._keys:
+            self._keys[plan] = KeyColumns(self.node, plan)
+        return self._keys[plan]
 
     def json(self, data: bytes, start: int) -> bytes:
         """Data as JSON with its schema, where it is a record.
@@ -99,11 +112,34 @@ class _Format:
         return b"".join((self.prefix, _json(found), self.end))
 
 
-class _Way(NamedTuple):
-    """How the messages of one table whose key and value have these schemas are read."""
+class Way(NamedTuple):
+    """How the messages of one table whose key and value have these schemas are read.
+
+    Attributes:
+        events: reads the value.
+        key: reads the message key, where that is Avro and names columns.
+        check_key: reads one that is Avro and names none.
+    """
 
     events: AvroEvents
+    key: KeyColumns | None
     check_key: Reader | None
+
+    def told_key(self, key: bytes | None) -> Any:
+        """What a message key in Avro tells of the row; None if it is read to no purpose.
+
+        Raises:
+            ValueError: it has another shape.
+        """
+        read = self.check_key if self.key is None else self.key.read
+        if read is None:
+            return None
+        if key is None:
+            raise ValueError("the key is missing")
+        told, end = read(key, 5, len(key))
+        if end != len(key):
+            raise ValueError("the key ends early")
+        return None if self.key is None else told
 
 
 class DebeziumAvroDecoder:
@@ -120,8 +156,8 @@ class DebeziumAvroDecoder:
         self.events = DebeziumDecoder(DebeziumReadSettings(**told), rules)
         self._formats: Bounded[bytes, _Format] = Bounded()
         self._framed: Bounded[bytes, _Format] = Bounded()
-        self._ways: Bounded[_Ids, _Way] = Bounded()
-        self._others: Bounded[tuple[_Ids, _Place], _Way] = Bounded()
+        self._ways: Bounded[_Ids, Way] = Bounded()
+        self._others: Bounded[tuple[_Ids, _Place], Way] = Bounded()
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message; tombstones are skipped.
@@ -146,13 +182,12 @@ class DebeziumAvroDecoder:
             self._learn(message, ids, changes)
         return changes
 
-    def events_of(self, message: Message) -> AvroEvents | None:
+    def way_of(self, message: Message) -> Way | None:
         """What read a message that was read last; None where it took the long way."""
         ids = None if message.value is None else _ids(message, message.value)
-        way = None if ids is None else self._ways.get(ids)
-        return None if way is None else way.events
+        return None if ids is None else self._ways.get(ids)
 
-    def _as_before(self, message: Message, value: bytes, ids: _Ids, way: _Way) -> Change | None:
+    def _as_before(self, message: Message, value: bytes, ids: _Ids, way: Way) -> Change | None:
         """The change of a row of a known table; None if it has to be looked at more closely."""
         (before, after, source, op, own, in_block, others), end = way.events.read(
             value, 5, len(value)
@@ -175,11 +210,15 @@ class DebeziumAvroDecoder:
         millis, key = source.ts_ms, message.key
         if millis is not None and not -MILLIS < millis < MILLIS:
             return None
-        if way.check_key is None:
-            if not plan.fits_key(key):
+        told = way.told_key(key)
+        if way.key is not None:
+            row = before if after is None else after
+            if row is None or told != way.key.of_row(row):
                 return None
-        elif key is None or way.check_key(key, 5, len(key))[1] != len(key):
-            return None
+        elif way.check_key is None:
+            if not plan.fits_key(key, None):
+                return None
+            check_message_key(plan, key, (after, before))
         if not in_block and source.txId is not None:
             own = str(source.txId)
         return self._row_change(message, plan, before, after, source, op, own, _json(others))
@@ -252,8 +291,12 @@ class DebeziumAvroDecoder:
             return
         value, key = self._framed.get(ids[0]), self._framed.get(ids[1] or b"")
         events = None if value is None else value.events_of(plan)
-        if events is not None:
-            way = _Way(events, None if key is None else key.check_key)
+        if events is not None and (key is None) == (ids[1] is None):
+            try:
+                columns = None if key is None else key.key_columns_of(plan)
+            except ValueError:
+                return
+            way = Way(events, columns, None if key is None else key.check_key)
             self._ways[ids] = way
             place = plan.connector, plan.database, plan.namespace, plan.table
             self._others[ids, place] = way

@@ -21,6 +21,7 @@ from waybill.envelopes.debezium.control import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.generated import function
 from waybill.values.values import base64_bytes, base64_text, float32_value, float64_value
 
 if TYPE_CHECKING:
@@ -115,9 +116,39 @@ def _check_field(name: str, node: Node) -> None:
         raise ValueError(f"{name} is no integer")
 
 
-def key_checker(node: Node) -> Reader:
-    """Reads a message key for no other purpose than to know that it can be read."""
-    return row_reader(node, [None] * len(node.fields), "None", {})
+class KeyColumns:
+    """Reads the message keys of one table in one Avro schema.
+
+    Args:
+        node: the schema of the keys, a record.
+        plan: what is decided about the rows.
+
+    Attributes:
+        node: the schema.
+        leaves: for each field of the key how its value becomes the text of its column; None for
+            one that tells no column.
+        read: from data, position and end to the values that tell columns, and the position behind.
+        of_row: the same values of an image of the row.
+
+    Raises:
+        ValueError: a field is none that its column could be.
+    """
+
+    def __init__(self, node: Node, plan: RowPlan) -> None:
+        self.node = node
+        names = [field.name for field in node.fields]
+        if not set(plan.told_key) <= set(names):
+            raise ValueError("the plan is of another schema")
+        self.leaves: list[Leaf | None] = [
+            _leaf(without_null(field.node), plan.columns[field.name])
+            if field.name in plan.told_key
+            else None
+            for field in node.fields
+        ]
+        told = "".join(f"v{names.index(name)}, " for name in plan.told_key)
+        self.read = row_reader(node, self.leaves, f"({told})", {})
+        own = "".join(f"i.f{plan.schema.names.index(name)}, " for name in plan.told_key)
+        self.of_row: Callable[[Any], Any] = function("of_row(i)", [f"return ({own})"], {})
 
 
 def _others(names: list[str]) -> type[Any]:
