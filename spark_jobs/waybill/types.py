@@ -299,3 +299,17 @@ def with_digits(known: LogicalType, source_type: str | None) -> LogicalType:
     found = re.search(r"\((\d{1,2})\)", source)
     digits = int(found[1]) if found else _UNITS.get(source)
     return known if digits is None else LogicalType(known.kind, min(digits, MOST_DIGITS))
+
+
+MICROS = 6
+"""The digits of a second that most databases and formats have at most."""
+
+
+def finer_than_micros(known: LogicalType, source_type: str | None) -> LogicalType | None:
+    """The type of a time with its digits of the second, where these are more than six; else None.
+
+    See `with_digits`.
+    """
+    found = with_digits(known, source_type)
+    fine = found.kind in TIMES and (found.precision or 0) > MICROS
+    return found if fine else None

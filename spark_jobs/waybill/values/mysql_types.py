@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from waybill.types import UNKNOWN, LogicalType, parse_type
+from waybill.types import MICROS, UNKNOWN, LogicalType, parse_type
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 _LENGTH = re.compile(r"\(\s*(\d+)\s*\)")
@@ -35,8 +35,6 @@ _NAMES = {
 }
 
 _CLOCKS = {"time": "time", "timestamp": "datetime", "timestamptz": "timestamp"}
-_MOST_DIGITS = 6
-"""Digits of the second that MySQL's times can have."""
 
 _JDBC = {
     "bit": -7,
@@ -96,11 +94,15 @@ def logical_type(text: str | None) -> LogicalType:
 
 
 def name_of(kind: LogicalType) -> str:
-    """MySQL's name of a logical type, e.g. `bigint unsigned`."""
+    """MySQL's name of a logical type, e.g. `bigint unsigned`.
+
+    A time keeps its digits of the second, also where MySQL has no such type: read as one of six it
+    would lose the others.
+    """
     if kind.kind in ("decimal", "bit"):
         return str(kind)
     if kind.kind in _CLOCKS:
-        digits = _MOST_DIGITS if kind.precision is None else min(kind.precision, _MOST_DIGITS)
+        digits = MICROS if kind.precision is None else kind.precision
         return f"{_CLOCKS[kind.kind]}({digits})"
     return _NAMES.get(kind.kind, "varchar")
 

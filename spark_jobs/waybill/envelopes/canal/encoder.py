@@ -26,6 +26,7 @@ from waybill.envelopes.unchanged import one_column
 from waybill.errors import Refusal
 from waybill.protocol import Encoded, Limit, Settings
 from waybill.records import Column, TableSchema, intern_schema
+from waybill.types import finer_than_micros
 from waybill.values.generated import converter, difference, fill, gaps, picker
 from waybill.values.mysql_types import logical_type, name_of
 from waybill.values.temporal import ZoneName, zone_named
@@ -220,7 +221,10 @@ class _Table:
         self.key_fields = schema.key_fields if schema.key else ()
         self.key_of = picker(self.key_fields)
         self.loses_schema = schema.schema is not None
-        self.loses_types = any(logical_type(c.source_type) != c.type for c in named.columns)
+        self.loses_types = any(
+            logical_type(c.source_type) != c.type or finer_than_micros(c.type, c.source_type)
+            for c in named.columns
+        )
 
     def message(self, change: Change, kind: bytes, losses: list[str]) -> Encoded:
         """The message of a row."""
@@ -330,4 +334,4 @@ def mysql_text(schema: TableSchema, column: Column) -> str:
     """`mysqlType` of a column: as the source said it, where that was MySQL."""
     if schema.dialect == "mysql" and column.source_type is not None:
         return column.source_type
-    return name_of(column.type)
+    return name_of(finer_than_micros(column.type, column.source_type) or column.type)

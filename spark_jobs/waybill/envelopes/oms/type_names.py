@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from waybill.records import intern_schema
-from waybill.types import BYTES, NUMBER, ONE_BIT, STRING, UNKNOWN, LogicalType, parse_type
+from waybill.types import (
+    BYTES,
+    NUMBER,
+    ONE_BIT,
+    STRING,
+    UNKNOWN,
+    LogicalType,
+    finer_than_micros,
+    parse_type,
+    with_digits,
+)
 from waybill.values.mysql_types import jdbc_type, name_of
 
 if TYPE_CHECKING:
@@ -224,6 +234,9 @@ def is_lob(kind: LogicalType, name: str | None) -> bool:
 def loses_type(column: Column, name: str | None, earlier: bool = False) -> bool:
     """Whether a reader who is told nothing but a name takes the column for another type."""
     told, kind = logical_type(name, earlier) or UNKNOWN, column.type
+    fine = finer_than_micros(kind, column.source_type)
+    if fine is not None and with_digits(told, name) != fine:
+        return True
     return told.kind != kind.kind or (kind.kind in ("decimal", "bit") and told != kind)
 
 
@@ -245,4 +258,7 @@ def sized_name(column: Column, dialect: str, earlier: bool = False) -> str | Non
         return str(kind)
     if dialect != DIALECT and kind.kind.startswith("uint"):
         return name_of(kind)
+    fine = finer_than_micros(kind, source)
+    if dialect != DIALECT and fine is not None:
+        return f"{type_name(column, dialect, earlier)}({fine.precision})"
     return type_name(column, dialect, earlier)

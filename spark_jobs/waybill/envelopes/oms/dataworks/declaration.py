@@ -23,7 +23,8 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-dataworks has no name for XML, which is written as VARCHAR",
+        "types": "oms-dataworks has no name for XML, which is written as VARCHAR; a name that came "
+        "from OMS is kept, also where another type is declared",
         "transactions": "oms-dataworks has begin and end of a transaction, no rollback, and rows "
         "do not name their transaction",
         "full_rows": "a snapshot row with a position of its own is written as an insert",

@@ -16,8 +16,8 @@ ENVELOPE = structs.replace(
             name: limit.replace("oms-default", "oms-extended")
             for name, limit in DEFAULT.partly.items()
         },
-        "types": "oms-extended names types without sizes, and no unsigned ones; declare decimals "
-        "and unsigned integers under tables when it is read",
+        "types": "oms-extended names types without sizes, and no unsigned ones; declare decimals, "
+        "unsigned integers and times of more than six digits under tables when it is read",
     },
     decoder=Named("waybill.envelopes.oms.extended.decoder:OmsExtendedDecoder"),
     encoder=Named("waybill.envelopes.oms.extended.encoder:OmsExtendedEncoder"),
