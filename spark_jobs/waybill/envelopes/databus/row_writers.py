@@ -133,11 +133,15 @@ _DATABASES = ("", "mysql", "postgresql")
 
 
 def _field_names(schema: TableSchema) -> list[str]:
-    found: list[str] = []
+    """Names of fields, no two of them the same: a second one gets the place of its column."""
+    found: dict[str, None] = {}
     for i, name in enumerate(schema.names):
         made = _name(name)
-        found.append(f"{made}_{i}" if made in found else made)
-    return found
+        while made in found:
+            # A column may be called what another one is called with its place, too.
+            made = f"{made}_{i}"
+        found[made] = None
+    return list(found)
 
 
 def _name(text: str) -> str:
