@@ -205,6 +205,16 @@ class TestRowsThatLackColumns:
         assert record["id"] == "2"
         assert "v" not in record
 
+    @pytest.mark.parametrize("shape", ["object", "record"])
+    def test_what_was_not_sent_is_counted_once(self, shape):
+        """Other readers of the topic find null in its place, or a value nobody sent."""
+        encoder = ENVELOPE.encoder(ENVELOPE.encode_settings(shape=shape))
+        whole = {"f0": "2", "f1": "x"}
+        for after, lacks in (({"f0": "2"}, 1), (whole, 0)):
+            losses: list[str] = []
+            encoder.encode(changed("update", whole, after), losses)
+            assert losses.count("unchanged_columns") == lacks
+
 
 class TestTopics:
     """What the setting `schemas` may be."""

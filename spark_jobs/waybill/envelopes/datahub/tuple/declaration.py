@@ -15,12 +15,16 @@ ENVELOPE = Envelope(
     sequence="_sequence_id_, an integer in digits; -1 marks full rows",
     carries=frozenset(
         {
-            *("before_image", "unchanged_columns", "delete", "operations", "key_change"),
-            *("exact_numbers", "schema_name"),
+            *("before_image", "delete", "operations", "key_change", "exact_numbers"),
+            "schema_name",
         }
     ),
     partly={
         "full_rows": "a snapshot row with a position of its own is written as an insert",
+        "unchanged_columns": "records have all columns of their topic: one that the source left out"
+        " is left out of an object, which other readers take for null; with `shape: record` a row"
+        " after is filled from the row before or refused, and one before has null and an attribute"
+        " of Waybill's that says so",
         "key_columns": "datahub-tuple names no key columns; declare them under tables when it is"
         " read",
         "types": (
@@ -33,13 +37,6 @@ ENVELOPE = Envelope(
         " TIMESTAMP; times before 1970 are not carried",
     },
     limits=(
-        Limit(
-            "shape",
-            "record",
-            "unchanged_columns",
-            "a column that was not sent is told by an attribute of Waybill's, other readers find"
-            " null; a row after is filled from the row before or refused",
-        ),
         Limit(
             "source_table",
             "name",

@@ -368,7 +368,8 @@ def _count(change: Change, table: WrittenTable, full_row: bool, losses: list[str
         losses.append("types")
     if schema.key:
         losses.append("key_columns")
-    if table.strange and change.operation == "update":
+    left_out = change.after is not None and table.gaps(change.after)
+    if left_out or (table.strange and change.operation == "update"):
         losses.append("unchanged_columns")
     if table.bare and (schema.database or schema.schema):
         losses.append("schema_name")
