@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from waybill.avro.faults import explain
 from waybill.avro.framing import KEY, VALUE, Part
 from waybill.avro.reading import READ_ERRORS, object_reader
+from waybill.avro.schema import without_null
 from waybill.avro.sources import Schemas
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import connect_schema, take_true_names
@@ -69,11 +70,13 @@ class _Format:
             self.prefix, self.end = b"", b""
             self.read = self.check_key = object_reader(node)
             return
-        if node.kind != "record" or not node.fields:
-            sentence = f"the {part.name}'s Avro schema is a {node.kind}, not a record"
+        # Flink's serialization schema registers a union of null and the record.
+        record = without_null(node)
+        if record.kind != "record" or not record.fields:
+            sentence = f"the {part.name}'s Avro schema is a {record.kind}, not a record"
             raise Refusal("schema", sentence)
-        take_true_names(node)
-        self.prefix, self.end = b'{"schema":%b,"payload":' % _json(connect_schema(node)), b"}"
+        take_true_names(record)
+        self.prefix, self.end = b'{"schema":%b,"payload":' % _json(connect_schema(record)), b"}"
         self.read = object_reader(node)
 
     def events_of(self, plan: RowPlan) -> AvroEvents | None:
@@ -93,6 +96,8 @@ class _Format:
         """
         if self.check_key is not None:
             return None
+        if self.node.kind != "record":
+            raise ValueError("the key may be null")
         if plan not in self._keys:
             self._keys[plan] = KeyColumns(self.node, plan)
         return self._keys[plan]
