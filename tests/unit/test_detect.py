@@ -346,3 +346,47 @@ def test_a_setting_with_which_the_messages_are_refused_as_well_is_no_answer(put)
 def test_a_text_of_one_line_is_not_said_to_have_several(put, content, why):
     file, _, _ = judged(put(content))
     assert (file.layout.name, file.layout.why) == ("whole", why)
+
+
+BARE = {
+    "canal": (
+        [
+            b'{"data":[{"id":1,"name":"Ann"}],"type":"INSERT"}',
+            b'{"data":[{"id":1,"name":"Ann"}],"type":"DELETE"}',
+        ],
+        {"table": "{topic}", "values": "json"},
+    ),
+    "maxwell": ([b'{"data":{"id":1},"type":"insert"}'] * 2, {"table": "{topic}"}),
+    "ogg": (
+        [
+            b'{"before":null,"after":{"id":1},"op_type":"I"}',
+            b'{"before":{"id":1},"after":null,"op_type":"D"}',
+        ],
+        {"table": "{topic}"},
+    ),
+}
+"""Rows as Flink writes them in three formats: without any name of a table."""
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_rows_of_flink_that_name_no_table_are_known(name):
+    values, settings = BARE[name]
+    messages = [Message("shop.orders", 0, n, None, None, value) for n, value in enumerate(values)]
+    verdict = detect(messages, TableRules())
+    assert named(verdict) == {name}
+    (found,) = verdict.named
+    assert (found.read, found.told) == (len(values), settings)
+
+
+def test_a_table_that_was_told_is_not_told_again():
+    messages = [Message("t", 0, 0, None, None, value) for value in BARE["canal"][0]]
+    verdict = detect(messages, TableRules(), {"table": "shop.orders", "values": "json"})
+    assert named(verdict) == {"canal"}
+    assert verdict.named[0].told == {}
+
+
+def test_rows_of_files_whose_columns_have_such_names_stay_rows_of_files():
+    """Nothing but its decoder speaks for dms-s3 here, and nothing else can read them."""
+    rows = [b'{"id":1,"name":"Ann"}', b'{"id":2,"name":"INSERT"}', b'{"id":1,"type":"INSERT"}']
+    messages = [Message("t", 0, n, None, None, row) for n, row in enumerate(rows)]
+    assert named(detect(messages, TableRules())) == {"dms-s3"}

@@ -37,6 +37,10 @@ FOREIGN_KINDS = frozenset({"json", "binary", "shape", "operation"})
 FEW = 10
 """One in so many messages may be of another kind without the file being a mixture."""
 
+UNNAMED = {"table": "{topic}", "values": "json"}
+"""Settings by which rows are read that name no table; the engines that write them write values of
+JSON."""
+
 _SCHEMA_SETTINGS = ("schemas", "registry", "schema")
 
 
@@ -138,7 +142,8 @@ def detect(
     """Judge messages.
 
     Where messages are clearly of an envelope whose decoder refuses them, its other settings are
-    tried, one at a time.
+    tried, one at a time. Where nothing speaks for what takes them, they may be rows that name no
+    table, as other engines write them.
 
     Args:
         messages: some of a file.
@@ -147,7 +152,7 @@ def detect(
     """
     told = dict(settings or {})
     verdict = _judged(messages, rules, told)
-    if verdict.named:
+    if verdict.named and not verdict.weak:
         return verdict
     for trial in verdict.trials:
         for choice in choices(trial.envelope.decode_settings) if trial.clear else ():
@@ -157,7 +162,13 @@ def detect(
                 for found in other.named:
                     found.told = choice if found.name == trial.name else {}
                 return other
-    return verdict
+    other = _judged(messages, rules, {**UNNAMED, **told})
+    if not other.named or other.weak or not all(found.read for found in other.named):
+        return verdict
+    for found in other.named:
+        known = found.envelope.decode_settings.model_fields
+        found.told = {name: value for name, value in UNNAMED.items() if name in known}
+    return other
 
 
 def _judged(messages: Sequence[Message], rules: TableRules, settings: Mapping[str, Any]) -> Verdict:
