@@ -125,6 +125,20 @@ def test_inserts_and_deletes_are_read_as_flink_wrote_them(folder):
     assert [kinds[name] for name in ("at", "day", "clock")] == ["timestamp", "date", "time"]
 
 
+MADE = (
+    "0200028098dc93340206416e6e020404e202f6a1abfef96202f0a8020286f5be03"
+    "0201020401ff02000000000000f83f00020263"
+)
+"""Bytes that Flink's own converter and writer made of a row of this schema."""
+
+
+def test_the_bytes_of_flink_itself_are_read(folder):
+    (change,) = read(folder, [b"\0\0\0\0\7" + bytes.fromhex(MADE)])
+    assert change.operation == "insert"
+    row = {"id": "7000000000", "name": "Ann", **TEXTS}
+    assert by_name(change.schema, change.after) == row
+
+
 def test_a_declared_key_is_that_of_the_table(folder):
     rules = TableRules({"shop.orders": TableRule(("id",), {"at": parse_type("timestamp")})})
     (change,) = read(folder, [written("c", None, 1)], rules)
