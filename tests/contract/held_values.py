@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import re
+import zlib
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import fastavro
 import msgspec
 import pyarrow as pa
 
@@ -121,6 +125,16 @@ def _is_clock(text: str) -> bool:
     return found is not None and int(found[1]) < 24 and int(found[2]) < 60 and int(found[3]) < 60
 
 
+def _is_time(text: str) -> bool:
+    """Whether a text is a TIME as MySQL has them: of up to 838 hours, and below zero."""
+    hours, _, rest = text.removeprefix("-").partition(":")
+    return (
+        re.fullmatch("[0-9]{2,3}", hours) is not None
+        and int(hours) < 839
+        and _is_clock(f"00:{rest}")
+    )
+
+
 def _is_moment(text: str) -> bool:
     day, _, clock = text.replace(" ", "T", 1).partition("T")
     return _is_day(day) and _is_clock(clock)
@@ -139,7 +153,7 @@ _HELD = {
     "boolean": lambda text: text in ("true", "false"),
     "bytes": lambda text: _data(text) is not None,
     "date": _is_day,
-    "time": _is_clock,
+    "time": _is_time,
     "timestamp": _is_moment,
     "timestamptz": _is_instant,
 }
@@ -195,6 +209,120 @@ def stated_as(envelope: Envelope, type_: str, dialect: str, folder: str) -> Stre
         values.append(literal.decode())
     rules = TableRules({"shop.t": TableRule(("id",), {})})
     return Streams([Told(type_, messages, values)], rules, read_settings(envelope, written))
+
+
+CONNECT_TYPES = {
+    **dict.fromkeys(("int8", "int16", "int32"), "int"),
+    "int64": "long",
+    "float32": "float",
+    "float64": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "bytes": "bytes",
+}
+"""Types of Kafka Connect, and what they are in Avro."""
+
+CONNECT_NAMES: dict[str | None, dict[str, str]] = {
+    None: {},
+    **{
+        f"io.debezium.time.{name}": {}
+        for name in (
+            *("Date", "Time", "MicroTime", "NanoTime", "Timestamp", "MicroTimestamp", "Year"),
+            *("NanoTimestamp", "ZonedTime", "ZonedTimestamp", "Interval", "MicroDuration"),
+        )
+    },
+    **{f"io.debezium.data.{name}": {} for name in ("Json", "Xml", "Uuid", "EnumSet")},
+    "io.debezium.data.Bits": {"length": "9"},
+    "io.debezium.data.Enum": {"allowed": "a,b"},
+    **{f"org.apache.kafka.connect.data.{name}": {} for name in ("Date", "Time", "Timestamp")},
+    "org.apache.kafka.connect.data.Decimal": {"scale": "2", "connect.decimal.precision": "5"},
+}
+"""What a schema may call a type, and the parameters that belong to it."""
+
+_SOURCE = {"connector": "mysql", "db": "shop", "table": "t"}
+_RULES = TableRules({"shop.t": TableRule(("id",), {})})
+
+
+def named_as(envelope: Envelope, name: str | None, folder: str) -> Streams:
+    """Values of every kind in columns whose schema gives any type one name of Kafka Connect.
+
+    In JSON any value stands there; in Avro those that the data can hold.
+    """
+    if envelope.name == "debezium-avro":
+        made = [_in_avro(kind, name, folder) for kind in CONNECT_TYPES]
+        return Streams(made, _RULES, envelope.decode_settings(schemas=folder))
+    made = [_in_connect(kind, name) for kind in CONNECT_TYPES]
+    return Streams(made, _RULES, envelope.decode_settings())
+
+
+def _in_connect(kind: str, name: str | None) -> Told:
+    value = {"type": kind, "optional": True, "field": "v"}
+    if name is not None:
+        value |= {"name": name, "parameters": CONNECT_NAMES[name]}
+    fields = [{"type": "int64", "optional": False, "field": "id"}, value]
+    rows = [
+        {"type": "struct", "optional": True, "fields": fields, "field": image}
+        for image in ("before", "after")
+    ]
+    schema = msgspec.json.encode({"type": "struct", "fields": rows})
+    source = msgspec.json.encode(_SOURCE)
+    literals = _literals(quoted=False)
+    event = b'{"before":null,"after":{"id":1,"v":%b},"source":%b,"op":"c","ts_ms":1}'
+    values = [
+        b'{"schema":%b,"payload":%b}' % (schema, event % (literal, source)) for literal in literals
+    ]
+    messages = [Encoded(None, value, None) for value in values]
+    return Told(f"{kind} {name}", messages, [literal.decode() for literal in literals])
+
+
+def _in_avro(kind: str, name: str | None, folder: str) -> Told:
+    plain = CONNECT_TYPES[kind]
+    value: dict[str, Any] = {"type": plain, "connect.type": kind}
+    if name is not None:
+        value |= {"connect.name": name, "connect.parameters": CONNECT_NAMES[name]}
+    schema = _avro_event(value)
+    number = zlib.crc32(msgspec.json.encode(schema)) & 0x7FFFFFFF
+    Path(folder).mkdir(exist_ok=True)
+    Path(folder, f"{number}.avsc").write_bytes(msgspec.json.encode(schema))
+    parsed = fastavro.parse_schema(schema)
+    messages, values = [], []
+    for held in _AVRO_VALUES[plain]:
+        out = io.BytesIO()
+        row = {"id": 1, "v": held}
+        event = {"before": None, "after": row, "source": _SOURCE, "op": "c", "ts_ms": 1}
+        fastavro.schemaless_writer(out, parsed, event)
+        messages.append(Encoded(None, b"\0" + number.to_bytes(4, "big") + out.getvalue(), None))
+        values.append(repr(held))
+    return Told(f"{kind} {name}", messages, values)
+
+
+def _avro_event(value: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an event whose row has a column `v` of a type."""
+    fields = [{"name": "id", "type": "long"}, {"name": "v", "type": ["null", value]}]
+    row = {"type": "record", "name": "Value", "fields": fields}
+    texts = [{"name": name, "type": "string"} for name in _SOURCE]
+    told = [
+        {"name": "before", "type": ["null", row]},
+        {"name": "after", "type": ["null", "Value"]},
+        {"name": "source", "type": {"type": "record", "name": "Source", "fields": texts}},
+        {"name": "op", "type": "string"},
+        {"name": "ts_ms", "type": "long"},
+    ]
+    return {"type": "record", "name": "Envelope", "namespace": "shop.t", "fields": told}
+
+
+_WHOLE = [int(text) for text in CARRIERS["int64"]]
+_FLOATS = [0.0, -0.0, 1.5, 1e300, float("inf"), float("nan")]
+_AVRO_VALUES: dict[str, list[Any]] = {
+    "int": [None, *(n for n in _WHOLE if -(2**31) <= n < 2**31), 86_399_999, 86_400_000],
+    "long": [None, *_WHOLE, 86_399_999_999, 86_400_000_000, 1_700_000_000_123],
+    "float": [None, *(n for n in _FLOATS if n != 1e300)],
+    "double": [None, *_FLOATS],
+    "boolean": [None, True, False],
+    "string": [None, *CARRIERS["string"], *CARRIERS["json"]],
+    "bytes": [None, b"", b"\0", b"\xff", b"\1\0", b"\xff\3", b"\1\2\3\4"],
+}
+"""Values of Avro's types."""
 
 
 def _between(one: bytes, other: bytes) -> tuple[int, int]:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.contract.held_values import (
+    CONNECT_NAMES,
     TYPES,
     Streams,
     archive,
     declared_as,
     holds,
+    named_as,
     read,
     stated_as,
 )
@@ -116,3 +118,13 @@ def test_what_is_no_value_of_its_stated_type_is_refused(name, tmp_path):
         counts = look(envelope, stated_as(envelope, kind, dialect, str(tmp_path)), None)
         assert counts["taken"] >= 2, kind
         assert counts["refused"], kind
+
+
+@pytest.mark.parametrize("envelope", ["debezium-json", "debezium-avro"])
+@pytest.mark.parametrize("name", CONNECT_NAMES, ids=str)
+def test_what_is_no_value_of_the_type_that_its_schema_names_is_refused(envelope, name, tmp_path):
+    """The schema may give any type of Kafka Connect any name: then it is wrong about the values."""
+    found = registry.get(envelope)
+    counts = look(found, named_as(found, name, str(tmp_path)), None)
+    assert counts["taken"]
+    assert counts["refused"] or (envelope == "debezium-avro" and name is None)
