@@ -82,7 +82,7 @@ def test_oms_from_a_database_with_schemas():
     key, value, losses = write("oms-default", change("update", OLD, ROW, transaction="571"))
     assert key == b'["7","2023-01-01T00:00:00.5Z"]'
     meta = value["allMetaData"]
-    assert (meta["db"], meta["table_name"], meta["dbType"]) == ("shop%", "50%", "MYSQL")
+    assert (meta["db"], meta["table_name"], meta["dbType"]) == ("shop%", "50%", None)
     assert meta["record_primary_key"] == "id\u0001at"
     assert meta["record_primary_value"] == "7\u00011672531200.5"
     assert meta["storeDataSequence"] == (10**9 + 3 * 10**10 + 42) * 10**5 + 2

@@ -53,7 +53,8 @@ class OggReadSettings(UnnamedTableSettings):
     column_timezone: ZoneName | None = Field(
         default=None,
         description="Time zone (IANA name) of times in columns that are declared as timestamptz "
-        "and whose texts name none; left out, such a time is refused.",
+        "and whose texts name none; left out, such a time is refused. One in an hour that the "
+        "clocks of the zone showed twice is read as the first.",
     )
 
 

@@ -90,6 +90,18 @@ class OmsSequencedWriteSettings(OmsWriteSettings, SequenceSettings):
     """Settings of methods whose messages have a sequence."""
 
 
+class OmsDefaultWriteSettings(OmsSequencedWriteSettings):
+    """Settings of the methods whose messages name the kind of database in `allMetaData`."""
+
+    db_type: str | None = Field(
+        default=None,
+        min_length=1,
+        description="`dbType` of messages whose source is none of these two formats, e.g. "
+        "`ORACLE`. With `OB_MYSQL` or `OB_ORACLE` databases are read as `tenant.database`. Left "
+        "out, it is `MYSQL` where the source names types of MySQL, and null otherwise.",
+    )
+
+
 class ZonedReadSettings(TenantReadSettings):
     """Settings of methods that write times without a zone."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from waybill.envelopes.oms.lobs import NULL_IS_UNTOUCHED
-from waybill.envelopes.oms.settings import OmsSequencedReadSettings, OmsSequencedWriteSettings
+from waybill.envelopes.oms.settings import OmsDefaultWriteSettings, OmsSequencedReadSettings
 from waybill.envelopes.sequence.written import POSITIONS
 from waybill.protocol import Envelope, Named
 from waybill.sequence_layout import ONE_NUMBER
@@ -50,7 +50,7 @@ ENVELOPE = Envelope(
     bulk_reader=Named("waybill.envelopes.oms.default.bulk:OmsReader"),
     bulk_writer=Named("waybill.envelopes.oms.default.bulk:OmsBulkWriter"),
     decode_settings=OmsSequencedReadSettings,
-    encode_settings=OmsSequencedWriteSettings,
+    encode_settings=OmsDefaultWriteSettings,
     key_by="JSON array of the key's values after the change, so that the changes of one row stay "
     "in one partition; `database.table` for tables without key; none for events",
 )

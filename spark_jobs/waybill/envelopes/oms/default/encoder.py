@@ -36,7 +36,7 @@ from waybill.values.generated import fill, gaps, nulls, picker
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from waybill.envelopes.oms.settings import OmsSequencedWriteSettings
+    from waybill.envelopes.oms.settings import OmsDefaultWriteSettings
     from waybill.records import Change, TableSchema
 
 _RECORD_TYPES = {
@@ -111,7 +111,7 @@ class OmsDefaultEncoder:
         settings: notation, and how LOB columns are written that were not touched.
     """
 
-    def __init__(self, settings: OmsSequencedWriteSettings) -> None:
+    def __init__(self, settings: OmsDefaultWriteSettings) -> None:
         self.settings = settings
         self.packed = PackedSequence(settings, UNSIGNED)
         self._tables: Bounded[TableSchema, OmsWriter] = Bounded()
@@ -169,7 +169,7 @@ class OmsWriter:
     def __init__(
         self,
         schema: TableSchema,
-        settings: OmsSequencedWriteSettings,
+        settings: OmsDefaultWriteSettings,
         names: Mapping[str, str | None] | None = None,
         loses_types: bool | None = None,
     ) -> None:
@@ -196,6 +196,7 @@ class OmsWriter:
         # Without names of types a null is of an unknown one.
         self.nulls_lose = names is None
         self.nulls = nulls(size if self.nulls_lose else 0)
+        self.db_type = settings.db_type or ("MYSQL" if schema.dialect == "mysql" else None)
         self.loses_schema = schema.schema is not None
         self.key = Raw(_json(SEPARATOR.join(schema.key)) if schema.key else b"null")
         self.table = Raw(_json(schema.table))
@@ -345,10 +346,10 @@ class OmsWriter:
         tenant = (carried.db or "").removesuffix(f".{db}")
         if carried.db is not None and database_of(carried.db, db_type, tenant) == db:
             db = carried.db
-        elif db_type is None or (carried.db is not None and split_tenant(db, db_type)[0]):
+        elif carried.db is not None and split_tenant(db, db_type)[0]:
             # Without the tenant that is left out, what stands before a dot would be taken for one.
             db_type = "MYSQL"
-        return db, db_type
+        return db, db_type or self.db_type
 
     def _moved(self, before: Any, moved: Any) -> Any:
         """The row before an update that changed its key; without that row, the key at least."""
