@@ -105,7 +105,7 @@ class TupleEncoder:
         Raises:
             Refusal: kind `encoding`, when the topic cannot hold the row.
         """
-        change = self.ids.packed.as_own_message(change, losses)
+        change = self.ids.packed.as_own_message(change, losses, counts_gaps=True)
         operation = _OPERATIONS.get(change.operation)
         if operation is None:
             losses.append(_LOST.get(change.operation, change.operation))
