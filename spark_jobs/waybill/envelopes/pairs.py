@@ -50,22 +50,21 @@ class PairJoiner:
 
     def push(self, half: Change) -> list[Change]:
         """What is settled by this half: a joined update, or halves that cannot be joined here."""
-        schema = half.schema
-        identity = (schema.database, schema.schema, schema.table, half.sequence)
+        key = identity(half)
         if half.half == "after":
-            before = self._held.pop(identity, None)
+            before = self._held.pop(key, None)
             if before is None:
                 return [half]
             self.joined += 1
             return [join(before, half)]
         settled = []
-        earlier = self._held.get(identity)
+        earlier = self._held.get(key)
         if earlier is not None:
-            if not _says_the_same(earlier, half):
+            if not says_the_same(earlier, half):
                 return [as_contradiction(half)]
             # A redelivery. The later one waits for the partner.
-            settled.append(as_duplicate(self._held.pop(identity)))
-        self._held[identity] = half
+            settled.append(as_duplicate(self._held.pop(key)))
+        self._held[key] = half
         if len(self._held) > self.limit:
             settled.append(self._held.pop(next(iter(self._held))))
         return settled
@@ -77,6 +76,12 @@ class PairJoiner:
         return rest
 
 
+def identity(half: Change) -> tuple[object, ...]:
+    """What both halves of an update share."""
+    schema = half.schema
+    return schema.database, schema.schema, schema.table, half.sequence
+
+
 def join(before: Change, after: Change) -> Change:
     """One update at the place of its after image."""
     after.before = image_in(after.schema, before)
@@ -85,14 +90,15 @@ def join(before: Change, after: Change) -> Change:
 
 
 def image_in(schema: TableSchema, half: Change) -> object:
-    """The before image of a half as an image of `schema`, column by column."""
-    if half.schema is schema or half.before is None:
-        return half.before
+    """The image of a half as an image of `schema`, column by column."""
+    image = half.after if half.half == "after" else half.before
+    if half.schema is schema or image is None:
+        return image
     # By place: a struct looks through all of its fields for each one that is named.
     values: list[object] = [UNSET] * len(schema.columns)
     for i, name in enumerate(half.schema.names):
         if name in schema.index:
-            values[schema.index[name]] = getattr(half.before, f"f{i}")
+            values[schema.index[name]] = getattr(image, f"f{i}")
     return schema.Image(*values)
 
 
@@ -104,9 +110,9 @@ def as_duplicate(half: Change) -> Change:
     return half
 
 
-def _says_the_same(one: Change, other: Change) -> bool:
-    """Whether two rows before are one, whatever the order of their columns."""
-    return one.before == image_in(one.schema, other) and (
+def says_the_same(one: Change, other: Change) -> bool:
+    """Whether two halves of one kind tell of one row, whatever the order of their columns."""
+    return image_in(one.schema, one) == image_in(one.schema, other) and (
         one.schema is other.schema or set(one.schema.names) == set(other.schema.names)
     )
 

@@ -122,7 +122,7 @@ class BulkConverter:
         account = converter.account
         found, slow = self._forms.read(block)
         if converter.joiner is not None:
-            told = joined(found, block.size, converter.joiner.waiting)
+            told = joined(found, block.size, converter.waiting)
             found, slow = told.rows, np.sort(np.concatenate([slow, told.apart]))
             if told.updates:
                 account.skipped[JOINED] += told.updates

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from waybill.caches import Bounded
-from waybill.envelopes.pairs import PairJoiner
+from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
 from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.inprocess.account import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
@@ -43,7 +43,11 @@ class Converter:
         encode_settings: settings of the target.
         refuse: what happens to a refused message.
         keep_halves: leave halves of updates whose partner is not here to the caller, in
-            `open_halves`, instead of refusing them.
+            `open_halves`.
+        wait: leave rows after whose row before has not come there, and join them when it comes:
+            then they are halves no longer (`waybill.inprocess.held_output`).
+
+    Without either a row after whose row before has not come is an update without one.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Converter:
         encode_settings: Settings,
         refuse: Refuse,
         keep_halves: bool = False,
+        wait: bool = False,
     ) -> None:
         if source.decoder is None:
             raise ConfigurationError(f"{source.name!r} cannot be read; see `waybill formats`")
@@ -64,7 +69,10 @@ class Converter:
         self.encoder = target.encoder(encode_settings.for_source(source, decode_settings))
         self.joiner = PairJoiner() if source.pairs else None
         self.account = Account()
-        self.open_halves: list[tuple[int, Change]] | None = [] if keep_halves else None
+        self.open_halves: list[tuple[int, Change]] = []
+        """Halves that the last messages left open, with how much had been written before each."""
+        self._keeps_halves, self._waits = keep_halves, wait
+        self._afters: dict[tuple[object, ...], Change] = {}
         self._refuse = refuse
         self._losses: list[str] = []
         self._fits = _RowsFit()
@@ -128,6 +136,11 @@ class Converter:
             else:
                 self._settle(change, out, origins)
 
+    @property
+    def waiting(self) -> set[tuple[object, ...]]:
+        """What identifies each half that waits for its partner."""
+        return {*self._afters, *(() if self.joiner is None else self.joiner.waiting)}
+
     def settle_half(
         self, message: Message, index: int, out: list[Encoded], origins: list[Message]
     ) -> None:
@@ -137,9 +150,9 @@ class Converter:
                 self._settle(change, out, origins)
 
     def finish(self) -> list[Change]:
-        """The halves still waiting for their partner; refused unless `keep_halves`."""
+        """The rows before still waiting for their partner; refused unless `keep_halves`."""
         rest = self.joiner.rest() if self.joiner is not None else []
-        if self.open_halves is None:
+        if not self._keeps_halves:
             for half in rest:
                 self._take_refusal(half.message, _alone(half))
         return rest
@@ -195,6 +208,9 @@ class Converter:
             self.account.skipped[change.reason_kind or "no change"] += 1
         elif self.joiner is None:
             self._lone_half(change, out, origins)
+        elif change.half == "before" and (after := self._afters.pop(identity(change), None)):
+            self.account.skipped[JOINED] += 1
+            join(change, after)
         else:
             for settled in self.joiner.push(change):
                 if settled.outcome != "ok":
@@ -206,14 +222,36 @@ class Converter:
                     self._lone_half(settled, out, origins)
 
     def _lone_half(self, half: Change, out: list[Encoded], origins: list[Message]) -> None:
-        if self.open_halves is not None:
+        if self._keeps_halves:
             self.open_halves.append((len(out), half))
-        elif half.half == "after":
-            # The row as it is now is all that a reader needs: an update without before image.
+        elif half.half == "before":
+            self._take_refusal(half.message, _alone(half))
+        elif self._waits:
+            self._wait(half, out, origins)
+        else:
+            self.write_late(half, out, origins)
+
+    def _wait(self, half: Change, out: list[Encoded], origins: list[Message]) -> None:
+        """A row after whose row before may still come."""
+        earlier = self._afters.setdefault(identity(half), half)
+        if earlier is half:
+            self.open_halves.append((len(out), half))
+        elif says_the_same(earlier, half):
+            self.account.skipped[DUPLICATE] += 1
+        else:
+            # No row before can belong to both.
             half.half = None
             self.write(half, out, origins)
-        else:
-            self._take_refusal(half.message, _alone(half))
+
+    def write_late(self, change: Change, out: list[Encoded], origins: list[Message]) -> None:
+        """Write a row after that was left open, joined by now or alone; see `convert`.
+
+        The row as it is now is all that a reader needs: alone it is an update without row before.
+        """
+        if change.half is not None:
+            self._afters.pop(identity(change), None)
+            change.half = None
+        self.write(change, out, origins)
 
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
         account = self.account
@@ -280,5 +318,5 @@ def _key_check(schema: TableSchema) -> Callable[[Change], None]:
 
 
 def _alone(half: Change) -> Refusal:
-    sentence = "no row after this update stands behind the row before it in the input"
+    sentence = "no row after this update stands in the input"
     return Refusal("pair", sentence, half.index)

@@ -57,8 +57,13 @@ class ConvertJob:
         source, target = registry.get(self.source), registry.get(self.target)
         return source.losses_to(target, self.encode_settings, self.decode_settings)
 
-    def converter(self, refuse: Refuse, keep_halves: bool = False) -> Converter:
+    def converter(self, refuse: Refuse, keep_halves: bool = False, wait: bool = False) -> Converter:
         """A converter for this job.
+
+        Args:
+            refuse: see `Converter`, as for the others.
+            keep_halves: whether halves that are open are left to the caller.
+            wait: whether rows after wait for their row before.
 
         Raises:
             ConfigurationError: an envelope is not known, not read or not written, or a setting is
@@ -73,6 +78,7 @@ class ConvertJob:
             checked_settings(target.encode_settings, self.encode_settings, target, "to"),
             refuse,
             keep_halves,
+            wait,
         )
 
     @property

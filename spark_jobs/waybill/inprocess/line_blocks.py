@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from waybill.batches.bulk_threshold import Worth
 from waybill.inprocess.converter import TOMBSTONE
+from waybill.inprocess.held_output import cut
+from waybill.inprocess.lines import write_texts
 from waybill.records import Message
 from waybill.sources.streams import BLANKS
 
@@ -54,18 +56,12 @@ class LineBlocks:
 
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
         converter = self._converter
+        converter.open_halves = []
         messages = messages_of_block(block, self._job.topic, first, converter.account)
         out: list[Encoded] = []
         origins: list[Message] = []
         converter.convert(messages, out, origins)
-        texts: list[Text] = []
-        start, open_halves = 0, []
-        for at, half in converter.open_halves or ():
-            texts.append(lines_of(out[start:at], origins[start:at], converter))
-            start = at
-            open_halves.append(half)
-        texts.append(lines_of(out[start:], origins[start:], converter))
-        return texts, open_halves
+        return pieces_of(out, origins, converter)
 
     def _at_once(
         self, bulk: BulkConverter, block: bytes, first: int
@@ -84,8 +80,7 @@ class LineBlocks:
         from waybill.bulk.block import lines_block
 
         converter = self._converter
-        if converter.open_halves is not None:
-            converter.open_halves = []
+        converter.open_halves = []
         found, lines = lines_block(block, self._job.topic, first, BLANKS)
         count_lines(block, lines, found.size, converter.account)
 
@@ -97,7 +92,7 @@ class LineBlocks:
         converted = bulk.convert(found, kept)
         texts: list[Text] = []
         start, halves = 0, []
-        for at, half in converter.open_halves or ():
+        for at, half in converter.open_halves:
             texts.append(converted.lines(start, at))
             start = at
             halves.append(half)
@@ -155,6 +150,38 @@ def lines_of(written: list[Encoded], origins: list[Message], converter: Converte
             count_headers(written, converter.account)
             return text
     return lines_of(*without_broken(written, origins, converter), converter)
+
+
+def pieces_of(
+    out: list[Encoded], origins: list[Message], converter: Converter
+) -> tuple[list[Text], list[Change]]:
+    """Written messages as lines, and the halves between them that the converter left open."""
+    halves = converter.open_halves
+    texts: list[Text] = [lines_of(*piece, converter) for piece in cut(out, origins, halves)]
+    return texts, [half for _, half in halves]
+
+
+class LineSink:
+    """Writes messages as lines; see `waybill.inprocess.held_output.Sink`."""
+
+    def __init__(self, converter: Converter, stream: IO[bytes]) -> None:
+        self._converter, self._stream = converter, stream
+
+    def piece(self, out: list[Encoded], origins: list[Message]) -> Text:
+        """Written messages as lines."""
+        return lines_of(out, origins, self._converter)
+
+    def size(self, piece: Text) -> int:
+        """Its bytes."""
+        return len(piece)
+
+    def keep(self, piece: Text) -> Text:
+        """A copy: a view may be of what the next block needs."""
+        return bytes(piece)
+
+    def put(self, piece: Text) -> None:
+        """Write lines."""
+        write_texts(self._stream, [piece])
 
 
 def count_headers(written: list[Encoded], account: Account) -> None:

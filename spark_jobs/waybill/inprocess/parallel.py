@@ -26,7 +26,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from waybill.batches.bulk_threshold import at_once
 from waybill.errors import ConfigurationError
 from waybill.inprocess.account import Account
-from waybill.inprocess.line_blocks import LineBlocks, lines_of
+from waybill.inprocess.held_output import HeldOutput
+from waybill.inprocess.line_blocks import LineBlocks, LineSink, pieces_of
 from waybill.inprocess.lines import (
     STANDARD,
     WRITTEN_AT_ONCE,
@@ -105,7 +106,6 @@ class _Worker:
     def convert(self, block: bytes, first: int, name: str) -> Piece:
         converter = self.converter
         account = converter.account = Account()
-        converter.open_halves = []
         self.refused.clear()
         texts, halves = self.lines.convert(block, first)
         before = [(half.message, half.index) for half in converter.finish()]
@@ -230,7 +230,12 @@ def convert_parallel(
     plain = size is not None and job.input != STANDARD
     blocks: Iterator[bytes | Stretch] = stretches_of(source) if plain else line_blocks(source)
     first = 0
+    held = HeldOutput(converter, LineSink(converter, sink))
     pending: deque[Future[Piece]] = deque()
+
+    def take(piece: Piece) -> str:
+        return _take(piece, converter, held, sink, aside, tell)
+
     with ExitStack() as stack:
         with _uninterrupted():
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="waybill-convert-"))
@@ -249,23 +254,23 @@ def convert_parallel(
         try:
             for block in told(job.input, blocks):
                 if not names:
-                    names.append(_take(pending.popleft().result(), converter, sink, aside, tell))
+                    names.append(take(pending.popleft().result()))
                 pending.append(pool.submit(_convert, block, first, names.popleft()))
                 lines = block.lines if isinstance(block, Stretch) else block.count(b"\n") + 1
                 first += lines
             while pending:
-                _take(pending.popleft().result(), converter, sink, aside, tell)
+                take(pending.popleft().result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    converter.open_halves = None
-    converter.finish()
+    held.finish()
     sink.flush()
 
 
 def _take(
     piece: Piece,
     converter: Converter,
+    held: HeldOutput[Text],
     sink: IO[bytes],
     aside: IO[bytes] | None,
     tell: Callable[[int], None],
@@ -274,15 +279,18 @@ def _take(
     converter.account.add(piece.account)
     if aside is not None and piece.refused:
         aside.write(piece.refused)
-    # A half that finds no partner here is refused, as one process would have refused it.
-    converter.open_halves = None
     with piece.made.open("rb", buffering=0) as made:
         for i, size in enumerate(piece.sizes):
-            _copy(made, size, sink)
+            if held.holds:
+                text = io.BytesIO()
+                _copy(made, size, text)
+                held.take([text.getvalue()], [])
+            else:
+                _copy(made, size, sink)
             if i < len(piece.open_after):
-                _settle(piece.open_after[i], converter, sink)
+                _settle(piece.open_after[i], converter, held)
     for half in piece.open_before:
-        _settle(half, converter, sink)
+        _settle(half, converter, held)
     tell(piece.bytes_read)
     return piece.made.name
 
@@ -298,8 +306,9 @@ def _copy(made: io.FileIO, size: int, sink: IO[bytes]) -> None:
         size -= there
 
 
-def _settle(half: tuple[Message, int], converter: Converter, sink: IO[bytes]) -> None:
+def _settle(half: tuple[Message, int], converter: Converter, held: HeldOutput[Text]) -> None:
     out: list[Encoded] = []
     origins: list[Message] = []
+    converter.open_halves = []
     converter.settle_half(half[0], half[1], out, origins)
-    sink.write(lines_of(out, origins, converter))
+    held.take(*pieces_of(out, origins, converter))

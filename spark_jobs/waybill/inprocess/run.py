@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import IO, TYPE_CHECKING
 
 from waybill.errors import ConfigurationError
-from waybill.inprocess.line_blocks import LineBlocks, lines_of, messages_of_block
+from waybill.inprocess.held_output import HeldOutput, cut
+from waybill.inprocess.line_blocks import LineBlocks, LineSink, messages_of_block, pieces_of
 from waybill.inprocess.lines import (
     STANDARD,
     check_apart,
@@ -18,7 +19,6 @@ from waybill.inprocess.lines import (
     open_output,
     size_of,
     told,
-    write_texts,
 )
 from waybill.inprocess.quarantine import quarantine_line
 from waybill.spark_tasks.gc_pauses import rare_collections
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from waybill.inprocess.account import Account
     from waybill.inprocess.converter import Converter
     from waybill.inprocess.job import ConvertJob
+    from waybill.inprocess.kafka_files import MessageFile
     from waybill.protocol import Encoded
     from waybill.records import Message
 
@@ -90,7 +91,7 @@ def convert_file(
             if aside is not None:
                 aside.write(quarantine_line(message, index, kind, sentence))
 
-        converter = job.converter(refuse, keep_halves=processes > 1)
+        converter = job.converter(refuse, wait=True)
         if processes > 1:
             from waybill.inprocess.parallel import convert_parallel
 
@@ -147,23 +148,19 @@ def _lines_to_lines(
     tell: Progress,
 ) -> None:
     lines = LineBlocks(job, converter, size_of(source))
+    held = HeldOutput(converter, LineSink(converter, sink))
     for block in told(job.input, line_blocks(source)):
-        texts, _ = lines.convert(block, converter.account.messages)
-        write_texts(sink, texts)
+        held.take(*lines.convert(block, converter.account.messages))
         tell(len(block) + 1)
-    converter.finish()
+    held.finish()
     sink.flush()
 
 
 def _to_lines(converter: Converter, blocks: Iterator[list[Message]], sink: IO[bytes]) -> None:
-    out: list[Encoded] = []
-    origins: list[Message] = []
-    for messages in blocks:
-        converter.convert(messages, out, origins)
-        write_texts(sink, [lines_of(out, origins, converter)])
-        out.clear()
-        origins.clear()
-    converter.finish()
+    held = HeldOutput(converter, LineSink(converter, sink))
+    for out, origins in _converted(converter, blocks):
+        held.take(*pieces_of(out, origins, converter))
+    held.finish()
     sink.flush()
 
 
@@ -176,13 +173,43 @@ def _to_parquet(
         raise ConfigurationError("Parquet cannot be written to a pipe; name a file")
     sink = stack.enter_context(open_output(job.output))
     file = stack.enter_context(MessageFile(sink, job.target_topic))
-    out: list[Encoded] = []
-    origins: list[Message] = []
-    account = converter.account
+    held = HeldOutput(converter, _FileSink(converter.account, file))
+    for out, origins in _converted(converter, blocks):
+        halves = converter.open_halves
+        held.take(cut(out, origins, halves), [half for _, half in halves])
+    held.finish()
+
+
+def _converted(
+    converter: Converter, blocks: Iterator[list[Message]]
+) -> Iterator[tuple[list[Encoded], list[Message]]]:
+    """What each block became, and what each message of it was made from."""
     for messages in blocks:
+        out: list[Encoded] = []
+        origins: list[Message] = []
+        converter.open_halves = []
         converter.convert(messages, out, origins)
-        account.bytes_out += file.write(out, origins)
-        account.written += len(out)
-        out.clear()
-        origins.clear()
-    converter.finish()
+        yield out, origins
+
+
+_Written = tuple[list["Encoded"], list["Message"]]
+
+
+class _FileSink:
+    """Writes messages to a file of Kafka's columns; see `waybill.inprocess.held_output.Sink`."""
+
+    def __init__(self, account: Account, file: MessageFile) -> None:
+        self._account, self._file = account, file
+
+    def piece(self, out: list[Encoded], origins: list[Message]) -> _Written:
+        return out, origins
+
+    def size(self, piece: _Written) -> int:
+        return sum(len(one.key or b"") + len(one.value or b"") for one in piece[0])
+
+    def keep(self, piece: _Written) -> _Written:
+        return piece
+
+    def put(self, piece: _Written) -> None:
+        self._account.bytes_out += self._file.write(*piece)
+        self._account.written += len(piece[0])
