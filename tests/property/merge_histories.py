@@ -1,9 +1,10 @@
 """Histories of one table, made by a small imaginary database that knows its own final rows.
 
 The database applies every statement to its rows and writes it down as a change log would: whole
-or partial images, deletes, key changes in two notations, TRUNCATE, a column added with a default,
-the table dropped and made again without that column, values that the merged table cannot hold. What
-its rows are in the end is the truth.
+or partial images, deletes, key changes in two notations, rows that swap their keys in a transaction
+whose changes have an id each, TRUNCATE, a column added with a default, the table dropped and made
+again without that column, values that the merged table cannot hold; statements without a sequence
+id, if asked for. What its rows are in the end is the truth.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class Source:
     keys: int = 4
     partial: bool = True
     statements: bool = True
+    unnumbered: bool = False
+    """Statements have no sequence id."""
+    partitions: int = 2
     rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     sequence: int = 0
@@ -58,6 +62,7 @@ class Source:
 
     def run(self, steps: int) -> None:
         actions = [self.insert, self.update, self.update, self.delete, self.move, self.bad_update]
+        actions.append(self.swap)
         if self.statements:
             actions += [self.truncate, self.alter, self.drop_table]
         for _ in range(steps):
@@ -78,12 +83,22 @@ class Source:
             return dict(image)
         return {k: v for k, v in image.items() if k == "id" or self.choose(2)}
 
-    def _log(self, operation: str, number: int, image=None, old=None, full_row=False, index=0):
+    def _log(
+        self,
+        operation: str,
+        number: int,
+        image=None,
+        old=None,
+        full_row=False,
+        index=0,
+        before=None,
+        transaction=None,
+    ):
         # A key's messages go to one partition, as a topic partitioned by key has them.
-        partition, offset = number % 2, len(self.changes)
-        order = order_key(
-            None if full_row else (self.sequence,), 1, partition, offset, index, full_row
-        )
+        partition, offset = number % self.partitions, len(self.changes)
+        alone = full_row or (self.unnumbered and operation in ("truncate", "column"))
+        sequence = None if alone else (self.sequence,)
+        order = order_key(sequence, 1, partition, offset, index, full_row)
         self.changes.append(
             Change(
                 order,
@@ -92,6 +107,8 @@ class Source:
                 None if image is None else dict(image),
                 None if old is None else key_text(old),
                 ("t", partition, offset, index),
+                None if before is None else dict(before),
+                transaction,
             )
         )
 
@@ -134,6 +151,24 @@ class Source:
             if notation:
                 self._log("delete", old)
             self._log("insert" if notation else "update", new, image, old, index=notation)
+
+    def swap(self) -> None:
+        """Two rows exchange their keys, one after the other in one transaction."""
+        if len(self.rows) < 2 or self.choose(2):
+            return
+        one = sorted(self.rows)[self.choose(len(self.rows))]
+        other = next(number for number in sorted(self.rows) if number != one)
+        rows = {one: self.rows[one], other: self.rows[other]}
+        if {**rows[one], "id": ""} == {**rows[other], "id": ""}:
+            # Nobody could tell such rows apart.
+            return
+        transaction = f"x{len(self.changes)}"
+        for old, new in ((one, other), (other, one)):
+            row = {**rows[old], "id": str(new)}
+            self.rows[new] = row
+            told = {"before": rows[old], "transaction": transaction}
+            self._log("update", new, self._some(row), old, **told)
+            self.sequence += 1
 
     def bad_update(self) -> None:
         if self.rows:
@@ -183,10 +218,15 @@ def history(choose: Choose, steps: int, **settings) -> Source:
     return source
 
 
-def delivered(choose: Choose, changes: list[Change], shuffle: bool = True) -> list[list[Change]]:
-    """The changes in batches: some twice, in any order, split anywhere."""
+def delivered(
+    choose: Choose, changes: list[Change], shuffle: bool = True, twice: bool = True
+) -> list[list[Change]]:
+    """The changes in batches: some twice, in any order, split anywhere.
+
+    So one that was damaged and is mended comes late, at the place that it always had.
+    """
     sent = list(changes)
-    for offset in range(1000, 1000 + choose(4)):
+    for offset in range(1000, 1000 + choose(4) * twice):
         if changes:
             sent.append(again(changes[choose(len(changes))], offset))
     if shuffle:

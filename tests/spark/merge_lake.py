@@ -48,6 +48,7 @@ def change_row(change: Change, table: TableSchema, **more: Any) -> dict[str, Any
         table=table.table,
         key=change.key or None,
         old_key=change.old_key,
+        transaction=change.transaction,
         before=image_text(change.before),
         after=image_text(change.image),
         order_key=change.order,

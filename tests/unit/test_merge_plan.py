@@ -10,10 +10,10 @@ import pytest
 
 from waybill.errors import ConfigurationError, SchemaChangeError
 from waybill.merge.ambiguity import refuse_unordered_truncates
-from waybill.merge.increment import Statement
 from waybill.merge.plan import Plan, make_plan
 from waybill.merge.rules import Change, Table
 from waybill.merge.state import Default, MergeState
+from waybill.merge.statements import Statement
 from waybill.merge.survey import Survey, TableSurvey
 from waybill.order import order_key
 from waybill.records import Column, TableSchema, intern_schema
@@ -47,12 +47,12 @@ def positioned(partition: int, offset: int) -> Row:
 
 
 def ddl(sequence: int, text: str, dialect: str = "mysql") -> Statement:
-    return Statement("shop.t", True, at(sequence), text, dialect, "t", 0, False)
+    return Statement("shop.t", True, at(sequence), text, dialect, "t", 0, sequence, False)
 
 
 def positioned_ddl(partition: int, offset: int, text: str, topic: str = "t") -> Statement:
     order = order_key(None, 1, partition, offset, 0)
-    return Statement("shop.t", True, order, text, "mysql", topic, partition, True)
+    return Statement("shop.t", True, order, text, "mysql", topic, partition, offset, True)
 
 
 def plan(batch: list[Row | Statement], before: MergeState, rules: TableRules | None = None) -> Plan:
@@ -140,6 +140,52 @@ def test_whether_anything_had_no_sequence_is_told():
     assert run(THREE).unordered
     assert run([DROPPED]).unordered
     assert not run([row(1, "id"), ddl(2, "DROP TABLE t")]).unordered
+
+
+# Statements without a sequence id that rise, because what was before them comes late.
+
+
+def behind(sequence: int, offset: int, text: str, again: bool = False) -> Statement:
+    """A statement behind a change with a sequence id; risen if it was merged before."""
+    order = f"{at(sequence).rsplit('/', 1)[0]}/{positioned(0, offset).order.rsplit('/', 1)[1]}"
+    return Statement("shop.t", True, order, text, "mysql", "t", 0, offset, False, True, again)
+
+
+@pytest.mark.parametrize("text", ["DROP TABLE t", "TRUNCATE TABLE t"])
+def test_a_statement_that_rises_takes_more_and_is_told(text):
+    first = run([row(7, "id"), behind(7, 50, text), row(30, "id")])
+    assert first.state.unnumbered == {"t": {0: 50}}
+    assert first.warnings == []
+    before = first.state.table("shop.t")
+    found = plan([row(9, "id"), behind(9, 50, text, again=True)], first.state)
+    table = found.tables["shop.t"]
+    assert table.truncated
+    assert not table.counted_truncate
+    assert table.state.truncated == table.reached == behind(9, 50, text).order
+    # It is the table of before, so its key stays.
+    assert (table.dropped, table.state.key) == ("", before.key)
+    (warning,) = found.warnings
+    assert "came late that stand before the TRUNCATE or DROP t/0/50" in warning
+
+
+def test_what_was_before_a_drop_says_nothing_of_the_table_after_it():
+    after = TableSchema("shop", None, "t", table("id", "n").columns, ("n",), "mysql")
+    first = run([row(7, "id"), behind(7, 50, "DROP TABLE t"), Row(at(30), after)])
+    late = plan([row(6, "id", "gone")], first.state)
+    assert late.state.table("shop.t").key == ("n",)
+    assert late.state.table("shop.t").names == ("id", "n")
+    with pytest.raises(SchemaChangeError, match=r"the key of shop\.t was"):
+        plan([row(40, "id")], first.state)
+
+
+def test_a_default_rises_with_its_statement():
+    first = run([row(7, "id"), behind(7, 50, BASIC)])
+    for statement in (behind(9, 50, BASIC, again=True), behind(12, 50, BASIC, again=True)):
+        found = plan([row(8, "id"), statement], first.state)
+        (default,) = found.state.table("shop.t").defaults
+        assert (default.order, default.text) == (statement.order, "basic")
+        assert found.tables["shop.t"].defaults == [default]
+        assert found.warnings == []
 
 
 # Defaults.

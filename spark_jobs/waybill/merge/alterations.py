@@ -12,8 +12,8 @@ from waybill.order import sequence_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from waybill.merge.increment import Statement
     from waybill.merge.state import TableState
+    from waybill.merge.statements import Statement
 
 
 class Meaning(NamedTuple):

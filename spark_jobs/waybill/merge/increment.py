@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from pyspark.sql import functions as F
@@ -24,16 +24,15 @@ from waybill.merge.transactions import (
     name_of,
 )
 from waybill.merge.watermark import Reached, further
-from waybill.order import order_number, placed_after
+from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
     from waybill.lake import Lake
-    from waybill.merge.state import MergeState
 
 QUALIFIED = "coalesce(nullif(concat_ws('.', `database`, `schema`, nullif(`table`, '')), ''), topic)"
 """SQL of the source table's name; a topic whose messages name no table is a table of its own."""
@@ -76,32 +75,6 @@ class Held(NamedTuple):
     dropped: int = 0
 
 
-class Statement(NamedTuple):
-    """A TRUNCATE or DDL change.
-
-    Attributes:
-        qualified: its table, or what it names of one.
-        has_table: whether its message names a table.
-        order: its place in the order of the merge.
-        text: its SQL, if known.
-        dialect: the source's SQL, if known.
-        topic: where it came from.
-        partition: the topic's partition.
-        unordered: whether nothing but its position gives it an order.
-        behind: whether its sequence id is that of the change that it came after.
-    """
-
-    qualified: str
-    has_table: bool
-    order: str
-    text: str | None
-    dialect: str
-    topic: str
-    partition: int
-    unordered: bool
-    behind: bool = False
-
-
 class Increment:
     """The accepted changes between two snapshots of `changes`, and what waited until now.
 
@@ -112,6 +85,8 @@ class Increment:
         by_source_time: see `order_sql`.
 
     Attributes:
+        by_source_time: as given.
+        order: SQL of the order that the merge goes by.
         verdict: which transactions are open, and what became of those that were.
     """
 
@@ -120,8 +95,8 @@ class Increment:
     ) -> None:
         self.lake = lake
         self.after, self.upto = after, upto
-        self._by_source_time = by_source_time
-        self._order = order_sql(by_source_time)
+        self.by_source_time = by_source_time
+        self.order = order_sql(by_source_time)
         self._table = lake.log("changes")
         self.frame = lake.increment(self._table, after, upto) if upto is not None else None
         self.verdict = Verdict()
@@ -228,6 +203,12 @@ class Increment:
         hidden = self.verdict.hidden | {Members(name_of(id_)) for id_ in ids}
         return frame.where(f"NOT coalesce({in_transactions(hidden)}, false)") if hidden else frame
 
+    def merged_before(self) -> DataFrame:
+        """Rows of `changes` that were merged before this increment."""
+        released = in_transactions(t.members for t in self.verdict.released)
+        frame = self._settled(self.lake.increment(self._table, None, self.after))
+        return frame.where(f"NOT coalesce({released}, false)")
+
     # Numbers.
 
     def survey(self) -> Survey:
@@ -241,7 +222,7 @@ class Increment:
             .select(
                 *(*names, "schema_id", "key", "old_key", "order_key", "source_time"),
                 F.expr(NO_SEQUENCE).alias("unordered"),
-                F.expr(self._order).alias("merged_by"),
+                F.expr(self.order).alias("merged_by"),
             )
             .groupBy(*names, "unordered")
             .agg(
@@ -289,13 +270,19 @@ class Increment:
         if self.frame is None:
             return {}
         rows = self.frame.where("outcome = 'schema'").select("extra").collect()
+        found = _schemas(rows)
         if self._returned is not None:
             # What waited may refer to schemas that came with it.
-            ids = self._returned.select("schema_id").distinct()
-            log = self.lake.read(self._table, self.upto).where("outcome = 'schema'")
-            rows += log.join(ids, "schema_id", "left_semi").select("extra").collect()
-        found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
-        return {schema.id: schema for schema in sorted(found, key=lambda schema: schema.id)}
+            ids = self._returned.select("schema_id").distinct().collect()
+            found |= self.schemas_of({row.schema_id for row in ids if row.schema_id})
+        return dict(sorted(found.items()))
+
+    def schemas_of(self, ids: Collection[str]) -> dict[str, TableSchema]:
+        """Schemas that came with any batch so far."""
+        if not ids:
+            return {}
+        log = self.lake.read(self._table, self.upto).where("outcome = 'schema'")
+        return _schemas(log.where(F.col("schema_id").isin(*ids)).select("extra").collect())
 
     def crossing(self, qualified: str) -> set[str]:
         """Keys that a transaction moved one row to and another away from."""
@@ -317,76 +304,8 @@ class Increment:
     def schemas_above(self, qualified: str, order: str) -> set[str]:
         """Ids of the schemas of a table's rows above an order."""
         rows = self.accepted().where(F.col("operation").isin(*ROW_OPERATIONS))
-        mine = rows.where(f"{QUALIFIED} = {literal(qualified)} AND {self._order} > '{order}'")
+        mine = rows.where(f"{QUALIFIED} = {literal(qualified)} AND {self.order} > '{order}'")
         return {row.schema_id for row in mine.select("schema_id").distinct().collect()}
-
-    def statements(self, operation: str, before: MergeState) -> list[Statement]:
-        """The `truncate` or `ddl` changes, oldest first.
-
-        One without a sequence id, about a table whose changes have them, came after those that
-        stand before it in its partition: it takes the newest one's, and stays behind it by its
-        position. (By source time it has an order already.)
-
-        Args:
-            operation: `truncate` or `ddl`.
-            before: what was known before the increment.
-        """
-        asked = self.accepted().where(F.col("operation") == operation)
-        rows = asked.select(
-            F.expr(QUALIFIED).alias("qualified"),
-            F.expr("nullif(`table`, '') IS NOT NULL").alias("named"),
-            F.expr(self._order).alias("order"),
-            "order_key",
-            "ddl_text",
-            "schema_id",
-            *("topic", "partition", "offset"),
-            F.expr(NO_SEQUENCE).alias("unordered"),
-        ).collect()
-        schemas = self.schemas() if operation == "ddl" and rows else {}
-        newest = {}
-        alone = {row.qualified for row in rows if row.unordered}
-        if alone and not self._by_source_time:
-            newest = self._newest_before(asked)
-        found = []
-        for row in rows:
-            schema = schemas.get(row.schema_id or "")
-            place = (row.topic, row.partition, row.offset, row.qualified)
-            ahead = newest.get(place) if row.unordered else None
-            found.append(
-                Statement(
-                    row.qualified,
-                    row.named,
-                    row.order if ahead is None else placed_after(row.order_key, ahead),
-                    row.ddl_text,
-                    "" if schema is None else schema.dialect,
-                    row.topic,
-                    row.partition,
-                    row.unordered and ahead is None,
-                    ahead is not None,
-                )
-            )
-        return sorted(found, key=lambda statement: statement.order)
-
-    def _newest_before(self, statements: DataFrame) -> dict[tuple[Any, ...], str]:
-        """Of each statement without a sequence id, the highest one of its table in front of it.
-
-        Changes of earlier batches count, and so do those that are merged later: halves of updates
-        that wait, and rows of transactions that are open.
-        """
-        every = self.lake.read(self._table, self.upto).where("outcome IN ('ok', 'waiting')")
-        table = F.expr(QUALIFIED).alias("qualified")
-        alone = statements.where(NO_SEQUENCE).select(
-            "topic", "partition", table, F.col("offset").alias("at")
-        )
-        numbered = every.where(f"order_key LIKE '1/%' AND NOT {NO_SEQUENCE}")
-        changes = numbered.select("topic", "partition", table, "offset", "order_key")
-        found = (
-            changes.join(F.broadcast(alone), ["topic", "partition", "qualified"])
-            .where("offset < at")
-            .groupBy("topic", "partition", "at", "qualified")
-            .agg(F.max("order_key").alias("newest"))
-        )
-        return {tuple(row)[:-1]: row.newest for row in found.collect()}
 
     def rows(self, only: str | None = None) -> DataFrame:
         """The changes of rows: table, key, order, operation, image, and where they came from.
@@ -416,9 +335,7 @@ class Increment:
         if history:
             frame = self._settled(self.lake.read(self._table, self.upto))
         elif before:
-            released = in_transactions(t.members for t in self.verdict.released)
-            frame = self._settled(self.lake.increment(self._table, None, self.after))
-            frame = frame.where(f"NOT coalesce({released}, false)")
+            frame = self.merged_before()
         else:
             frame = self.accepted()
         found = self._rows_of(frame.where("outcome = 'ok'"))
@@ -443,7 +360,7 @@ class Increment:
             (F.expr(QUALIFIED) if only is None else F.lit(only)).alias("qualified"),
             "key",
             "old_key",
-            F.expr(self._order).alias("order"),
+            F.expr(self.order).alias("order"),
             "order_key",
             "operation",
             F.expr("CASE WHEN operation != 'delete' THEN coalesce(after, '{}') END").alias("image"),
@@ -451,3 +368,8 @@ class Increment:
             F.expr(NAME_SQL).alias("transaction"),
             *CHANGE_PLACE,
         )
+
+
+def _schemas(rows: Iterable[Row]) -> dict[str, TableSchema]:
+    found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
+    return {schema.id: schema for schema in found}

@@ -10,7 +10,7 @@ from waybill.full_load import TOPIC
 from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
 from waybill.merge.columns import extend
 from waybill.merge.ddl import UnreadableStatement
-from waybill.merge.state import Default, MergeState, TableState, by_position
+from waybill.merge.state import Default, MergeState, TableState, by_position, place_in
 from waybill.merge.survey import TableSurvey
 from waybill.order import sequence_of
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.merge.columns import Column
-    from waybill.merge.increment import Statement
+    from waybill.merge.statements import Statement
     from waybill.merge.survey import Survey
     from waybill.records import TableSchema
     from waybill.tables import TableRules
@@ -46,6 +46,7 @@ class TablePlan:
         state: what is known with this batch.
         truncates: orders of the batch's TRUNCATEs.
         reloads: those that full reloads begin with.
+        risen: orders of TRUNCATEs and DROPs of before that stand higher with this batch.
         dropped: order of the newest statement of the batch that dropped the table, if any did.
         defaults: columns that the batch's statements added with a default.
         bag: whether the table has no key, so that its rows are counted (`waybill.merge.bags`).
@@ -56,6 +57,7 @@ class TablePlan:
     state: TableState
     truncates: list[str] = field(default_factory=list)
     reloads: list[str] = field(default_factory=list)
+    risen: list[str] = field(default_factory=list)
     dropped: str = ""
     defaults: list[Default] = field(default_factory=list)
     bag: bool = False
@@ -78,7 +80,7 @@ class TablePlan:
         if not self.truncated or self.state.truncated != order:
             return None
         others = [other for other in self.truncates if other not in self.reloads]
-        return Reload(order, max([self.dropped, *others]))
+        return Reload(order, max([self.dropped, *self.risen, *others]))
 
     @property
     def counted_truncate(self) -> bool:
@@ -157,24 +159,13 @@ def make_plan(
     for name, found in survey.tables.items():
         plan.tables[name] = TablePlan(found, before.table(name), plan.state.table(name))
     for statement in truncates:
-        table = plan.tables[statement.qualified]
-        table.count_unordered(statement)
-        table.truncates.append(statement.order)
-        if statement.topic.startswith(TOPIC):
-            table.reloads.append(statement.order)
-        table.state.truncated = max(table.state.truncated, statement.order)
+        _truncate(plan, statement, before)
     read = _read(plan, ddl)
     for meaning in read:
         for name in meaning.emptied:
             _empty(plan, meaning.statement, name, before)
     for name, table in plan.tables.items():
-        ids = table.survey.schema_ids
-        if table.dropped:
-            # The table that came after is another one, and may have another key.
-            table.state.key = None
-            ids = used_above(name, table.dropped)
-        used = [schemas[i] for i in sorted(ids) if i in schemas]
-        _describe(name, table, used, rules)
+        _describe(name, table, _schemas_used(name, table, schemas, used_above), rules)
     for state in plan.state.tables.values():
         _forget_void(state)
     # The columns of the batch are known by now, so it does not matter where batches were cut.
@@ -183,6 +174,63 @@ def make_plan(
     places = any(table.survey.places for table in plan.tables.values())
     plan.unordered = places or any(statement.unordered for statement in ddl)
     return plan
+
+
+def _table(plan: Plan, name: str, before: MergeState) -> TablePlan:
+    """The plan of a table that only statements of the batch may concern."""
+    if name not in plan.tables:
+        plan.tables[name] = TablePlan(TableSurvey(), before.table(name), plan.state.table(name))
+    return plan.tables[name]
+
+
+def _keep_place(plan: Plan, statement: Statement) -> None:
+    """Remember where a statement stands that changes in front of it give its number."""
+    if statement.unordered or statement.behind:
+        plan.state.add_unnumbered(statement.topic, statement.partition, statement.offset)
+
+
+def _truncate(plan: Plan, statement: Statement, before: MergeState) -> None:
+    table = _table(plan, statement.qualified, before)
+    table.count_unordered(statement)
+    _keep_place(plan, statement)
+    if statement.again:
+        _rise(plan, table, statement)
+    else:
+        table.truncates.append(statement.order)
+    if statement.topic.startswith(TOPIC):
+        table.reloads.append(statement.order)
+    table.state.truncated = max(table.state.truncated, statement.order)
+
+
+def _rise(plan: Plan, table: TablePlan, statement: Statement) -> None:
+    """A TRUNCATE or DROP of before takes more rows away."""
+    table.risen.append(statement.order)
+    if statement.order > table.state.truncated:
+        place = f"{statement.topic}/{statement.partition}/{statement.offset}"
+        plan.warnings.append(
+            f"changes of {statement.qualified} came late that stand before the TRUNCATE or DROP "
+            f"{place}, which has no sequence id: it takes all rows away with ids up to theirs"
+        )
+
+
+def _schemas_used(
+    name: str,
+    table: TablePlan,
+    schemas: dict[str, TableSchema],
+    used_above: Callable[[str, str], set[str]],
+) -> list[TableSchema]:
+    """The schemas that say what the table is."""
+    ids = table.survey.schema_ids
+    if table.dropped:
+        # The table that came after is another one, and may have another key.
+        table.state.key = None
+        ids = used_above(name, table.dropped)
+    elif table.survey.lowest < table.state.truncated:
+        keys = {schemas[i].key or () for i in ids if i in schemas}
+        if table.state.key is not None and keys - {table.state.key}:
+            # What the table was before it was dropped may come late.
+            ids = used_above(name, table.state.truncated)
+    return [schemas[i] for i in sorted(ids) if i in schemas]
 
 
 def _forget_void(state: TableState) -> None:
@@ -201,6 +249,10 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     if not survey.rows:
         return
     state.identity = _only_one(name, state.identity, survey.identities)
+    if not schemas and survey.lowest < state.truncated and survey.schema_ids:
+        # All of them are of a table that was dropped since.
+        table.bag = state.key == ()
+        return
     rule = rules.find(None, None, name)
     if schemas and schemas[0].table:
         rule = rules.find(schemas[0].database, schemas[0].schema, schemas[0].table)
@@ -256,6 +308,8 @@ def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
         try:
             found.append(read_statement(statement))
         except UnreadableStatement:
+            if statement.again:
+                continue
             shown = " ".join((statement.text or "").split())[:100]
             plan.warnings.append(
                 f"a statement about {statement.qualified} could not be read, so what it did to "
@@ -267,39 +321,45 @@ def _read(plan: Plan, statements: list[Statement]) -> list[Meaning]:
 def _alter(plan: Plan, meaning: Meaning, rules: TableRules, before: MergeState) -> None:
     """A statement changed the columns or the name of a table."""
     names = meaning.names
-    if any(name in plan.state.tables and plan.state.tables[name].columns for name in names):
-        plan.warnings += meaning.warnings
+    known = any(name in plan.state.tables and plan.state.tables[name].columns for name in names)
     statement, alteration = meaning.statement, meaning.alteration
+    if known and not statement.again:
+        plan.warnings += meaning.warnings
     if alteration is None:
         return
+    _keep_place(plan, statement)
     name = named(statement, alteration.table)
     state = plan.state.table(name)
-    check_renamed(name, state, alteration, rules.find(None, None, name).columns)
+    if statement.again:
+        place = place_in(statement.order)
+        state.defaults = tuple(d for d in state.defaults if place_in(d.order) != place)
+    else:
+        check_renamed(name, state, alteration, rules.find(None, None, name).columns)
     if statement.order < state.truncated:
         # Every row that it concerned is gone.
         return
     added, warnings = alter(name, state, statement, alteration)
-    plan.warnings += warnings
+    plan.warnings += [] if statement.again else warnings
     if added:
         state.defaults = tuple(sorted((*state.defaults, *added), key=lambda d: d.order))
         # Rows above it may lack the column: its default shows through their images.
         state.open_rows = state.open_rows or before.table(name).highest > statement.order
-        if name not in plan.tables:
-            plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
-        plan.tables[name].defaults += added
+        _table(plan, name, before).defaults += added
 
 
 def _empty(plan: Plan, statement: Statement, name: str, before: MergeState) -> None:
     """A statement took the rows of a table away."""
-    state = plan.state.table(name)
-    if name not in plan.tables:
-        plan.tables[name] = TablePlan(TableSurvey(), before.table(name), state)
-    table = plan.tables[name]
+    table = _table(plan, name, before)
+    state = table.state
     table.count_unordered(statement)
+    _keep_place(plan, statement)
     order = statement.order
     if sequence_of(order) and not statement.behind:
         # A snapshot says DROP and then reads rows, all at one position of the source; the position
         # in a topic cannot tell them apart, because statements have a topic of their own.
         order = "/".join([*order.split("/")[:2], ""])
+    if statement.again:
+        _rise(plan, table, statement)
+    else:
+        table.dropped = max(table.dropped, order)
     state.truncated = max(state.truncated, order)
-    table.dropped = max(table.dropped, order)

@@ -19,6 +19,8 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 5. **TRUNCATE** takes away every row and every tombstone with a lower order, also those that
    arrive later. A full reload is a TRUNCATE with the rows of the dump behind it. (The lake keeps a
    marked tombstone of each row that a reload took away; to these rules it is not there.)
+   One without a sequence id stands behind the newest of the changes before it in its partition that
+   have one (`placed`), so its order rises when such a change comes late.
 6. **Absent is not null.** A column that an update leaves out keeps the value that the row has
    just before; one that nobody ever gave is absent. An insert or a full row is whole: what it
    leaves out is absent. A row that moved to another key takes what it leaves out from the last
@@ -26,9 +28,10 @@ comes out when all changes ever seen are taken once each, from the lowest order 
    This holds too for a column that nobody knew when the row was written: an older change that
    brings it later gives it to the row.
 7. **A new column with a default** gives the default to every row with a lower order that lacks
-   the column.
+   the column. Without a sequence id it stands where a TRUNCATE would.
 8. **A table without key is a bag** (`bag`): it holds a row as often as images put it there less
-   the times that rows before took it away. A change counts once, however often it comes.
+   the times that rows before took it away. A change counts once, however often it comes. A dump
+   has the changes up to its sequence id, that one included: they are taken away by the reload.
 9. **A change that does not fit is as if it had not come**: an image with a value that its column
    cannot hold is refused, with both effects if it moves a key.
 
@@ -44,7 +47,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from waybill.order import sequence_of
+from waybill.full_load import TOPIC
+from waybill.order import placed_after, sequence_of
 
 Values = Mapping[str, str | None]
 """An image: exact text or null by column name; absent columns are not in it."""
@@ -169,6 +173,29 @@ def _add_column(rows: Rows, change: Change) -> None:
             rows[key] = row._replace(image={**(change.image or {}), **row.image})
 
 
+def placed(changes: Iterable[Change]) -> list[Change]:
+    """Changes with their orders: a statement without a sequence id stands behind what it follows.
+
+    Args:
+        changes: all changes of one table, as their messages order them.
+    """
+    every = list(changes)
+    numbered = [change for change in every if sequence_of(change.order)]
+    found = []
+    for change in every:
+        if change.operation in ("truncate", "column") and not sequence_of(change.order):
+            topic, partition, offset, _ = change.place
+            ahead = [
+                other.order
+                for other in numbered
+                if other.place[:2] == (topic, partition) and other.place[2] < offset
+            ]
+            if newest := max(ahead, default=""):
+                change = change._replace(order=placed_after(change.order, newest))
+        found.append(change)
+    return found
+
+
 def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]:
     """The rows of a table without key, each with how often it is there (below zero: is owed).
 
@@ -176,8 +203,9 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     A row that was read is known by its position: all rows of a snapshot or a reload may share one
     sequence id, and equal ones among them are several.
     """
-    kept = {_identity(change): change for change in changes}
-    truncated = max((c.order for c in kept.values() if c.operation == "truncate"), default="")
+    kept = {_identity(change): change for change in placed(changes)}
+    truncates = (change for change in kept.values() if change.operation == "truncate")
+    truncate = max(truncates, key=lambda change: change.order, default=None)
     # Of two for one column the older gives its value first, and the newer finds it there.
     defaults = sorted(
         (change for change in kept.values() if change.operation == "column"),
@@ -186,7 +214,7 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
     )
     rows: Counter[frozenset[tuple[str, str | None]]] = Counter()
     for change in kept.values():
-        if change.operation in ("truncate", "column") or change.order < truncated:
+        if change.operation in ("truncate", "column") or _is_void(change, truncate):
             continue
         for image, n in ((change.image, 1), (change.before, -1)):
             if image is not None:
@@ -194,6 +222,14 @@ def bag(changes: Iterable[Change]) -> Counter[frozenset[tuple[str, str | None]]]
                 whole = {name: text for part in (*added, image) for name, text in part.items()}
                 rows[frozenset((k, v) for k, v in whole.items() if v is not None)] += n
     return Counter({row: n for row, n in rows.items() if n})
+
+
+def _is_void(change: Change, truncate: Change | None) -> bool:
+    """Whether a TRUNCATE took a row of a table without key away, or a dump has it."""
+    if truncate is None or change.order < truncate.order:
+        return truncate is not None
+    in_dump = truncate.place[0].startswith(TOPIC) and not change.place[0].startswith(TOPIC)
+    return in_dump and sequence_of(change.order) == sequence_of(truncate.order)
 
 
 def _identity(change: Change) -> tuple[Hashable, ...]:
@@ -235,25 +271,30 @@ class Table:
         self.misfit = misfit
         self.rows: Rows = {}
         self.truncated = ""
-        self._kept: list[Change] = []
+        self._came: list[Change] = []
 
     def apply(self, changes: Iterable[Change]) -> Counts:
         """Take one batch."""
-        good: list[Change] = []
-        bad: list[Change] = []
-        for change in changes:
-            (good if change.image is None or not self.misfit(change.image) else bad).append(change)
+        batch = list(changes)
         before, truncated = self.rows, self.truncated
-        self._kept += good
-        self.rows = fold({}, self._kept, self.columns)
-        orders = [change.order for change in good if change.operation == "truncate"]
-        self.truncated = max([truncated, *orders])
+        self._came += batch
+        every = placed(self._came)
+        self.rows = fold({}, filter(self._fits, every), self.columns)
+        came = every[len(every) - len(batch) :]
+        good = [change for change in came if self._fits(change)]
+        bad = [change for change in came if not self._fits(change)]
+        orders = [change.order for change in every if change.operation == "truncate"]
+        self.truncated = max(orders, default="")
+        emptied = any(c.operation == "truncate" and c.order == self.truncated for c in good)
         refused = [change for change in bad if change.old_key is not None or self._wins(change)]
-        counted = [change for change in [*good, *bad] if change.operation != "column"]
+        counted = [change for change in came if change.operation != "column"]
         second = sum(change.old_key is not None for change in good)
-        out = self._out(good, before) + (self.truncated > truncated)
+        out = self._out(good, before) + (emptied and self.truncated > truncated)
         superseded = len(counted) + second - out - len(refused)
         return Counts(len(counted), second, out, superseded, len(refused))
+
+    def _fits(self, change: Change) -> bool:
+        return change.image is None or not self.misfit(change.image)
 
     def _wins(self, change: Change) -> bool:
         row = self.rows.get(change.key)

@@ -18,6 +18,7 @@ from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
 from waybill.merge.settling import refused_rows
+from waybill.merge.statements import Statements
 from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
@@ -98,12 +99,14 @@ class _Merge:
         self.report.details["sizes"] = sizes
         survey, open_ = self._survey()
         before = self.position.state
+        statements = Statements(self.increment, before.unnumbered)
+        before.unnumbered = statements.offsets
         truncates = any(table.truncates for table in survey.tables.values())
         plan = make_plan(
             survey,
             self.increment.schemas(),
-            self.increment.statements("truncate", before) if truncates else [],
-            self.increment.statements("ddl", before) if survey.skipped["ddl"] else [],
+            statements.of("truncate", truncates),
+            statements.of("ddl", survey.skipped["ddl"] > 0),
             before,
             self.spec.rules,
             self.increment.schemas_above,

@@ -8,7 +8,12 @@ from waybill.errors import ConfigurationError
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
 from waybill.merge.watermark import Reached, complete, joined
-from waybill.order import CHANGE
+from waybill.order import BEFORE, CHANGE, order_number
+
+
+def place_in(order: str) -> str:
+    """The text of the position in an order, whatever stands before it."""
+    return order.rsplit("/", 1)[1]
 
 
 def by_position(order: str) -> bool:
@@ -62,6 +67,15 @@ class TableState(msgspec.Struct):
     came_up: dict[str, str] = {}
 
     @property
+    def reloaded_at(self) -> str | None:
+        """The sequence id of the newest TRUNCATE as orders have it, if a full reload began with it.
+
+        Only such a TRUNCATE stands before everything else with its id.
+        """
+        parts = self.truncated.split("/")
+        return parts[1] if parts[2:3] == [order_number(BEFORE)] else None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The columns' names in the source."""
         return tuple(column.name for column in self.columns)
@@ -93,6 +107,9 @@ class MergeState(msgspec.Struct):
     by_source_time: bool | None = None
     """Whether changes without a sequence id were ordered by their source time; None where none has
     come, and in states of before this was remembered."""
+    unnumbered: dict[str, dict[int, int]] | None = None
+    """Offset of the furthest statement about rows that has no sequence id, by topic and partition;
+    None in states of before this was remembered."""
 
     def to_json(self) -> str:
         """As it is kept with the batch."""
@@ -106,6 +123,12 @@ class MergeState(msgspec.Struct):
     def table(self, qualified: str) -> TableState:
         """The state of a table, made when it is first asked for."""
         return self.tables.setdefault(qualified, TableState())
+
+    def add_unnumbered(self, topic: str, partition: int, offset: int) -> None:
+        """Take in where a statement without a sequence id stands."""
+        self.unnumbered = self.unnumbered or {}
+        offsets = self.unnumbered.setdefault(topic, {})
+        offsets[partition] = max(offset, offsets.get(partition, offset))
 
     def reach(self, places: dict[tuple[str, int], Reached]) -> None:
         """Take in how far a batch brought partitions."""
