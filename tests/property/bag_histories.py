@@ -46,7 +46,8 @@ class Heap:
         offset = len(self.changes)
         number = 100 + offset if number is None else number
         sequence = None if full_row or not self.sequenced else (number,)
-        order = order_key(sequence, 1, 0, offset, 0, full_row)
+        rank = 0 if operation == "truncate" and topic == RELOAD else 1
+        order = order_key(sequence, rank, 0, offset, 0, full_row)
         place = (topic, 0, offset, 0)
         self.changes.append(Change(order, operation, "", image, None, place, before))
 
@@ -70,9 +71,13 @@ class Heap:
             self._log("truncate")
 
     def reload(self) -> None:
-        """A full reload: a TRUNCATE and the rows of a dump, all at one place in the log."""
+        """A full reload: a TRUNCATE and the rows of a dump, all at one place in the log.
+
+        The dump is complete up to an id of its own, or up to that of the newest change.
+        """
         if self.choose(3) == 0:
-            number = 100 + len(self.changes)
+            of_change = self.changes and self.changes[-1].place[0] != RELOAD and self.choose(2)
+            number = 100 + len(self.changes) - bool(of_change)
             self.rows = [self._row() for _ in range(self.choose(4))]
             self._log("truncate", number=number, topic=RELOAD)
             for row in self.rows:

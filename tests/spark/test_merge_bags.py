@@ -78,6 +78,27 @@ def test_equal_rows_of_a_snapshot_are_several(lake, migration) -> None:
     assert (report.rows_out, report.superseded) == (1, 2)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_the_change_up_to_which_a_dump_is_complete_is_in_it(lake, migration, late) -> None:
+    """So it does not count beside the dump's rows, whether it came before the reload or after."""
+    heap = schema("shop.heap", {"a": "int32"}, ())
+    dump = "full:shop.heap@10"
+    reload = [
+        Change(order_key((10,), 0, 0, 0, 0), "truncate", place=(dump, 0, 0, 0)),
+        *(
+            Change(order_key((10,), 1, 0, n, 0), "read", "", {"a": "1"}, None, (dump, 0, n, 0))
+            for n in (1, 2)
+        ),
+    ]
+    changes = [insert(9, heap, "1", 5), insert(10, heap, "1", 6), insert(11, heap, "1", 7)]
+    rows = [change_row(change, heap) for change in reload]
+    for number, sent in enumerate([rows, changes] if late else [changes, rows]):
+        put(lake, f"b{number}", sent, [heap])
+        merge(lake, migration(), f"b{number}").reconcile()
+        let_pass(lake, f"b{number}")
+    assert stored(lake, "shop.heap") == Counter({plain({"a": "1"}): 3})
+
+
 def has_column(lake, name, column: str) -> bool:
     """Whether the table in the lake has a column."""
     table = lake.merged_tables().get(name)

@@ -69,3 +69,11 @@ def test_where_every_change_has_a_sequence_id_the_setting_does_not_matter():
     found.tables["shop.t"].places = ()
     for setting in (True, False):
         found.check_order(setting)
+
+
+def test_only_a_reload_stands_before_all_that_has_its_id():
+    for sequence in ((10,), (3, 154)):
+        order = order_key(sequence, 0, 0, 0, 0)
+        assert TableState(truncated=order).reloaded_at == order.split("/")[1]
+    for truncated in ("", order_key((10,), 1, 0, 0, 0), "1/1210/", PLACED):
+        assert TableState(truncated=truncated).reloaded_at is None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from waybill.full_load import TOPIC
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
@@ -93,7 +94,16 @@ class BagMerge:
         )  # fmt: skip
 
     def _newer(self, changes: DataFrame) -> DataFrame:
-        return changes.where(F.col("order") > self.state.truncated)
+        """Changes that the newest TRUNCATE did not take away, and that no dump has."""
+        newer = changes.where(F.col("order") > self.state.truncated)
+        as_of = self.state.reloaded_at
+        if as_of is None:
+            return newer
+        # In a table with a key the row of the dump and that of the change are one; here they count.
+        there = (
+            f"split_part(`order`, '/', 2) = {literal(as_of)} AND NOT startswith(topic, '{TOPIC}')"
+        )
+        return newer.where(f"NOT ({there})")
 
     def _judged(self, changes: DataFrame) -> DataFrame:
         """Changes with their identity, and why one cannot be counted."""
