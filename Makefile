@@ -100,7 +100,7 @@ test-demo: setup ## Run the tests of the demo
 	@scripts/test.sh e2e
 
 .PHONY: test-consumers
-test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their formats
+test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is written in their envelopes
 	@scripts/test.sh consumers
 
 .PHONY: test-e2e
@@ -125,9 +125,13 @@ bench: setup $(STACK:%=jars/%/.ready) ## Measure speed and memory beside the alt
 ##@ Upkeep
 
 .PHONY: format
-format: $(VENV)/.ready ## Format the code and mend what ruff can mend
+format: $(VENV)/.ready ## Format the code and fix what ruff can fix
 	@$(PY) -m ruff check --fix-only --quiet .
 	@$(PY) -m ruff format .
+
+.PHONY: docs
+docs: $(VENV)/.ready ## Write the tables of the docs that come from the code
+	@$(PY) -m tests.contract.matrix
 
 .PHONY: lock
 lock: $(VENV)/bin/uv ## Resolve the dependencies again: of packages and of jars

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from waybill.connections import get_connection
+from waybill.counting import counted
 from waybill.errors import WaybillError
 from waybill.kafka.client import properties
 
@@ -101,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
         make_bucket(given.bucket)
         if given.samples is not None:
             count = send(servers, TOPICS[0], lines_of(given.samples))
-            sys.stdout.write(f"{count} messages sent to the topic {TOPICS[0]}\n")
+            sys.stdout.write(f"{counted(count, 'message')} sent to the topic {TOPICS[0]}\n")
     except (WaybillError, KafkaException) as error:
         sys.stderr.write(f"waybill: {error}\n")
         return 1

@@ -37,7 +37,16 @@ FLOORS = (
     ("protocol", "row_times"),
     ("kafka", "records", "sequence_layout", "storage"),
     ("connections", "order", "report", "spark_tasks", "tables"),
-    ("caches", "errors", "full_load", "lake_columns", "made_ids", "suggestions", "types"),
+    (
+        "caches",
+        "counting",
+        "errors",
+        "full_load",
+        "lake_columns",
+        "made_ids",
+        "suggestions",
+        "types",
+    ),
 )
 """The packages and modules of the library from top to bottom; each may import what is below it."""
 

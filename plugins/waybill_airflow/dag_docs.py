@@ -28,9 +28,9 @@ def dag_docs(spec: Migration, file: str) -> str:
         rows = [_target(spec, target) for target in spec.publish]
         parts += ["### What it publishes", _table(("Envelope", "Place", "Cannot carry"), rows)]
     else:
-        parts.append("It publishes nothing; the merged tables are what it makes.")
+        parts.append("It publishes nothing; its result is the merged tables.")
     parts.append(
-        "A run can be cleared or started again at any time: what is done is not done again."
+        "A run can be cleared or started again at any time: finished work is not repeated."
     )
     return "\n\n".join(part for part in parts if part)
 

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from waybill.counting import counted
 from waybill.made_ids import made_ids_lines
 from waybill.report import STAGES, StageReport, Waybill
 
@@ -72,7 +73,7 @@ class Run:
         sign, style = _SIGNS.get(state, ("·", "dim"))
         report = self.reports.get(stage)
         told = f" {self.seconds[stage]:.0f} s" if self.seconds.get(stage) else ""
-        rows = f" {report.rows_out:,} rows" if report else ""
+        rows = f" {counted(report.rows_out, 'row', style=',')}" if report else ""
         return Text(f"{sign}{rows}{told}", style=style)
 
 
@@ -160,7 +161,8 @@ class View:
     def rows(self, dag_id: str, table: str, file: Path) -> None:
         """A few rows of a merged table."""
         lines = file.read_text(encoding="utf-8").split("\n")[:-1]
-        self.console.print(f"\n{dag_id}: table {table} has {len(lines):,} rows", markup=False)
+        rows = counted(len(lines), "row", style=",")
+        self.console.print(f"\n{dag_id}: table {table} has {rows}", markup=False)
         self._lines(lines[:_SHOWN_ROWS])
 
     def messages(self, dag_id: str, target: str, folder: Path) -> None:

@@ -8,7 +8,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from waybill.driver.client import ask
-from waybill.errors import DriverError
+from waybill.errors import Code, DriverError
 from waybill_airflow import places
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def find_driver() -> Driver | None:
             f"the host of the connection {name} is empty or no host's name: write the name alone, "
             "and http or https as schema"
         )
-        raise DriverError(message, False)
+        raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
     # The address of a host in IPv6 has colons of its own.
     place = f"[{host}]" if ":" in host and not host.startswith("[") else host
     # A secret out of a file often ends in a newline, which no request can carry.

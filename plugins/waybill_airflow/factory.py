@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, chain
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.report import STAGES
 from waybill_airflow.dag_docs import dag_docs
 from waybill_airflow.migration_files import read_migrations, sentence
@@ -52,7 +52,7 @@ def check_migrations(folder: Path | None = None) -> None:
     """
     problems = _read(folder)[1]
     if problems:
-        raise ConfigurationError("\n".join(problems))
+        raise ConfigurationError("\n".join(problems), code=Code.SPECIFICATION)
 
 
 def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:

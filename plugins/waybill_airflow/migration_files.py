@@ -78,7 +78,7 @@ def _name_in(file: Path) -> str:
 
 def sentence(file: Path, error: Exception) -> str:
     """What is wrong with a file, with its name."""
+    if isinstance(error, ConfigurationError) and str(file) in error.sentence:
+        return error.sentence
     text = str(error).strip() or "cannot be read"
-    if isinstance(error, ConfigurationError) and str(file) in text:
-        return text
     return f"{file}: {type(error).__name__}: {text}"

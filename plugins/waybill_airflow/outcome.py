@@ -50,7 +50,8 @@ def failure_of(result: dict[str, Any], stage: str, code: int | None) -> Exceptio
     if not isinstance(error, dict):
         ended = "" if code is None else f" with {_spoken(code)}"
         return StageInterrupted(f"the {stage} stage ended{ended} before it could say why")
-    message = f"{error.get('kind', 'Error')}: {error.get('message', 'no reason given')}"
+    name = error.get("code") or error.get("kind", "Error")
+    message = f"{name}: {error.get('message', 'no reason given')}"
     return StageInterrupted(message) if error.get("transient") else AirflowFailException(message)
 
 

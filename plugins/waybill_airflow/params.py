@@ -71,21 +71,21 @@ def trigger_form() -> dict[str, Param]:
             pattern=TIME_PATTERN,
             title="Read up to",
             description_md="Messages of this time and later ones are left to the next batch. For "
-            "topics of Kafka; left empty, everything that is there is read.",
+            "topics of Kafka; if empty, every message is read.",
         ),
         "drop_held": Param(
             False,
             type="boolean",
-            title="Drop what is held",
-            description_md="Drop what a failed gate holds; this batch merges its changes again, "
-            "together with the new ones, and tries once more what was refused among them.",
+            title="Drop the held batch",
+            description_md="Drop the batch that failed the gate; this batch merges its changes "
+            "again, together with the new ones, and tries its refused messages once more.",
         ),
         "batch": Param(
             None,
             type=["null", "string"],
             title="Batch id",
             pattern=BATCH_PATTERN,
-            description_md="Left empty, it follows from the run. Naming a finished batch again "
+            description_md="If empty, it is derived from the run. Naming a finished batch again "
             "changes nothing and shows its report.",
         ),
     }

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 PREFIX = "AIRFLOW_CONN_"
 """What the names of the environment variables begin with."""
@@ -86,7 +86,7 @@ def find_connection(name: str) -> Connection | None:
             f"the connection {name} in {variable_of(name)} cannot be read: write it as JSON, e.g. "
             '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}, or as a URI'
         )
-        raise ConfigurationError(message) from None
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID) from None
 
 
 def get_connection(name: str) -> Connection:
@@ -101,7 +101,7 @@ def get_connection(name: str) -> Connection:
             f"there is no connection {name}: add it in Airflow, or set {variable_of(name)} to it "
             "as JSON"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_MISSING)
     return found
 
 

@@ -1,19 +1,143 @@
-"""Every public error, grouped by what helps: mend the input, run again, or look at the data.
+"""Every public error, grouped by what helps: fix the input, run again, or look at the data.
 
 Messages are one sentence that names what, where and what to do. Errors are picklable: they cross
-the border between a Spark worker and its driver, so all their data are positional arguments.
+the border between a Spark worker and its driver, so all their data are positional arguments, or
+attributes that pickle keeps.
+
+An error that can stop a stage has a `Code`. It stands before the sentence wherever the error is
+printed, and has a section of its own in the runbook (`docs/runbook.md`).
 """
 
 from __future__ import annotations
 
+from enum import Enum, unique
 from typing import Any
 
 
+@unique
+class Code(Enum):
+    """Why a stage stopped, for people to look up and programs to compare. A code never changes.
+
+    1xxx the migration and what surrounds it, 2xxx sources, 3xxx convert, 4xxx merge, 5xxx the
+    gate, 6xxx publishing, 7xxx the lake and its storage, 8xxx servers and tasks, 9xxx defects.
+
+    Attributes:
+        label: the code as it is printed, such as `WB-2002`.
+        title: what happened, as the heading of the runbook's section.
+    """
+
+    def __init__(self, label: str, title: str) -> None:
+        self.label = label
+        self.title = title
+
+    SPECIFICATION = "WB-1001", "The migration file is not valid"
+    OPTION = "WB-1002", "A run or a command asks for something that is not there"
+    ENVELOPE = "WB-1101", "No such envelope, or not in this direction"
+    ENVELOPE_SETTING = "WB-1102", "A setting of an envelope is not valid"
+    SCHEMA_FILE = "WB-1103", "A file of schemas cannot be used"
+    LOSS = "WB-1104", "The target cannot carry everything"
+    SUITE = "WB-1105", "A quality suite cannot be loaded"
+    CONNECTION_MISSING = "WB-1201", "A connection is missing"
+    CONNECTION_INVALID = "WB-1202", "A connection is not valid"
+    JAVA = "WB-1301", "Spark finds no usable Java"
+    SPARK_SETUP = "WB-1302", "Spark lacks a jar"
+
+    SOURCE_MISSING = "WB-2001", "The source does not exist"
+    SOURCE_CHANGED = "WB-2002", "A file changed or disappeared after it was read"
+    SOURCE_GROWING = "WB-2003", "A file was written to while it was read"
+    SOURCE_UNREADABLE = "WB-2004", "A file cannot be read"
+    SOURCE_LAYOUT = "WB-2005", "A file does not have its layout"
+    SOURCE_KIND = "WB-2006", "The source moved between files and topics"
+    DUMP_UNREADABLE = "WB-2101", "A dump cannot be read"
+    DUMP_CHANGED = "WB-2102", "A dump changed after it was loaded"
+    DUMP_LOADED_BEFORE = "WB-2103", "A dump would replace one without saying as of when"
+    DUMP_WITHOUT_SEQUENCE = "WB-2104", "The envelope has no sequence ids to compare a dump with"
+    OFFSETS_LOST = "WB-2201", "The brokers deleted messages that were not read"
+    TOPIC_RECREATED = "WB-2202", "A topic was deleted and made again"
+    TOPIC_UNKNOWN = "WB-2203", "A topic does not exist"
+    OFFSET_INVALID = "WB-2204", "An offset is outside its partition"
+    HEADER_UNREADABLE = "WB-2205", "The name of a header is not UTF-8"
+
+    UPDATE_HALF_OVERDUE = "WB-3001", "Half of a split update waited too long"
+
+    KEY_MISSING = "WB-4001", "Changes have no key"
+    KEY_CHANGED = "WB-4002", "The key of a table changed"
+    TABLE_NAMES = "WB-4003", "Two tables have one name"
+    COLUMN_TYPE = "WB-4004", "The type of a column changed"
+    COLUMN_RENAMED = "WB-4005", "A column was renamed"
+    COLUMN_DEFAULT = "WB-4006", "The default of a column does not fit its type"
+    TRANSACTION_OVERDUE = "WB-4101", "A transaction was open too long"
+    ORDER_AMBIGUOUS = "WB-4201", "The order of changes is ambiguous"
+    ORDER_RULE_CHANGED = "WB-4202", "Stored changes were ordered by another rule"
+    SNAPSHOT_EXPIRED = "WB-4301", "Upkeep has expired what is asked for"
+
+    GATE_REFUSED = "WB-5001", "The batch does not pass the gate"
+    BATCH_HELD = "WB-5002", "An earlier batch is held"
+    BATCH_VISIBLE_IN_PART = "WB-5003", "An earlier batch is visible in part"
+    TABLE_CHANGED = "WB-5004", "A merged table was changed by another program"
+    STAGE_MISSING = "WB-5005", "An earlier stage of the batch has not run"
+
+    TARGET_REMOVED = "WB-6001", "Messages wait for a target that is gone"
+    TARGET_TAKEN = "WB-6002", "Another target publishes to the folder"
+    PUBLISHED_DIFFERENTLY = "WB-6003", "The batch was published before with other messages"
+    PUBLISHED_CONCURRENTLY = "WB-6004", "Another run publishes to the target"
+    TARGET_TOPIC = "WB-6005", "The target topic does not take the messages"
+    PUBLISH_LEDGER = "WB-6006", "The publish ledger cannot be used"
+    LEDGER_INCOMPLETE = "WB-6007", "The publish ledger has lost entries"
+    SCHEMA_FILE_TAKEN = "WB-6008", "A published schema would replace another"
+
+    CONCURRENT_RUN = "WB-7001", "Another run was faster"
+    LAKE_FILE_LOST = "WB-7002", "The lake has lost a file"
+    PLACE_NOT_WRITABLE = "WB-7003", "A folder cannot be written"
+    DISK_FULL = "WB-7004", "No space is left for the lake"
+    STORE_UNREACHABLE = "WB-7101", "An object store does not answer"
+    STORE_DENIED = "WB-7102", "An object store denies access"
+    STORE_ADDRESS = "WB-7103", "An address of storage is wrong"
+    CATALOG_UNREACHABLE = "WB-7201", "The catalog does not answer"
+    CATALOG = "WB-7202", "The catalog cannot be used as configured"
+
+    KAFKA_UNREACHABLE = "WB-8001", "Kafka brokers do not answer"
+    KAFKA_REFUSED = "WB-8002", "Kafka brokers refuse a request"
+    REGISTRY_UNREACHABLE = "WB-8101", "The schema registry does not answer"
+    REGISTRY_REFUSED = "WB-8102", "The schema registry refuses a request"
+    DRIVER_UNREACHABLE = "WB-8201", "The driver does not answer"
+    DRIVER_CONNECTION = "WB-8202", "The connection to the driver is wrong"
+    DRIVER_REFUSED = "WB-8203", "The driver refuses a stage"
+    TASKS_ENDED = "WB-8301", "Tasks of Spark ran out of memory or were ended"
+
+    RECONCILIATION = "WB-9001", "Rows in and rows out do not add up"
+    BULK_DIFFERS = "WB-9002", "Bulk conversion and exact conversion differ"
+    ENVELOPE_FAULT = "WB-9003", "The code of an envelope failed"
+
+    def __str__(self) -> str:
+        return self.label
+
+    @classmethod
+    def of(cls, label: str | None) -> Code | None:
+        """The code of a label, None if it has none."""
+        return next((code for code in cls if code.label == label), None)
+
+
 class WaybillError(Exception):
-    """The root: anything Waybill raises on purpose."""
+    """The root: anything Waybill raises on purpose.
+
+    Attributes:
+        code: why a stage stopped; None where the error stops no stage.
+        sentence: what is wrong and what to do, without the code.
+    """
 
     exit_code = 1
     transient = False
+    code: Code | None = None
+
+    def __init__(self, *told: Any, code: Code | None = None) -> None:
+        super().__init__(*told)
+        self.sentence = str(told[0]) if told else ""
+        if code is not None:
+            self.code = code
+
+    def __str__(self) -> str:
+        return self.sentence if self.code is None else f"{self.code}: {self.sentence}"
 
 
 class ConfigurationError(WaybillError):
@@ -45,12 +169,9 @@ class DriverError(WaybillError):
         transient: whether asking again may help.
     """
 
-    def __init__(self, message: str, transient: bool) -> None:
-        super().__init__(message, transient)
+    def __init__(self, message: str, transient: bool, code: Code | None = None) -> None:
+        super().__init__(message, transient, code=code)
         self.transient = transient
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class UnavailableError(WaybillError):
@@ -65,6 +186,8 @@ class LakeError(WaybillError):
 
 class ReconciliationError(WaybillError):
     """Rows in and rows out of a stage do not add up; nothing was committed."""
+
+    code = Code.RECONCILIATION
 
 
 class SchemaChangeError(WaybillError):
@@ -85,18 +208,18 @@ class GateError(WaybillError):
 
     exit_code = 3
 
-    def __init__(self, message: str, report: dict[str, Any] | None = None) -> None:
-        super().__init__(message, report)
+    def __init__(
+        self, message: str, report: dict[str, Any] | None = None, code: Code | None = None
+    ) -> None:
+        super().__init__(message, report, code=code)
         self.report = report
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class LossError(WaybillError):
     """The target envelope cannot carry what the source holds and `on_loss: fail` is set."""
 
     exit_code = 2
+    code = Code.LOSS
 
 
 class Refusal(WaybillError):

@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, GateError, WaybillError
+from waybill.errors import Code, ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
 from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
@@ -29,12 +29,10 @@ from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
 from waybill.stage_context import Options, StageContext
-from waybill.suggestions import did_you_mean
+from waybill.suggestions import unknown
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-    from waybill.merge.ledger import Ledger
 
 STAGE_FUNCTIONS = {
     "snapshot": "waybill.sources.snapshot",
@@ -84,10 +82,8 @@ def run_stage(
         WaybillError: see the stage.
     """
     if stage not in STAGE_FUNCTIONS:
-        raise ConfigurationError(_unknown("stage", stage, STAGE_FUNCTIONS))
-    if not BATCH.fullmatch(batch):
-        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
-        raise ConfigurationError(message)
+        raise ConfigurationError(unknown("stage", stage, STAGE_FUNCTIONS), code=Code.OPTION)
+    check_batch(batch)
     migration = loaded(spec).for_stage(stage)
     if options is not None and options.until_time is not None:
         migration = migration.ending(options.until_time)
@@ -110,6 +106,13 @@ def run_stage(
             time.monotonic() - started,
         )
         return report
+
+
+def check_batch(batch: str) -> None:
+    """Raise ConfigurationError if this can be no batch's id."""
+    if not BATCH.fullmatch(batch):
+        message = f"{batch!r} is no batch id: use up to 64 letters, digits, dots, dashes and _"
+        raise ConfigurationError(message, code=Code.OPTION)
 
 
 def _judge_earlier(migration: Migration, context: StageContext) -> None:
@@ -167,8 +170,12 @@ def run_migration(
     """
     migration = loaded(spec)
     if until is not None and until not in STAGES:
-        raise ConfigurationError(_unknown("stage", until, STAGES))
+        raise ConfigurationError(unknown("stage", until, STAGES), code=Code.OPTION)
     waybill = Waybill(migration.name, batch or new_batch_id())
+    # What cannot be run is said before Spark takes its time to start.
+    check_batch(waybill.batch)
+    if until_time is not None:
+        migration.ending(until_time)
     options = Options(mode=mode, drop_held=drop_held, until_time=until_time)
     with _session(spark, migration) as session:
         for stage in STAGES[: len(STAGES) if until is None else STAGES.index(until) + 1]:
@@ -206,62 +213,25 @@ def read_table(
         spark: a session to use, which is left running.
 
     Raises:
-        ConfigurationError: there is no such table, or there are several and none is named; or
-            there is no such batch, or none was visible at that time; or none waits for the gate.
+        ConfigurationError: see `waybill.merge.table_states.table_state`.
     """
-    from waybill.merge.ledger import Ledger
+    from waybill.merge.table_states import table_state
 
-    if held and as_of is not None:
-        message = "as_of (--as-of) names a table of before and held (--held) one to come: name one"
-        raise ConfigurationError(message)
     migration = loaded(spec)
     with _session(spark, migration) as session:
         lake = Lake.open(session, migration)
-        tables = lake.merged_tables()
-        name = _chosen(table, list(tables))
-        ledger = Ledger(lake)
-        batch = None if as_of is None else _batch_of(ledger, as_of)
-        position = ledger.held()[1] if held else ledger.position(batch)
-        empty = dict.fromkeys(position.state.table(name).names)
-        snapshot = None if batch is None else ledger.snapshot_at(tables[name], batch)
-        if batch is not None and snapshot is None:
+        wanted = table_state(lake, migration, table, as_of, held)
+        if wanted.table is None:
             return
-        branch = ledger.held_branches().get(tables[name]) if held else None
-        rows = lake.read(tables[name], snapshot)
-        if branch is not None:
-            rows = lake.reopen(tables[name], branch).read()
+        if wanted.branch is None:
+            rows = lake.read(wanted.table, wanted.snapshot)
+        else:
+            rows = lake.reopen(wanted.table, wanted.branch).read()
         live = rows.where("NOT _waybill_deleted")
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
+        empty = dict.fromkeys(wanted.columns)
         for row in ordered.toLocalIterator(prefetchPartitions=True):
             yield {**empty, **json.loads(row[0])}
-
-
-def _batch_of(ledger: Ledger, as_of: str) -> str:
-    """The batch that `as_of` names or whose tables were there at that time."""
-    batches = [commit.batch for commit in ledger.lake.commits(ledger.table)]
-    if as_of in batches:
-        return as_of
-    try:
-        moment = moment_of(as_of)
-    except ValueError:
-        raise ConfigurationError(_unknown("batch", as_of, batches)) from None
-    found = ledger.batch_at(int(moment.timestamp() * 1000))
-    if found is None:
-        message = f"no batch had passed the gate by {as_of}; waybill status shows what there is"
-        raise ConfigurationError(message)
-    return found
-
-
-def _chosen(table: str | None, known: list[str]) -> str:
-    if table is None:
-        if len(known) == 1:
-            return known[0]
-        told = f"name one of {', '.join(known)}" if known else "there is none yet: run it first"
-        message = f"the migration has {len(known)} tables: {told}"
-        raise ConfigurationError(message)
-    if table not in known:
-        raise ConfigurationError(_unknown("table", table, known))
-    return table
 
 
 def _by_key(rows: DataFrame) -> list[Column]:
@@ -286,11 +256,6 @@ def loaded(spec: Specification) -> Migration:
 def new_batch_id() -> str:
     """An id for a new batch: the time in UTC, so that ids sort, and a mark against collisions."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-
-
-def _unknown(what: str, name: str, known: Any) -> str:
-    hint = did_you_mean(name, known) if known else "; there is none yet"
-    return f"there is no {what} {name!r}{hint}"
 
 
 def _progress(stage: str) -> Callable[..., None]:
@@ -336,8 +301,8 @@ def keep_lake(spec: Specification) -> dict[str, Any]:
 def main(stage: str, argv: Sequence[str] | None = None) -> int:
     """Run a stage, or the upkeep, as Spark's entry scripts do.
 
-    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "message",
-    "transient", "exit_code"}}`.
+    The result goes into a file as JSON: `{"report": …}` or `{"error": {"kind", "code",
+    "message", "transient", "exit_code"}}`; `code` is None where nobody foresaw the error.
 
     Returns:
         The exit status: 0, or the error's.
@@ -347,7 +312,9 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", required=True, help="id of the batch")
     parser.add_argument("--mode", default="incremental", choices=MODES)
     parser.add_argument(
-        "--drop-held", action="store_true", help="drop what a failed gate holds, and merge it again"
+        "--drop-held",
+        action="store_true",
+        help="drop the batch that failed the gate, and merge it again",
     )
     parser.add_argument(
         "--until-time", type=moment_of, help="read topics up to this time at most (ISO, UTC)"
@@ -398,19 +365,22 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
 
 def described(error: BaseException) -> dict[str, Any]:
     """An error as plain data: what it is, and whether running again may help."""
+    code = None
     if isinstance(error, WaybillError):
-        transient, status = error.transient, error.exit_code
+        transient, status, code = error.transient, error.exit_code, error.code
     else:
         # A wrong program stays wrong; files, networks and processes may come back.
         wrong = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, ImportError)
         transient, status = not isinstance(error, wrong), 1
-    message = str(error).strip() or type(error).__name__
+    said = error.sentence if isinstance(error, WaybillError) else str(error)
+    message = said.strip() or type(error).__name__
     if not isinstance(error, WaybillError):
         first, *more = message.splitlines()
         # What Java threw comes second, after a sentence that names nothing but a number.
         message = more[0].removeprefix(": ") if more and _CALL.match(first) else first
     return {
         "kind": type(error).__name__,
+        "code": code and code.label,
         "message": message,
         "transient": transient,
         "exit_code": status,
@@ -419,7 +389,7 @@ def described(error: BaseException) -> dict[str, Any]:
 
 def _say(stage: str, error: BaseException, message: str) -> None:
     if isinstance(error, WaybillError) and "WAYBILL_DEBUG" not in os.environ:
-        _log.error("%s: %s", stage, message)
+        _log.error("%s: %s", stage, error)
     else:
         _log.error("%s: %s: %s", stage, type(error).__name__, message, exc_info=error)
 

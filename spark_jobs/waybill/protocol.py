@@ -131,9 +131,9 @@ class Encoder(Protocol):
 
 CAPABILITIES = {
     "before_image": "the row as it was before an update or delete",
-    "unchanged_columns": "a column that was not touched is left out and told from null",
-    "full_rows": "rows of a snapshot are told from inserts",
-    "operations": "an insert is told from an update",
+    "unchanged_columns": "a column that was not touched is left out and distinguished from null",
+    "full_rows": "rows of a snapshot are distinguished from inserts",
+    "operations": "an insert is distinguished from an update",
     "delete": "a row was deleted",
     "truncate": "all rows of a table were deleted",
     "ddl": "the text of a schema change",
@@ -146,7 +146,7 @@ CAPABILITIES = {
     "sequence_id": "a number that orders changes, apart from the position in the topic",
     "source_time": "the time of the change in the source",
     "schema_name": "a schema between database and table",
-    "other": "events of the source's family that are no row change (GTID, index, XA …)",
+    "other": "events of the source's family that change no row (GTID, index, XA …)",
 }
 """Everything an envelope may or may not carry. The names are those of the loss report."""
 

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from waybill.counting import counted
 from waybill.errors import ReconciliationError
 
 STAGES = ("snapshot", "convert", "merge", "validate", "publish")
@@ -82,10 +83,10 @@ class StageReport:
         )
         if came != went:
             message = (
-                f"stage {self.stage} of batch {self.batch} does not reconcile: {came} rows in "
-                f"({self.rows_in} + {self.extra_in}), {went} accounted for ({self.rows_out} out, "
-                f"{self.refused} refused, {self.superseded} superseded, {self.skipped} skipped, "
-                f"{self.waiting} waiting); nothing was committed"
+                f"stage {self.stage} of batch {self.batch} does not reconcile: "
+                f"{counted(came, 'row')} in ({self.rows_in} + {self.extra_in}), {went} accounted "
+                f"for ({self.rows_out} out, {self.refused} refused, {self.superseded} superseded, "
+                f"{self.skipped} skipped, {self.waiting} waiting); nothing was committed"
             )
             raise ReconciliationError(message)
 

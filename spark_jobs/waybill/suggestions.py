@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
@@ -17,6 +17,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return f"; did you mean {near[0]!r}?"
     return f"; known: {', '.join(names)}" if names else "; nothing can be set here"
+
+
+def unknown(what: str, name: str, known: Collection[str]) -> str:
+    """A sentence about a name that means nothing."""
+    hint = did_you_mean(name, known) if known else "; there is none yet"
+    return f"there is no {what} {name!r}{hint}"
 
 
 def fields_at(model: Any, location: tuple[str | int, ...]) -> list[str]:

@@ -217,7 +217,9 @@ def _parsed(text: str, dialect: str) -> LogicalType:
     blanks = " ".join(lowered.split())
     match = _TYPE.match(_ZONE.sub(r"\1 \3 time zone(\2)", blanks))
     if match is None:
-        raise ValueError(f"{text!r} is not a column type")
+        cut = "(" in text and ")" not in text
+        hint = "; put a type with a comma into quotes, or the comma ends it" if cut else ""
+        raise ValueError(f"{text!r} is not a column type{hint}")
     name, arguments, suffix = match[1], match[2], match[3]
     if " unsigned" in f" {name}":
         name, suffix = name.replace(" unsigned", "").replace("unsigned", ""), "unsigned"

@@ -1,12 +1,10 @@
-"""The tables of `docs/formats.md` and `docs/order.md`, from the declarations.
-
-They are made anew by `python -m tests.contract.matrix`.
-"""
+"""The tables of pages that come from the code; `make docs` writes them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tests.contract import reference
 from waybill.envelopes import registry
 from waybill.envelopes.sequence.written import SIGNED, UNSIGNED
 from waybill.protocol import CAPABILITIES, Envelope
@@ -69,7 +67,12 @@ def layout_text(layout: SequenceLayout) -> str:
     return f"{', '.join(layout.connector)}{': ' if layout.connector else ''}{told}{bits}"
 
 
-PAGES = {DOCS / "formats.md": tables, DOCS / "order.md": orders}
+PAGES = {
+    DOCS / "formats.md": tables,
+    DOCS / "order.md": orders,
+    DOCS / "migrations.md": reference.fields,
+    DOCS / "runbook.md": reference.codes,
+}
 """The pages, and what makes their tables."""
 
 

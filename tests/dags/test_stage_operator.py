@@ -115,6 +115,7 @@ def test_the_upkeep_is_submitted_whatever_was_asked_for(migrations, fake_stages)
             StageInterrupted,
             "ConflictError: another run",
         ),
+        ({**ERROR, "code": "WB-5001"}, AirflowFailException, "^WB-5001: the gate said no$"),
         ("kill", StageInterrupted, "the merge stage ended with"),
         ("silent", AirflowFailException, "ended without a report"),
     ],

@@ -49,7 +49,7 @@ def test_login(broker: Broker, mechanism: str) -> None:
     more = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": mechanism}
     reach(connected(address, "ann", PASSWORD, **more))
     wrong = refused(ConfigurationError, connected(address, "ann", "wrong", **more))
-    assert "mend login, password" in wrong
+    assert "fix login, password" in wrong
 
 
 def test_tls(broker: Broker, authority: Any) -> None:
@@ -78,7 +78,7 @@ def test_tls_and_login_at_a_plain_listener(broker: Broker, authority: Any) -> No
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="SCRAM-SHA-256",
     )
-    assert "mend login" in refused(ConfigurationError, login)
+    assert "fix login" in refused(ConfigurationError, login)
 
 
 def test_a_plain_client_where_a_login_is_asked_for(broker: Broker) -> None:
@@ -90,7 +90,7 @@ def test_a_plain_client_where_a_login_is_asked_for(broker: Broker) -> None:
 def test_a_wrong_address(servers: str) -> None:
     """The second cannot be a name, so that no server of names is asked, which may be slow."""
     text = refused(UnreachableError, connected(servers))
-    assert "mend bootstrap.servers" in text
+    assert "fix bootstrap.servers" in text
     assert "Connection refused" in text or "Failed to resolve" in text
 
 

@@ -72,11 +72,11 @@ def test_check_takes_a_sample_of_each_partition(
     with transaction(client, name, [b"open"], commit=False):
         (told, held) = found(spec, "source")
     assert told[0] == OK
-    assert told[1].startswith("1 topics with 2 partitions and 3004 offsets at 127.0.0.1:")
-    assert held == (NOTE, "1 offsets belong to transactions that are open")
+    assert told[1].startswith("1 topic with 2 partitions and 3004 offsets at 127.0.0.1:")
+    assert held == (NOTE, "1 offset belongs to transactions that are open")
     ((verdict, text),) = found(spec, "sample")
     assert verdict == NOTE
-    assert text.startswith("of the first 504 messages come 503 changes, 1 are refused")
+    assert text.startswith("the first 504 messages bring 503 changes, 1 is refused")
 
 
 def test_check_says_what_is_wrong(

@@ -233,7 +233,7 @@ def test_a_shrunken_end_where_brokers_know_no_ids(
 
 def test_topics_by_pattern(broker: Broker, cluster: Cluster, client: dict[str, str]) -> None:
     shop = KafkaSource(pattern=r"by\.pattern\.\d", start="latest")
-    with pytest.raises(SourceError, match=r"no topic at .* is called as the pattern"):
+    with pytest.raises(SourceError, match=r"no topic at .* matches the pattern"):
         plan(shop, cluster)
     for name in ("by.pattern.1", "by.pattern.10", "not.by.pattern.1"):
         broker.create_topic(name)

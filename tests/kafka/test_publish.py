@@ -352,7 +352,7 @@ def test_mistakes_are_told_before_anything_is_sent(connect, broker, topic, clien
     connect(bootstrap_servers="127.0.0.1:1")
     quickly(UnreachableError, "127.0.0.1:1", plan, {"topic": name})
     connect(**login(broker, "wrong"))
-    quickly(ConfigurationError, "mend login", plan, {"topic": name})
+    quickly(ConfigurationError, "fix login", plan, {"topic": name})
     assert sum(map(len, read(client, name, "read_uncommitted").values())) == 0
 
 

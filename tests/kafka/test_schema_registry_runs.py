@@ -114,7 +114,7 @@ def test_what_the_registry_told_is_enough_when_it_is_gone(
 
     send(client, came, strange)
     with pytest.raises(
-        UnavailableError, match=r"^the schema registry at .* cannot be reached"
+        UnavailableError, match=r"^WB-8101: the schema registry at .* cannot be reached"
     ) as no:
         run_migration(spec, until="convert", spark=spark)
     assert "\n" not in str(no.value)

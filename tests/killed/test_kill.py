@@ -267,7 +267,9 @@ def test_one_of_two_runs_at_once_loses_cleanly(
         finally:
             end(slow)
     assert slow.returncode == 1
-    assert re.search(r"^ConflictError: another run .*(moved|took over)", err.decode(), re.MULTILINE)
+    assert re.search(
+        r"^ConflictError: WB-7001: another run .*(moved|took over)", err.decode(), re.MULTILINE
+    )
     before = place.lake()
     assert before["changes"]["branches"] == []
     place.whole("b1")

@@ -101,8 +101,16 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
     spec = jobs.loaded(file)
     spec.order.ambiguous = "partition"
     spec.quality.max_refused_share = 0
-    with pytest.raises(GateError, match=rf"mend the cause, then `waybill run {file} --drop-held`"):
+    with pytest.raises(GateError, match=rf"fix the cause, then `waybill run {file} --drop-held`"):
         jobs.run_migration(spec, batch="b2", spark=spark)
+    status.status_command(file, as_json=True)
+    merge = next(line for line in told(capsys) if line.get("stage") == "merge")
+    assert (merge["held"], merge["batch"], merge["batches"]) == ("b2", "b2", 2)
+    status.status_command(file, as_json=False)
+    assert (
+        "held: batch b2 is merged and has not passed the gate; what it would make of the tables: "
+        f"waybill table {file} --held"
+    ) in capsys.readouterr().out
     tables.table_command(file, None, tables.Output(json=True), None, held=False)
     assert told(capsys) == [{"id": "7", "title": "second"}]
     tables.table_command(file, None, tables.Output(json=True), None, held=True)
@@ -116,6 +124,10 @@ def test_what_the_gate_holds(spark, file: Path, tmp_path: Path, capsys) -> None:
         tables.changes_command(file, Wanted(None, "7", 100, held), as_json=True)
         found = [row["outcome"].partition(":")[0].partition(",")[0] for row in told(capsys)]
         assert found == outcomes
+    with pytest.raises(
+        ConfigurationError, match=rf"b2 waits for the gate: `waybill table {file} --h"
+    ):
+        tables.table_command(file, None, tables.Output(json=True), "b2")
     with pytest.raises(ConfigurationError, match="name one"):
         tables.table_command(file, None, tables.Output(json=True), "b1", held=True)
     spec.quality.max_refused_share = 1

@@ -237,7 +237,7 @@ def test_a_half_does_not_wait_for_ever(line) -> None:
     patient.batch("b1", [half("before", "1", 7, v="old"), insert("2", 8)])
     assert patient.batch("b2", [insert("3", 9)]).waiting == 1
     strict = line(halves={"longest_wait": "0s"})
-    with pytest.raises(WaitingError, match=r"1 before images .* the first at \S+/0/0: "):
+    with pytest.raises(WaitingError, match=r"1 before image .* the first at \S+/0/0: "):
         strict.batch("b3", [insert("4", 10)])
     assert [r.key for r in strict.changes("outcome = 'waiting'")] == ['{"id":"1"}']
     lenient = line(halves={"longest_wait": "0s", "then": "refuse"})

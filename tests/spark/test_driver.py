@@ -86,7 +86,7 @@ def test_a_batch_through_all_stages(url, order, spark) -> None:
     # What the shuffles were cut for, and into how many pieces, is in the waybill.
     sizes = [report["details"]["sizes"] for report in reports[1:4]]
     assert all(size["bytes"] > 0 and size["shuffle_partitions"] == 1 for size in sizes)
-    assert "snapshot: 1 messages in the archive" in said
+    assert "snapshot: 1 message in the archive" in said
     assert list(jobs.read_table(order["migration"], spark=spark)) == [{"id": "1", "title": "one"}]
     again = ask(url, TOKEN, order, lambda *_: None)
     assert again["report"]["repeated"]

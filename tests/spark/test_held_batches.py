@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.line import Killed, Line, insert, kill
+from waybill.cli.status import stage_status
 from waybill.errors import GateError
 from waybill.lake.commit import Branch
 from waybill.validate import stage as gate
@@ -48,6 +49,19 @@ def test_mended_replayed_and_dropped(line: Line, before: bool) -> None:
         line.run("b2", "replay")
     line.run("b3", drop_held=True)
     came_out(line, *["0"][: int(before)], "1", "2", "3")
+
+
+def test_status_shows_a_first_batch_that_is_held(line: Line) -> None:
+    hold(line, before=False)
+    told = {stage: stage_status(line.lake, stage) for stage in ("convert", "merge", "validate")}
+    assert told["merge"]["held"] == told["merge"]["batch"] == "b1"
+    assert (told["merge"]["batches"], told["merge"]["lag"], told["merge"]["out"]) == (1, 0, 1)
+    assert (told["validate"]["batches"], told["validate"]["lag"]) == (0, 1)
+    assert told["convert"]["held"] is None
+    line.mend()
+    line.run("b2", drop_held=True)
+    merge = stage_status(line.lake, "merge")
+    assert (merge["held"], merge["batch"], merge["batches"]) == (None, "b2", 1)
 
 
 def test_a_replay_drops_what_is_held(line: Line) -> None:

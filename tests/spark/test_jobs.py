@@ -77,7 +77,7 @@ def test_a_migration_in_a_session_that_is_there(spark, shop, tmp_path: Path) -> 
 def test_a_run_may_stop_early_and_the_next_batch_goes_on(spark, shop) -> None:
     first = jobs.run_migration(shop, until="convert", spark=spark)
     assert [report.stage for report in first.stages] == ["snapshot", "convert"]
-    with pytest.raises(ConfigurationError, match="there is none yet"):
+    with pytest.raises(ConfigurationError, match="has no merged table yet: run it"):
         next(jobs.read_table(shop, spark=spark))
     second = jobs.run_migration(shop, until="merge", spark=spark)
     assert second.stage("merge").rows_in == 5
@@ -118,7 +118,7 @@ def test_an_entry_script_leaves_its_report(spark, file, tmp_path: Path, caplog) 
     status, result = run_script("snapshot", file, tmp_path)
     assert status == 0
     assert result["report"]["rows_out"] == 3
-    assert "snapshot: 1 new files" in caplog.text
+    assert "snapshot: 1 new file with" in caplog.text
     status, result = run_script("snapshot", file, tmp_path)
     assert (status, result["report"]["repeated"]) == (0, True)
 

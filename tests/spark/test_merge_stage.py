@@ -229,7 +229,7 @@ def test_a_table_without_key_has_to_be_decided(lake: Lake, migration) -> None:
         Change(order_key((1,), 1, 0, 0, 0), "insert", "", {"line": "x"}, None, ("t", 0, 0, 0)), bare
     )
     put(lake, "b1", [entry, row(2, 1, n="1")], [bare, TABLE])
-    with pytest.raises(ConfigurationError, match=r"1 changes of shop\.log have no key"):
+    with pytest.raises(ConfigurationError, match=r"1 change of shop\.log has no key"):
         merge(lake, migration(), "b1")
     report = merge(lake, migration(tables={"shop.log": {"key": []}}), "b1")
     assert report.rows_out == 2

@@ -79,7 +79,9 @@ def test_a_changed_file_stops_the_batch_and_full_mode_reads_it(
 def test_an_error_in_a_task_is_said_as_what_it_is(spark, migration, tmp_path: Path) -> None:
     spec = migration(layout="kcat")
     (tmp_path / "in" / "a.kcat").write_bytes(b"nonsense\n")
-    with pytest.raises(SourceError, match=r"^line 1 of .*a\.kcat is not a line of `kcat -J`") as e:
+    with pytest.raises(
+        SourceError, match=r"^WB-2005: line 1 of .*a\.kcat is not a line of `kcat -J`"
+    ) as e:
         snapshot(spark, spec, "b1")
     assert "\n" not in str(e.value)
     lake = Lake.open(spark, spec)

@@ -17,7 +17,7 @@ from waybill.errors import ConfigurationError, ConflictError
 from waybill.lake import Lake
 from waybill.lake.upkeep import BUSY, MEANWHILE, keep_up
 from waybill.maintenance import run_upkeep
-from waybill.merge.ledger import Ledger
+from waybill.merge.table_states import snapshot_at
 from waybill.merge.tombstones import UNKNOWN, forget_tombstones
 
 pytestmark = pytest.mark.spark
@@ -266,7 +266,6 @@ def test_a_killed_upkeep_does_not_stop_the_next_one(lake: Lake, migration, monke
 
 def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> None:
     spec = migration()
-    ledger = Ledger(lake)
     other = schema("shop.other", {"id": "int64", "n": "int32"}, ("id",))
     step(lake, spec, "b1", [row(1, 1, n="1")])
     step(lake, spec, "b2", [row(2, 1, "update", n="2")])
@@ -279,13 +278,13 @@ def test_a_table_is_read_as_of_any_time_that_is_kept(lake: Lake, migration) -> N
     assert keep_up(lake, table, limit).snapshots > 0
     # The record of merges does not know b2 any more, the table was not changed since.
     assert keep_up(lake, lake.log("merges"), limit).snapshots > 0
-    snapshot = ledger.snapshot_at(table, "b4")
+    snapshot = snapshot_at(lake, table, "b4")
     assert [r.n for r in lake.read(table, snapshot).collect()] == [2]
-    assert ledger.snapshot_at(lake.merged("shop.other"), "b5") is not None
+    assert snapshot_at(lake, lake.merged("shop.other"), "b5") is not None
     many = int(time.time() * 1000) + 1
     assert keep_up(lake, table, many).snapshots > 0
-    with pytest.raises(ConfigurationError, match=r"upkeep has let go what .* was after batch b4"):
-        ledger.snapshot_at(table, "b4")
+    with pytest.raises(ConfigurationError, match=r"upkeep has expired what .* was after batch b4"):
+        snapshot_at(lake, table, "b4")
 
 
 def test_what_an_open_transaction_brought_stays(lake: Lake, migration) -> None:

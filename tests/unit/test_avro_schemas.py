@@ -153,7 +153,7 @@ def test_one_id_with_two_schemas_says_so_and_decodes_nothing(tmp_path, files, to
     with pytest.raises(ConfigurationError, match="folder of its own") as error:
         decoder.decode(Message("t", 0, 0, None, None, framed(5, SCHEMA, {"A": "x"})))
     first, second = places
-    assert str(error.value).startswith(
+    assert error.value.sentence.startswith(
         f"{told} is one schema in {first} and another one in {second}"
     )
 

@@ -37,8 +37,8 @@ def told(tmp_path: Path, tables: dict, source: list[bytes] | None = None, code: 
     ("name", "said"),
     [
         ("orders", "wrong no table is called orders: write it with its database, shop.orders"),
-        ("shop.order", "wrong no message of the source has a table shop.order: mend the name"),
-        ("shop.x*", "wrong no message of the source has a table shop.x*: mend the name"),
+        ("shop.order", "wrong no message of the source has a table shop.order: fix the name"),
+        ("shop.x*", "wrong no message of the source has a table shop.x*: fix the name"),
     ],
 )
 def test_a_table_that_no_message_has(tmp_path, name, said):
@@ -166,7 +166,7 @@ def test_what_only_the_conversion_refuses_is_told_of_the_sample(tmp_path):
     clock = canal(1, data=[{"id": "1", "v": "2024-05-06 07:08:09"}], old=None)
     found = told(tmp_path, {ORDERS: {"columns": {"v": "time"}}}, [*history(3), clock], code=2)
     (text,) = found["sample"]
-    assert "1 are refused (offset 3: column 'v' is time, and" in text
+    assert "1 is refused (offset 3: column 'v' is time, and" in text
     assert any("time does not hold the values" in text for text in found["tables.shop.orders"])
 
 

@@ -60,7 +60,7 @@ def test_a_registry_that_is_not_there_is_one_finding_of_several(spec, path):
         url = server.url + path
     findings = list(check(spec(registry=url)))
     wrong = [f.text for f in findings if f.verdict == WRONG]
-    assert [text.partition(" at ")[0] for text in wrong] == ["the schema registry"]
+    assert [text.partition(" at ")[0] for text in wrong] == ["WB-8101: the schema registry"]
     assert "lake" in {f.about for f in findings if f.verdict == OK}
 
 

@@ -249,7 +249,7 @@ def processor_time(words: list[object]) -> float:
         ),
         (
             *(("convert", "--from", "canal", "--to", "canal", "-", "-", "--schemas", "s"),),
-            "takes no schemas",
+            "describe themselves",
         ),
         (("formats", "nope"), "there is no envelope 'nope'; known: datahub-tuple, "),
         (
@@ -318,7 +318,8 @@ def test_all_problems_of_a_migration_are_told(tmp_path):
     done = waybill("check", file)
     assert done.returncode == 2
     assert done.stderr.decode().splitlines() == [
-        f"waybill: {file}:1: name - use lower-case letters, digits and _, starting with a letter",
+        f"waybill: WB-1001: {file}:1: name - use lower-case letters, digits and _, starting with a "
+        "letter",
         f"{file}:3: publsh is no known field; did you mean 'publish'?",
     ]
 
@@ -339,7 +340,7 @@ def test_check_says_why_a_change_cannot_be_written(tmp_path):
     file.write_text(json.dumps({**spec, "lake": {"warehouse": str(tmp_path / "lake")}}))
     done = waybill("check", file)
     assert (
-        b"1 changes cannot be written (offset 0: column 'd': there is no 2023-02-30)" in done.stdout
+        b"1 change cannot be written (offset 0: column 'd': there is no 2023-02-30)" in done.stdout
     )
 
 

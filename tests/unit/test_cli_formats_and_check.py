@@ -95,8 +95,8 @@ def findings(file: Path, code: int = 0) -> dict[str, list[str]]:
 def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path):
     file = migration(tmp_path, [*history(6), b"{"])
     found = findings(file)
-    assert found["source"][0].startswith("ok 1 files")
-    assert found["sample"][0].startswith("note of the first 7 messages come 6 changes, 1 are")
+    assert found["source"][0].startswith("ok 1 file,")
+    assert found["sample"][0].startswith("note the first 7 messages bring 6 changes, 1 is")
     assert any(text.startswith("note types: ") for text in found["target oms-default"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "shop.json"]
     assert b"ready to run" in waybill("check", file).stdout
@@ -104,10 +104,12 @@ def test_check_tells_losses_and_tries_a_sample_without_moving_anything(tmp_path)
 
 def test_check_ends_with_2_when_something_must_be_mended(tmp_path):
     file = migration(tmp_path, history(1), on_loss="fail")
-    assert findings(file, 2)["losses"][0].startswith("wrong canal to oms-default would lose")
+    assert findings(file, 2)["losses"][0].startswith(
+        "wrong WB-1104: canal to oms-default would lose"
+    )
     (tmp_path / "in/0.jsonl").unlink()
     (tmp_path / "in").rmdir()
-    assert findings(file, 2)["source"][0].startswith("wrong there is no file or folder")
+    assert findings(file, 2)["source"][0].startswith("wrong WB-2001: there is no file or folder")
 
 
 def test_check_warns_of_tables_that_nobody_describes(tmp_path):

@@ -91,7 +91,7 @@ def test_a_failure_leaves_no_file(tmp_path: Path) -> None:
 
 def test_a_row_without_partition_is_not_lost(tmp_path: Path) -> None:
     rows = batch((1, "ok", "a"), (2, None, "b"))
-    with pytest.raises(ReconciliationError, match="1 rows have no value in outcome"):
+    with pytest.raises(ReconciliationError, match="1 row has no value in outcome"):
         list(writer(tmp_path, "outcome").write([rows]))
     with pytest.raises(ReconciliationError):
         list(writer(tmp_path, "outcome").write([batch((2, None, "b"))]))

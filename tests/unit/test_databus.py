@@ -18,6 +18,7 @@ from tests.contract.probes import MOVED, OTHER, PLAIN, ROW, change, table
 from tests.histories import by_name
 from waybill.batches.messages import decode_message
 from waybill.cli.formats import settings_of
+from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.envelopes.databus.binary.decoder import BinaryDecoder
 from waybill.envelopes.databus.binary.encoder import BinaryEncoder
@@ -298,7 +299,7 @@ class TestHostileBytes:
         assert sentence in found[1].reason
         place = re.fullmatch(r"the event at byte (\d+) .*", found[-1].reason)
         left = len(stream) - int(place[1])
-        told = f"; the rest of the message from there, {left} bytes, is not read"
+        told = f"; the rest of the message from there, {counted(left, 'byte')}, is not read"
         assert found[-1].reason.endswith(told)
         assert not any(told in c.reason for c in found[1:-1])
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 import typer
 
+from tests.contract.reference import anchor
 from waybill.cli.app import app
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/**/*.md"))]
 SPANS = re.compile(r"```\w*\n(.*?)```|`([^`]+)`", re.DOTALL)
+ANCHORED = re.compile(r"\]\(([^)#\s:]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CODE = ("spark_jobs", "plugins", "stack", "scripts", "bench", "tests", "migrations")
 
 
@@ -68,3 +71,10 @@ def test_variables_are_read_somewhere():
     code = "\n".join(file.read_text(encoding="utf-8") for file in files if file.suffix in kinds)
     assert named
     assert {name for name in named if name not in code} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_lead_to_one(page):
+    for target, name in ANCHORED.findall(page.read_text(encoding="utf-8")):
+        there = (page.parent / target if target else page).read_text(encoding="utf-8")
+        assert name in {anchor(title) for title in HEADING.findall(there)}, f"{target}#{name}"

@@ -55,6 +55,6 @@ def test_a_run_says_it_in_one_sentence(tmp_path):
     done = waybill("run", shop, WAYBILL_DEMO=str(tmp_path), JAVA_HOME="/nowhere")
     assert done.returncode == 2
     assert done.stderr.decode() == (
-        "waybill: there is no Java in JAVA_HOME=/nowhere, which Spark needs: set JAVA_HOME to a "
-        "Java 17 or newer, or unset it where one is on the PATH\n"
+        "waybill: WB-1301: there is no Java in JAVA_HOME=/nowhere, which Spark needs: set "
+        "JAVA_HOME to a Java 17 or newer, or unset it where one is on the PATH\n"
     )

@@ -13,7 +13,7 @@ from waybill.errors import ConfigurationError, UnreachableError
 from waybill.kafka import cluster as module
 from waybill.kafka.cluster import Cluster
 
-ASKED = r"^offsets of the topic t at h:1: \w"
+ASKED = r"^WB-800[12]: offsets of the topic t at h:1: \w"
 
 
 class Admin:

@@ -14,7 +14,7 @@ import pytest
 from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.lake_columns import ARCHIVE, CHANGES
+from waybill.lake_columns import ARCHIVE, CHANGES, RUNS
 from waybill.merge.position import order_of
 from waybill.order import order_key, order_number
 from waybill.spec.file import load_migration
@@ -79,15 +79,23 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def look(*words: object) -> list[dict]:
+def watched(*words: object) -> tuple[int, bytes, str]:
+    """Exit code, output and errors of a command that must load nothing that takes long."""
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, *map(str, words), "--json"],
+        [sys.executable, "-c", WATCHED, *map(str, words)],
         capture_output=True,
         check=False,
         env={**os.environ, "PYTHONPATH": str(PROJECT / "spark_jobs"), "JAVA_HOME": "/nowhere"},
     )
-    assert (done.returncode, done.stderr) == (0, b"loaded: []")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    said, _, loaded = done.stderr.decode().rpartition("loaded: ")
+    assert loaded == "[]"
+    return done.returncode, done.stdout, said
+
+
+def look(*words: object) -> list[dict]:
+    code, out, said = watched(*words, "--json")
+    assert (code, said) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
 
 
 def test_status(file):
@@ -137,6 +145,44 @@ def test_quarantine(file):
     assert shown["value_base64"] == "/zE="
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "shop.orders", "--held"),
+        ("table", "--held"),
+        ("changes", "--held"),
+        ("changes", "--table", "shop.orders", "--key", "7", "--held"),
+    ],
+)
+def test_nothing_is_held(file, words):
+    code, out, said = watched(words[0], file, *words[1:])
+    assert (code, out) == (2, b"")
+    assert said == ("waybill: no batch waits for the gate, so nothing is held: leave --held out\n")
+
+
+def test_what_cannot_be_shown_is_said_before_spark_starts(file):
+    code, _, said = watched("table", file, "shop.orders")
+    assert code == 2
+    assert said == (
+        f"waybill: migration shop has no merged table yet: run it first, `waybill run {file}`\n"
+    )
+    catalog = catalog_in(file.parent / "lake")
+    for name in ("orders", "items"):
+        commit(catalog, f"shop.{name}", RUNS, [], ("b1", "merge", {}, {}))
+    for words, told in (
+        (("item",), "there is no table 'item'; did you mean 'items'?"),
+        ((), "the migration has 2 tables: name one of items, orders"),
+        (("items", "--as-of", "b1"), "there is no batch 'b1'; there is none yet"),
+        (
+            ("items", "--as-of", "2026-01-01"),
+            "no batch had passed the gate by 2026-01-01; `waybill status",
+        ),
+    ):
+        code, _, said = watched("table", file, *words)
+        assert code == 2
+        assert told in said
+
+
 def test_looking_makes_nothing(tmp_path):
     file = tmp_path / "shop.yaml"
     file.write_text(
@@ -145,7 +191,8 @@ def test_looking_makes_nothing(tmp_path):
     assert look("status", file)[0]["batch"] is None
     done = waybill("quarantine", "list", file)
     assert done.returncode == 2
-    assert b"has no changes yet: run it first" in done.stderr
+    told = f"migration shop has no changes yet: run it first, `waybill run {file}`"
+    assert told in done.stderr.decode()
     assert not (tmp_path / "lake").exists()
 
 
@@ -182,5 +229,16 @@ def test_a_catalog_server_that_is_away_is_told_at_once(tmp_path):
     done = waybill("status", file, JAVA_HOME="/nowhere")
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        f"waybill: the catalog at {uri} cannot be reached: run again when it can, or mend its uri\n"
+        f"waybill: WB-7201: the catalog at {uri} cannot be reached: run again when it can, or "
+        "fix its uri\n"
     )
+
+
+def test_what_cannot_be_run_is_said_before_spark_starts(file):
+    for words, told in (
+        (("--batch", "a b"), "'a b' is no batch id"),
+        (("--until-time", "2026-11-20"), "the source of shop is in files, which cannot be read up"),
+    ):
+        done = waybill("run", file, *words, JAVA_HOME="/nowhere")
+        assert done.returncode == 2
+        assert told in done.stderr.decode()

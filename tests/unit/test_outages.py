@@ -76,7 +76,7 @@ def test_a_file_of_the_lake_that_is_gone_lasts(spec, thrown, named) -> None:
     with pytest.raises(LakeError) as caught, plainly(spec):
         raise Py4JJavaError(thrown)
     assert named in str(caught.value)
-    assert "put it back from a copy, or go on under a new migration name" in str(caught.value)
+    assert "put it back from a copy, or continue under a new migration name" in str(caught.value)
     assert described(caught.value)["transient"] is False
 
 

@@ -125,7 +125,7 @@ def test_only_the_sides_that_there_are_have_a_column(shown, notes):
 
 def test_long_values_are_cut_unless_they_are_asked_for(shown, notes):
     found = entry_at(shown(notes), "notes/0/1")
-    assert f'"{"x" * 200}"… (800 characters more; --full shows them)' in found[4]
+    assert f'"{"x" * 200}"… (800 characters more; --full shows all)' in found[4]
     assert f'"{"x" * 1000}"' in shown(notes, "--full")
 
 
@@ -135,10 +135,10 @@ def test_what_is_refused_is_shown_with_the_reason_and_the_bytes(shown, orders):
     found = entry_at(text, "orders/0/6")
     assert found[0] == "orders/0/6 refused (json)"
     assert found[1].startswith("the message is not JSON: ")
-    assert found[2:] == ["value, 1 bytes:", "{"]
+    assert found[2:] == ["value, 1 byte:", "{"]
     binary = entry_at(text, "orders/0/7")
     assert binary[3] == "000000 ff 00 01" + " 00" * 13 + " " + "." * 16
-    assert binary[-1] == "… 123 bytes more; --full shows them"
+    assert binary[-1] == "… 123 bytes more; --full shows all"
 
 
 def test_a_row_that_the_conversion_refuses_is_shown_as_refused(shown, tmp_path):
@@ -281,4 +281,4 @@ def test_detect_on_a_terminal_and_for_programs(waybill, orders):
     assert found["candidates"][0]["read"] == 7
     nothing = waybill("detect", "-", given=b"no JSON")
     assert nothing.returncode == 2
-    assert "no envelope fits: every decoder refuses all of its 1 messages" in nothing.stdout
+    assert "no envelope fits: every decoder refuses all of it (1 message;" in nothing.stdout

@@ -99,7 +99,8 @@ publish:
         "4: source.files.topics is no known field; did you mean 'topic'?",
         "5: source.envelope - 'oms-defualt' is no known envelope; did you mean 'oms-default'?",
         "8: tables.\"shop.orders\".colums is no known field; did you mean 'columns'?",
-        "9: tables.\"shop.orders\".columns.amount - 'decimal(x' is not a column type",
+        "9: tables.\"shop.orders\".columns.amount - 'decimal(x' is not a column type; "
+        "put a type with a comma into quotes, or the comma ends it",
         "10: quality.max_refused_share should be less than or equal to 1",
         "10: quality.suites[0] - 'chnages' is neither a known suite nor a .json file; "
         "did you mean 'changes'?",
@@ -268,7 +269,7 @@ def test_a_missing_part_names_the_nearest_line(write):
         ("", "1: is not a mapping of fields"),
         ("- a\n", "1: is not a mapping of fields"),
         ("name: shop\nschedule: @hourly\n", "2: is not YAML: "),
-        ("name: shop\nname: shop2\n", "2: name stands twice in one place; keep one of them"),
+        ("name: shop\nname: shop2\n", "2: name occurs twice in one place; keep one of them"),
         ("name: [shop\n", "2: is not YAML: "),
         ("a: &x {b: *x}\n", "1: an alias (*) refers to what it stands in"),
         ("? [a, b]\n: c\n", "1: a field's name must be plain text"),

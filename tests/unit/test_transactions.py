@@ -59,10 +59,13 @@ def test_ends_of_transactions_that_nobody_began_change_nothing():
 
 def test_the_longest_wait():
     check_wait((X, Y), "1m", 160)
-    with pytest.raises(
-        WaitingError, match=r"transaction x has been open for 0\.0 hours.*1m.*0 oth"
-    ):
+    sentence = (
+        r"transaction x has been open for 0\.0 hours, longer than transactions\.longest_wait "
+    )
+    with pytest.raises(WaitingError, match=rf"{sentence}\(1m\): find out"):
         check_wait((X, Y), "1m", 161)
+    with pytest.raises(WaitingError, match=r"2\.8 hours, .* \(1m\), and 1 other with it: find out"):
+        check_wait((X, Y), "1m", 10_000)
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("7d", 604_800)])

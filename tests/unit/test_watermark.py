@@ -75,7 +75,7 @@ def test_time_that_goes_on_while_sequences_fall_is_told():
     assert fell_back(before, {("t", 0): reached(3, 901), ("t", 1): reached(6, 101)}) == [
         "t/0: changes up to 1970-01-01T00:00:00.000901Z have sequence ids up to 3, lower than 12 "
         "which came by 1970-01-01T00:00:00.000900Z, and lose against it: if another server took "
-        "over or its log began anew, read the source under a new migration name"
+        "over or its log was reset, read the source under a new migration name"
     ]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from waybill.avro.reading import Damaged, varint
 from waybill.avro.schema import Node
+from waybill.counting import counted
 from waybill.errors import Refusal
 
 
@@ -27,7 +28,8 @@ def explain(node: Node, data: bytes, start: int, error: Exception | None = None)
         return Refusal("binary", f"the Avro data ends inside {walk.place()} (byte {len(data)})")
     if walk.at != len(data):
         rest = len(data) - walk.at
-        return Refusal("binary", f"{rest} bytes are left behind the Avro data (byte {walk.at})")
+        left = counted(rest, "byte is", "bytes are")
+        return Refusal("binary", f"{left} left behind the Avro data (byte {walk.at})")
     if isinstance(error, Refusal):
         return error
     told = str(error) or "its bytes are no value of the schema"
@@ -95,7 +97,8 @@ class _Walk:
     def _skip(self, size: int) -> None:
         if size > len(self.data) - self.at:
             left = len(self.data) - self.at
-            text = f"the Avro data ends inside {self.place()}: {size} bytes told, {left} left"
+            told = counted(size, "byte")
+            text = f"the Avro data ends inside {self.place()}: {told} told, {left} left"
             raise Refusal("binary", text)
         self.at += size
 
@@ -118,7 +121,7 @@ class _Walk:
                 count = -count
                 self.number()
             if count > len(self.data) - self.at:
-                raise self.refusal(f"{count} items told and not as many bytes left")
+                raise self.refusal(f"{counted(count, 'item')} told and not as many bytes left")
             for _ in range(count):
                 if node.kind == "map":
                     self._bytes(Node("string"), path)

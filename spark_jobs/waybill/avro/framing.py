@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from waybill.counting import counted
 from waybill.errors import Refusal
 from waybill.protocol import Mark
 
@@ -80,7 +81,8 @@ def framed(part: Part, data: bytes, message: Message) -> Framed:
         sentence = f"the {part.name} begins with {first}, not with Confluent's 0 and a schema id"
         raise Refusal("binary", sentence)
     if len(data) < length:
-        raise Refusal("binary", f"the {part.name} ends inside its schema id ({len(data)} bytes)")
+        size = counted(len(data), "byte")
+        raise Refusal("binary", f"the {part.name} ends inside its schema id ({size})")
     return Framed(data[:length], length, text)
 
 

@@ -21,6 +21,7 @@ from waybill.avro.writing import (
     write_float,
     write_int,
 )
+from waybill.counting import counted
 from waybill.values.generated import later
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _fixed(size: int) -> Write:
     def write(out: bytearray, value: str) -> None:
         data = binascii.a2b_base64(value, strict_mode=True)
         if len(data) != size:
-            raise ValueError(f"{len(data)} bytes are not {size}")
+            raise ValueError(f"{counted(len(data), 'byte is', 'bytes are')} not {size}")
         out += data
 
     return write

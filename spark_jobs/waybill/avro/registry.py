@@ -11,7 +11,7 @@ from uuid import UUID
 
 from waybill.avro.fetched_schemas import Text, told_by
 from waybill.avro.settings import CREDENTIALS
-from waybill.errors import ConfigurationError, Refusal, UnavailableError
+from waybill.errors import Code, ConfigurationError, Refusal, UnavailableError
 
 _UNKNOWN = {40401, 40402, 40403}
 """Error codes of a subject, version or schema that is not there. A 404 without one of them comes
@@ -45,7 +45,7 @@ _LATER = {408, 429}
 _WRONG_ADDRESS = "name the URL of its API (Apicurio's ends in /apis/ccompat/v7)"
 
 _PERMANENT = {
-    401: ("does not know the user", f"mend {CREDENTIALS}"),
+    401: ("does not know the user", f"fix {CREDENTIALS}"),
     403: ("does not allow the user", "give the user of the environment the right to the subject"),
     404: ("has no such page", _WRONG_ADDRESS),
     409: (
@@ -80,7 +80,9 @@ class Registry:
         credentials = os.environ.get(CREDENTIALS)
         if credentials:
             if ":" not in credentials:
-                raise ConfigurationError(f"{CREDENTIALS} is not of the form user:password")
+                raise ConfigurationError(
+                    f"{CREDENTIALS} is not of the form user:password", code=Code.REGISTRY_REFUSED
+                )
             told["basic.auth.user.info"] = credentials
         try:
             self.client = SchemaRegistryClient(told)
@@ -91,7 +93,7 @@ class Registry:
                 f"the schema registry at {url} cannot be read ({error}): name a file of PEM "
                 "certificates, or unset it"
             )
-            raise ConfigurationError(message) from None
+            raise ConfigurationError(message, code=Code.REGISTRY_REFUSED) from None
 
     def find(self, identity: int | UUID) -> Text | None:
         """A schema, None where the registry has none of this id.
@@ -201,7 +203,8 @@ class Registry:
             self._failed(error, asked)
         told, help_ = _PERMANENT[_CONFLICT]
         raise ConfigurationError(
-            f"the schema registry at {self.url} {told} when asked {asked}: {help_}"
+            f"the schema registry at {self.url} {told} when asked {asked}: {help_}",
+            code=Code.REGISTRY_REFUSED,
         )
 
     def _failed(self, error: Exception, asked: str) -> NoReturn:
@@ -210,17 +213,27 @@ class Registry:
         status = getattr(error, "http_status_code", None)
         if status in _PERMANENT:
             told, help_ = _PERMANENT[status]
-            raise ConfigurationError(f"{where} {told} {when}: {help_}") from None
+            raise ConfigurationError(
+                f"{where} {told} {when}: {help_}", code=Code.REGISTRY_REFUSED
+            ) from None
         if status is not None:
             told = f"{where} answers {status} {when}"
             if status < _SERVER_ERRORS and status not in _LATER:
-                raise ConfigurationError(f"{told}: {_WRONG_ADDRESS}") from None
-            raise UnavailableError(f"{told}: look at the registry") from None
+                raise ConfigurationError(
+                    f"{told}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
+                ) from None
+            raise UnavailableError(
+                f"{told}: look at the registry", code=Code.REGISTRY_UNREACHABLE
+            ) from None
         if isinstance(error, (ValueError, TypeError, AttributeError, KeyError)):
             told = f"{where} answers with something else than a registry does {when}"
-            raise ConfigurationError(f"{told}: {_WRONG_ADDRESS}") from None
+            raise ConfigurationError(
+                f"{told}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
+            ) from None
         told = f"{where} cannot be reached ({type(error).__name__}: {error})"
-        raise UnavailableError(f"{told}: look at the address and at the registry") from None
+        raise UnavailableError(
+            f"{told}: look at the address and at the registry", code=Code.REGISTRY_UNREACHABLE
+        ) from None
 
 
 def _unknown(error: Exception) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.avro.framing import KEY, VALUE, Part, prefix_of
 from waybill.avro.schema import parse
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Code, ConfigurationError, Refusal
 
 if TYPE_CHECKING:
     from waybill.avro.schema import Node
@@ -43,7 +43,10 @@ class Sink:
         self.trial = settings.trial
         self.registry = self.store = None
         if settings.registry is not None and settings.schemas is not None:
-            raise ConfigurationError("schemas and registry are both set: leave one of them out")
+            raise ConfigurationError(
+                "schemas and registry are both set: leave one of them out",
+                code=Code.ENVELOPE_SETTING,
+            )
         if settings.registry is not None:
             from waybill.avro.registry import Registry
 
@@ -95,7 +98,10 @@ class Sink:
         if not self.store.create(name, json.dumps({"avro": {schema_id: entry}}).encode()):
             there = json.loads(self.store.read(name) or b"{}")
             if there.get("avro", {}).get(str(schema_id), {}).get("schema") != text:
-                raise ConfigurationError(f"{self.store.path(name)} holds another schema: {_TWICE}")
+                raise ConfigurationError(
+                    f"{self.store.path(name)} holds another schema: {_TWICE}",
+                    code=Code.SCHEMA_FILE_TAKEN,
+                )
         return Stamp(prefix_of(schema_id), ())
 
 

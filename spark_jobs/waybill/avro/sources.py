@@ -13,7 +13,7 @@ from waybill.avro import framing
 from waybill.avro.fetched_schemas import Text
 from waybill.avro.schema import Node, parse
 from waybill.caches import Bounded
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Code, ConfigurationError, Refusal
 from waybill.values.values import JSON_ERRORS, check_json
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Entries:
                     told.append((UUID(entry.guid), entry.schema))
         except ValueError as error:
             message = f'{name} is no file of schemas ({error}); write {{"avro": {{"1": {{"schema"'
-            raise ConfigurationError(f"{message}: …}}}}}}") from None
+            raise ConfigurationError(f"{message}: …}}}}}}", code=Code.SCHEMA_FILE) from None
         for identity, schema in told:
             self.take(identity, schema if isinstance(schema, str) else json.dumps(schema), name)
 
@@ -84,7 +84,7 @@ class Entries:
                 f"{which} is one schema in {told} and another one in {name}: keep the schemas of "
                 "each registry in a folder of its own"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.SCHEMA_FILE)
 
     def find(self, identity: int | UUID) -> Text | None:
         """A schema, None where there is none of this id."""
@@ -135,7 +135,7 @@ def _json(content: bytes, name: str) -> Any:
         check_json(content)
     except (*JSON_ERRORS, Refusal) as error:
         message = f"{name} cannot be read as JSON ({error}); name a file or folder of schemas"
-        raise ConfigurationError(message) from None
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE) from None
     return found
 
 
@@ -147,7 +147,9 @@ def source_of(settings: AvroReadSettings) -> Source | None:
     """
     given, url = settings.schemas, settings.registry
     if given is not None and url is not None:
-        raise ConfigurationError("schemas and registry are both set: leave one of them out")
+        raise ConfigurationError(
+            "schemas and registry are both set: leave one of them out", code=Code.ENVELOPE_SETTING
+        )
     if url is not None:
         from waybill.avro.registry import Registry
 
@@ -169,7 +171,9 @@ def _at_path(path: str) -> Source:
     folder, _, name = path.rpartition("/")
     content = open_store(folder or ("/" if path.startswith("/") else ".")).read(name)
     if content is None:
-        raise ConfigurationError(f"there is no {path}: name a file or folder of schemas")
+        raise ConfigurationError(
+            f"there is no {path}: name a file or folder of schemas", code=Code.SCHEMA_FILE
+        )
     entries = Entries()
     entries.add(_json(content, path), path)
     return entries

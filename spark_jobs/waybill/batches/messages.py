@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from waybill.errors import Refusal, WaybillError
+from waybill.errors import Code, Refusal, WaybillError
 from waybill.records import Change, Message, refused
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def envelope_fault(doing: str, message: Message, error: Exception) -> WaybillErr
     """What is raised where an envelope's code fails in a way that no message should bring about."""
     place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
     return WaybillError(
-        f"{doing} at {place} failed with {type(error).__name__}: {error}; this is a fault of the "
-        "envelope's code, not of the message: please report it"
+        f"{doing} at {place} failed with {type(error).__name__}: {error}; this is a defect in the "
+        "envelope's code, not in the message: please report it",
+        code=Code.ENVELOPE_FAULT,
     )

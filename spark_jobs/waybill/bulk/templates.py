@@ -21,7 +21,7 @@ from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows
 from waybill.bulk.skeleton import Place
 from waybill.caches import Bounded, Numbers
-from waybill.errors import Refusal, WaybillError
+from waybill.errors import Code, Refusal, WaybillError
 from waybill.row_times.zoned import count_zones
 
 if TYPE_CHECKING:
@@ -357,7 +357,8 @@ class Templates:
             message = change.message
             raise WaybillError(
                 f"the message at {message.topic}, partition {message.partition}, offset "
-                f"{message.offset} became something else when many were written at once than "
-                "alone; this is a fault of the envelope's code, not of the message: please "
-                "report it, and set WAYBILL_BULK=off meanwhile"
+                f"{message.offset} is written differently in bulk and alone; this is a defect in "
+                "the envelope's code, not in the message: please report it, and set "
+                "WAYBILL_BULK=off meanwhile",
+                code=Code.BULK_DIFFERS,
             )

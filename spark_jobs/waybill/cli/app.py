@@ -11,12 +11,12 @@ from waybill.cli.arguments import AsJson, Specification
 from waybill.cli.group import Commands
 
 HELP = """
-Moves change-data-capture topics between the envelopes that replication tools write.
+Moves change-data-capture topics between the envelopes of replication tools.
 
 A migration is one YAML file. [bold]check[/] it, [bold]run[/] it, look at what it made with
 [bold]table[/], [bold]changes[/] and [bold]quarantine[/]. [bold]convert[/] turns a file of messages
-into another envelope without any of that; [bold]detect[/] says which envelope a file is in and
-[bold]show[/] what stands in it.
+into another envelope without a migration; [bold]detect[/] finds the envelope of a file, and
+[bold]show[/] prints its messages.
 
 [dim]Example:[/]  waybill run migrations/shop.yaml
 
@@ -48,7 +48,7 @@ def root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and end."
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -72,7 +72,7 @@ def run(
     drop_held: Annotated[
         bool,
         typer.Option(
-            "--drop-held", help="Drop what a failed gate holds; this batch merges it again."
+            "--drop-held", help="Drop the held batch; this batch merges its changes again."
         ),
     ] = False,
     until_time: Annotated[
@@ -83,8 +83,8 @@ def run(
 ) -> None:
     """Run all stages of a migration here, on local Spark, without Airflow.
 
-    Prints the waybill: what came in, what went out, what was refused and why. Ends with 3 if the
-    quality gate said no; nothing is published then.
+    Prints the waybill: what came in, what went out, what was refused and why. Exits with 3 if the
+    batch fails the quality gate; then nothing is published.
 
     [dim]Example:[/]  waybill run migrations/shop.yaml --until merge
     """
@@ -99,7 +99,7 @@ def check(migration: Specification, json: AsJson = False) -> None:
     """Check everything that can be checked without moving data.
 
     The file itself, the source and the lake, what each target cannot carry, and a sample of the
-    messages. Ends with 2 if something has to be mended first.
+    messages. Exits with 2 if something has to be fixed first.
 
     [dim]Example:[/]  waybill check migrations/shop.yaml
     """

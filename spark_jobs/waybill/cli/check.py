@@ -15,6 +15,7 @@ from waybill.cli.check_suites import check_suites
 from waybill.cli.check_tables import Sampled, check_tables
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.cli.output import console, print_json, print_table, printable
+from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
 from waybill.inprocess.account import Account
@@ -38,7 +39,7 @@ SAMPLE = 1000
 
 
 def check_command(migration: Path, as_json: bool) -> None:
-    """Print the findings; leave with 2 if something has to be mended."""
+    """Print the findings; leave with 2 if something has to be fixed."""
     spec = load_migration(migration)
     findings = list(check(spec))
     if as_json:
@@ -48,7 +49,7 @@ def check_command(migration: Path, as_json: bool) -> None:
             ["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name
         )
         wrong = sum(finding.verdict == WRONG for finding in findings)
-        told = f"{wrong} to mend" if wrong else "ready to run"
+        told = f"{wrong} to fix" if wrong else "ready to run"
         console().print(told, style="bold red" if wrong else "bold green")
     if any(finding.verdict == WRONG for finding in findings):
         sys.exit(ConfigurationError.exit_code)
@@ -59,7 +60,7 @@ def check(spec: Migration) -> Iterator[Finding]:
     from waybill.convert.plan import make_plan
 
     source = registry.get(spec.source.envelope)
-    yield Finding("specification", OK, f"{spec.name}, {len(spec.publish)} targets")
+    yield Finding("specification", OK, f"{spec.name}, {counted(len(spec.publish), 'target')}")
     try:
         plan = make_plan(spec)
     except LossError as error:
@@ -156,11 +157,15 @@ def _taken(every: list[Change], messages: int) -> Iterator[Finding]:
     """How many changes come of the sample, and why the first that is refused is."""
     changes = [change for change in every if change.outcome == "ok"]
     refused = [change for change in every if change.outcome == "refused"]
-    text = f"of the first {messages} messages come {len(changes)} changes"
+    brings = counted(messages, "message brings", "messages bring")
+    text = f"the first {brings} {counted(len(changes), 'change')}"
     verdict = OK
     if refused:
         first = refused[0]
-        text += f", {len(refused)} are refused (offset {first.message.offset}: {first.reason})"
+        text += (
+            f", {counted(len(refused), 'is refused', 'are refused')} "
+            f"(offset {first.message.offset}: {first.reason})"
+        )
         verdict = WRONG if not changes else NOTE
     kinds = Counter(change.reason_kind or "shape" for change in refused)
     yield Finding("sample", verdict, text, {"refused": dict(kinds)})
@@ -184,8 +189,8 @@ def _undeclared(changes: list[Change]) -> Iterator[Finding]:
         if unknown:
             listed = ", ".join(sorted(unknown)[:5])
             text = (
-                f"the messages do not say the types of {len(unknown)} columns ({listed}): "
-                f"declare them under tables, or they become strings"
+                f"the messages do not say the types of {counted(len(unknown), 'column')} "
+                f"({listed}): declare them under tables, or they become strings"
             )
             yield Finding(f"table {name}", NOTE, text, {"columns": sorted(unknown)})
     for name in sorted(keyless):
@@ -226,9 +231,10 @@ def _encoded(encoder: Encoder, target: Target, changes: list[Change]) -> Iterato
     if not changes:
         return
     lost = account.losses
-    text = f"the sample becomes {messages} messages"
+    text = f"the sample becomes {counted(messages, 'message')}"
     if refused:
-        text += f", {sum(refused.values())} changes cannot be written ({first})"
+        lost_changes = counted(sum(refused.values()), "change")
+        text += f", {lost_changes} cannot be written ({first})"
     if lost:
         text += "; not carried: " + ", ".join(f"{n} {c}" for n, c in sorted(lost.items()))
     made_ids = account.made_ids.counts()
@@ -274,4 +280,4 @@ def _writable(about: str, folder: str) -> Finding:
         probe.remove(name)
     except (OSError, WaybillError) as error:
         return Finding(about, WRONG, f"{printable(folder)} cannot be written: {error}")
-    return Finding(about, OK, f"{printable(folder)} will be made")
+    return Finding(about, OK, f"{printable(folder)} will be created")

@@ -10,6 +10,7 @@ import msgspec
 
 from waybill.cli.check_tables import image_of
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
+from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.records import ROW_OPERATIONS
 
@@ -56,13 +57,14 @@ def check_suites(spec: Migration, changes: list[Change], targets: int) -> Iterat
             continue
         if suite.profile in invented:
             text = (
-                f"{len(checks)} expectations can be checked; the sample has nothing to hold them "
-                "against"
+                f"{counted(len(checks), 'expectation')} can be checked; the sample has no "
+                "messages to check them on"
             )
             yield Finding(about, NOTE, text)
             continue
         unmet = [check for check in checks if not check.success]
-        text = f"{len(checks)} expectations can be checked, {len(checks) - len(unmet)} are met"
+        met = counted(len(checks) - len(unmet), "is met", "are met")
+        text = f"{counted(len(checks), 'expectation')} can be checked, {met}"
         yield Finding(about, OK, text)
         for check in unmet:
             text = f"the sample does not meet ({check.severity}): {sentence_of(check)}"

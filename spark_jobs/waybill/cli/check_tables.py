@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
+from waybill.counting import counted
 from waybill.errors import Refusal
 from waybill.row_times.typed import fault_of
 from waybill.suggestions import did_you_mean
@@ -93,7 +94,7 @@ def _unseen(about: str, name: str, known: list[str], whole: bool) -> Finding:
         return Finding(about, WRONG, text)
     if whole and known:
         text = (
-            f"no message of the source has a table {name}: mend the name, or leave it out until "
+            f"no message of the source has a table {name}: fix the name, or leave it out until "
             f"there is one{did_you_mean(name, known)}"
         )
         return Finding(about, WRONG, text)
@@ -153,7 +154,8 @@ def _types(about: str, types: dict[str, str], changes: list[Change]) -> Iterator
         yield Finding(about, NOTE, told, {"columns": unproven})
     proven = [name for name in values if name not in faults]
     if proven:
-        told = f"{sum(values[n] for n in proven)} values fit the types of {', '.join(proven)}"
+        fit = counted(sum(values[n] for n in proven), "value fits", "values fit")
+        told = f"{fit} the types of {', '.join(proven)}"
         yield Finding(about, OK, told, {"columns": proven})
 
 

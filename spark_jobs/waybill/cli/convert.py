@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.cli.options import check_takes_schemas, rules_in, schemas_in, setting_value
 from waybill.cli.output import byte_progress, printable
+from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError
 from waybill.inprocess.job import ConvertJob
@@ -126,7 +127,7 @@ def report_data(job: ConvertJob, report: StageReport) -> dict[str, Any]:
 
 def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
     """The account as one sentence for a person."""
-    parts = [f"{account.messages} messages in, {account.written} out"]
+    parts = [f"{counted(account.messages, 'message')} in, {account.written} out"]
     for verb, counts in (
         ("refused", account.refused),
         ("skipped", account.skipped),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from waybill.cli.options import check_known, read_settings, rules_in
 from waybill.cli.output import console, print_json, print_table, printable
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.detect import Trial, Verdict, detect, sample_of
 from waybill.inprocess.topic_file import open_topic
@@ -118,21 +119,22 @@ def _why_none(file: TopicFile, verdict: Verdict) -> str:
     if verdict.messages + verdict.empty == 0:
         return "it holds no message"
     if verdict.messages == 0:
-        return f"none of its {verdict.empty} messages has a value"
+        return f"none of its messages has a value ({verdict.empty})"
     if file.cut:
         return f"{file.layout.why}, and its first message is longer than {LARGEST >> 20} MiB"
     nearest = next((trial for trial in verdict.trials if trial.clear), None)
     if nearest is not None:
         sentence = next((sentence for sentence, _ in nearest.against.values()), "")
-        return (
-            f"{nearest.clear} of {verdict.messages} messages have the names of {nearest.name}, "
-            f"which refuses them: {printable(sentence)}"
-        )
+        messages = counted(verdict.messages, "message")
+        have = counted(nearest.clear, f"of {messages} has", f"of {messages} have")
+        return f"{have} the names of {nearest.name}, which refuses them: {printable(sentence)}"
     if verdict.unknown < verdict.messages:
         most = verdict.trials[0]
-        return f"{most.name} fits {most.best} of {verdict.messages} messages, which is too few"
+        messages = counted(verdict.messages, "message")
+        return f"{most.name} fits {most.best} of {messages}, which is too few"
     what = file.layout.why
-    return f"every decoder refuses all of its {verdict.messages} messages ({what})"
+    messages = counted(verdict.messages, "message")
+    return f"every decoder refuses all of it ({messages}; {what})"
 
 
 def as_data(file: TopicFile, verdict: Verdict, answer: str) -> dict[str, Any]:
@@ -177,9 +179,9 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
     out = console()
     out.print(Text(answer, style="bold" if verdict.named else "bold red"), soft_wrap=True)
     packed = f", packed with {file.packing}" if file.packing else ""
-    counts = f"{verdict.messages} messages were looked at"
+    counts = counted(verdict.messages, "message was examined", "messages were examined")
     if verdict.empty:
-        counts += f", {verdict.empty} more have no value"
+        counts += f", {counted(verdict.empty, 'more has no value', 'more have no value')}"
     layout = f"layout {file.layout.name}: {file.layout.why}{packed}; {counts}"
     out.print(Padding(Text(layout), (0, 0, 0, 2), expand=False))
     for trial in verdict.named:
@@ -188,13 +190,13 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
         for line in lines:
             out.print(Padding(Text(printable(line)), (0, 0, 0, 4), expand=False))
     if verdict.weak:
-        text = "nothing in the messages speaks for it but that its decoder takes them"
+        text = "the only evidence is that its decoder reads the messages"
         out.print(Padding(Text(text, style="yellow"), (0, 0, 0, 4), expand=False))
     named = {trial.name for trial in verdict.named}
     rest = [trial for trial in verdict.trials if trial.name not in named]
     if verdict.messages:
         print_table(
-            ["others", "fits", "what speaks against it"],
+            ["others", "fits", "evidence against it"],
             [[t.name, f"{t.taken} of {verdict.messages}", against(t)] for t in rest],
         )
 
@@ -202,7 +204,7 @@ def _print(file: TopicFile, verdict: Verdict, answer: str) -> None:
 def for_it(trial: Trial, verdict: Verdict) -> list[str]:
     """What speaks for an envelope, line by line."""
     lines = [f"{trial.name}, {trial.envelope.title}"]
-    taken = f"reads {trial.read} of {verdict.messages} messages"
+    taken = f"reads {trial.read} of {counted(verdict.messages, 'message')}"
     for kind, (sentence, count) in trial.against.items():
         taken += f"; {count} not whole ({kind}): {sentence}"
     lines.append(taken)
@@ -211,7 +213,7 @@ def for_it(trial: Trial, verdict: Verdict) -> list[str]:
     for name, value in trial.told.items():
         lines.append(f"with --set {name}={value}; without, its decoder refuses them")
     if trial.needs:
-        lines.append(f"to read it, tell it {' or '.join(_told(name) for name in trial.needs)}")
+        lines.append(f"to read it, give {' or '.join(_told(name) for name in trial.needs)}")
     return lines
 
 
@@ -233,14 +235,14 @@ def _told(setting: str) -> str:
 def against(trial: Trial) -> str:
     """What speaks against an envelope, in a few words."""
     if trial.misread:
-        return "what it takes for columns are names that another envelope writes"
+        return "its columns would be names that another envelope writes"
     if trial.taken > trial.refused:
         if not trial.seen:
-            return "it takes nearly everything; none of its own names stands there"
+            return "it reads nearly anything; none of its own names is there"
         if trial.unseen:
             return f"names of its own are missing: {_listed(trial.unseen)}"
         return f"it has fewer of the names: {_listed(trial.seen)}"
     if trial.against:
         kind, (sentence, _) = max(trial.against.items(), key=lambda item: item[1][1])
         return f"{kind}: {sentence}"
-    return "nothing speaks for it"
+    return "no evidence for it"

@@ -12,8 +12,12 @@ from waybill.tables import MAX_COLUMNS
 
 
 def convert(
-    source: Annotated[str, typer.Option("--from", metavar="ENVELOPE", help="What is read.")],
-    target: Annotated[str, typer.Option("--to", metavar="ENVELOPE", help="What is written.")],
+    source: Annotated[
+        str, typer.Option("--from", metavar="ENVELOPE", help="Envelope of the input.")
+    ],
+    target: Annotated[
+        str, typer.Option("--to", metavar="ENVELOPE", help="Envelope of the output.")
+    ],
     input_file: Annotated[
         str,
         typer.Argument(
@@ -21,7 +25,7 @@ def convert(
         ),
     ],
     output_file: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="The same; appears when it is whole.")
+        str, typer.Argument(metavar="OUTPUT", help="The same; appears when it is complete.")
     ],
     settings: Annotated[
         list[str] | None,
@@ -32,7 +36,7 @@ def convert(
         ),
     ] = None,
     tables: Annotated[
-        Path | None, typer.Option(help="YAML file of keys and column types the input leaves out.")
+        Path | None, typer.Option(help="YAML file of keys and column types that the input lacks.")
     ] = None,
     schemas: Annotated[
         Path | None,
@@ -43,18 +47,16 @@ def convert(
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the counts to this JSON file.")] = None,
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="Work on a file of lines in several processes.")
+        int, typer.Option(min=1, max=256, help="Convert a file of lines in several processes.")
     ] = 1,
     max_columns: Annotated[
         int,
         typer.Option(min=1, max=1_000_000, help="Refuse a message that describes more columns."),
     ] = MAX_COLUMNS,
     strict: Annotated[
-        bool, typer.Option("--strict", help="End with 4 if anything was refused or lost.")
+        bool, typer.Option("--strict", help="Exit with 4 if anything was refused or lost.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over files that are there already.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Convert a file of messages from one envelope into another, without Spark.
 
@@ -97,11 +99,11 @@ Schemas = Annotated[
     Path | None, typer.Option(help="JSON file or folder of schemas that are not in the messages.")
 ]
 Tables = Annotated[
-    Path | None, typer.Option(help="YAML file of keys and column types the messages leave out.")
+    Path | None, typer.Option(help="YAML file of keys and column types that the messages lack.")
 ]
 LayoutName = Annotated[
     str | None,
-    typer.Option(help="lines, kcat, parquet or whole; found out if it is not told."),
+    typer.Option(help="lines, kcat, parquet or whole; by default detected."),
 ]
 InputFile = Annotated[
     str, typer.Argument(metavar="FILE", help="A file of messages, or - for a pipe.")
@@ -114,13 +116,13 @@ def detect(
     settings: Settings = None,
     schemas: Schemas = None,
     tables: Tables = None,
-    messages: Annotated[int, typer.Option(min=1, help="Look at so many messages.")] = 200,
+    messages: Annotated[int, typer.Option(min=1, help="How many messages to examine.")] = 200,
     json: AsJson = False,
 ) -> None:
     """Say which envelope the messages of a file are in, and why.
 
-    Every decoder tries the first messages; what speaks for the answer and against the others is
-    told. Ends with 2 if nothing fits.
+    Every decoder tries the first messages; the answer lists the evidence for it and against the
+    others. Exits with 2 if nothing fits.
 
     [dim]Example:[/]  waybill detect topic.jsonl.gz
     """
@@ -133,7 +135,7 @@ def show(
     input_file: InputFile,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="ENVELOPE", help="Found out if it is not told."),
+        typer.Option("--from", metavar="ENVELOPE", help="By default detected."),
     ] = None,
     layout: LayoutName = None,
     settings: Settings = None,
@@ -146,7 +148,7 @@ def show(
     offset: Annotated[
         str | None, typer.Option(help="Only these offsets: 7, 7-9, 7- or -9.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many; 0 for all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="The most messages to print; 0 for all.")] = 20,
     full: Annotated[bool, typer.Option("--full", help="Do not cut long values.")] = False,
     json: AsJson = False,
 ) -> None:

@@ -53,7 +53,7 @@ def formats_command(name: str | None, as_json: bool) -> None:
             for capability in CAPABILITIES
         ]
         print_table(["can carry", *(heading(e) if fold else e.name for e in block)], rows)
-    out.print("waybill formats NAME tells the limits and the settings of one.", style="dim")
+    out.print("waybill formats NAME shows the limits and the settings of one.", style="dim")
 
 
 def blocks(envelopes: Sequence[Envelope], width: int) -> list[list[Envelope]]:

@@ -24,7 +24,7 @@ def table(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="DB.TABLE", help="May be left out where there is only one.", show_default=False
+            metavar="DB.TABLE", help="Optional if there is only one.", show_default=False
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write the rows to this .jsonl file.")] = None,
@@ -34,12 +34,8 @@ def table(
             metavar="BATCH|TIME", help="As it was after this batch, or at this time (ISO, UTC)."
         ),
     ] = None,
-    held: Annotated[
-        bool, typer.Option("--held", help="As the batch that waits for the gate would make it.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over an output that is there already.")
-    ] = False,
+    held: Annotated[bool, typer.Option("--held", help="As the held batch would make it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output.")] = False,
     json: AsJson = False,
 ) -> None:
     """Print the rows of a merged table as exact text, sorted by key.
@@ -60,13 +56,13 @@ def changes(
         str | None,
         typer.Option(help="""Only this row: its key, as 7 or '{"region": "eu", "no": "7"}'."""),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many changes.")] = 1000,
+    limit: Annotated[int, typer.Option(min=1, help="The most changes to print.")] = 1000,
     held: Annotated[
         bool,
         typer.Option(
             "--held",
-            help="Of the batch that waits for the gate: what it brought, and of a row with --key "
-            "what would become of each change.",
+            help="Of the held batch: the changes that it brought, and of a row with --key what "
+            "would become of each change.",
         ),
     ] = False,
     json: AsJson = False,
@@ -86,7 +82,7 @@ def quarantine_list(
     migration: Specification,
     batch: Annotated[str | None, typer.Option(help="Only this batch.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only this class of reason.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="The most messages to print.")] = 100,
     json: AsJson = False,
 ) -> None:
     """List the refused messages: where they came from and why they were refused.
@@ -132,13 +128,13 @@ def quarantine_replay(
     ] = None,
     drop_held: Annotated[
         bool,
-        typer.Option("--drop-held", help="Drop what a failed gate holds; it is merged again too."),
+        typer.Option("--drop-held", help="Drop the held batch; its changes are merged again too."),
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Take everything that was refused once more, as a batch of its own, through all stages.
+    """Replay every refused message, as a batch of its own, through all stages.
 
-    Run it after the cause was mended: a type declared, a column widened, Waybill updated. Reads
+    Run it after the cause was fixed: a type declared, a column widened, Waybill updated. Reads
     nothing new. Each change keeps its place in the order, so an old one does not undo newer ones;
     what is refused again stays in quarantine.
 
@@ -151,7 +147,7 @@ def quarantine_replay(
 
 
 def status(migration: Specification, json: AsJson = False) -> None:
-    """Say how far a migration is: cursors, lag, counts and the last word of the gate.
+    """Show how far a migration is: cursors, lag, counts and the last result of the gate.
 
     [dim]Example:[/]  waybill status migrations/shop.yaml
     """
@@ -166,14 +162,14 @@ def upkeep(
         str | None,
         typer.Option(
             metavar="LENGTH",
-            help="Keep snapshots so long, e.g. 12h or 30d; left out, as long as upkeep.snapshots "
-            "of the migration says, else 30d.",
+            help="How long to keep snapshots, e.g. 12h or 30d; by default upkeep.snapshots of the "
+            "migration, else 30d.",
             show_default=False,
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Keep the lake in shape: join small files, let old snapshots and tombstones go.
+    """Maintain the lake: join small files, expire old snapshots and tombstones.
 
     Run it once a day or a week, also while batches run: a table that is being written is left for
     the next time. Snapshots that a stage has not read yet are kept whatever their age, tombstones

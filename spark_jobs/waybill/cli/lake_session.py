@@ -20,20 +20,26 @@ SIGN_OF_LIFE = "waybill: only Spark can open this catalog, starting it takes som
 @contextmanager
 def look_into(spec: Migration) -> Iterator[History]:
     """The lake for a command that only looks: without Spark, where the catalog allows it."""
-    from waybill.lake.outages import plainly
-
-    found = _without_spark(spec)
-    if found is not None:
-        with plainly(spec):
+    with without_spark(spec) as found:
+        if found is not None:
             yield found
-        return
+            return
     sys.stderr.write(SIGN_OF_LIFE)
     sys.stderr.flush()
     with open_lake(spec) as lake:
         yield lake
 
 
-def _without_spark(spec: Migration) -> History | None:
+@contextmanager
+def without_spark(spec: Migration) -> Iterator[History | None]:
+    """The lake without Spark; None where only Spark can open the catalog."""
+    from waybill.lake.outages import plainly
+
+    with plainly(spec):
+        yield _opened(spec)
+
+
+def _opened(spec: Migration) -> History | None:
     from waybill.lake.without_spark import LakeWithoutSpark
 
     try:
@@ -59,7 +65,7 @@ def open_lake(spec: Migration) -> Iterator[Lake]:
         spark.stop()
 
 
-def needed(lake: History, name: str) -> str:
+def needed(spec: Migration, lake: History, name: str) -> str:
     """Full name of a batch table that must be there.
 
     Raises:
@@ -67,6 +73,7 @@ def needed(lake: History, name: str) -> str:
     """
     table = lake.log(name)
     if not lake.exists(table):
-        message = f"migration {lake.migration} has no {name} yet: run it first, waybill run …"
+        first = spec.command("run", "FILE")
+        message = f"migration {spec.name} has no {name} yet: run it first, `{first}`"
         raise ConfigurationError(message)
     return table

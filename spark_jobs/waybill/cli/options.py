@@ -104,7 +104,7 @@ def check_takes_schemas(envelope: Envelope) -> None:
         ConfigurationError: it is one of those.
     """
     if "schemas" not in envelope.decode_settings.model_fields:
-        message = f"{envelope.name} takes no schemas, its messages say all: leave --schemas out"
+        message = f"messages of {envelope.name} describe themselves: leave --schemas out"
         raise ConfigurationError(message)
 
 

@@ -13,11 +13,12 @@ from waybill.cli.lake_session import look_into, needed
 from waybill.cli.output import console, print_json, print_table, printable
 from waybill.errors import ConfigurationError
 from waybill.inprocess.quarantine import text_or_base64
-from waybill.merge.position import held_snapshot
+from waybill.merge.position import held_merge
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
+    from waybill.spec.migration import Migration
 
 Places = dict[str, list[Any]]
 """The values that rows have in some columns."""
@@ -37,7 +38,7 @@ def list_command(
     if kind is not None:
         asked["reason_kind"] = [kind]
     with look_into(spec) as lake:
-        found = nsmallest(limit + 1, refused(lake, asked, limit + 1), key=_by_place)
+        found = nsmallest(limit + 1, refused(spec, lake, asked, limit + 1), key=_by_place)
     shown = found[:limit]
     if as_json:
         print_json(shown)
@@ -61,11 +62,14 @@ def list_command(
         sys.stderr.write(f"only the first {limit}; --limit shows more\n")
 
 
-def refused(lake: History, asked: Places, limit: int | None = None) -> Iterator[dict[str, Any]]:
+def refused(
+    spec: Migration, lake: History, asked: Places, limit: int | None = None
+) -> Iterator[dict[str, Any]]:
     """Everything that was refused, by whom, why; also by a merge that the gate holds.
 
     Args:
-        lake: of the migration.
+        spec: the migration.
+        lake: its tables.
         asked: the values that rows have in columns that all of the tables have.
         limit: of each table so many with the lowest places are enough.
     """
@@ -82,15 +86,16 @@ def refused(lake: History, asked: Places, limit: int | None = None) -> Iterator[
     why = ("reason_kind", "reason")
     named = ("database", "schema", "table")
     outcome = {**asked, "outcome": ["refused"]}
-    for row in rows(needed(lake, "changes"), (*PLACE, *why, *named), outcome):
+    for row in rows(needed(spec, lake, "changes"), (*PLACE, *why, *named), outcome):
         yield _shown(row, "convert", ".".join(row[n] for n in named if row[n] is not None))
     outbox, merges = lake.log("outbox"), lake.log("merges")
     if lake.exists(outbox):
         for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
             yield _shown(row, row["target"], row["table"])
     if lake.exists(merges):
-        kind = {**asked, "kind": ["refused"]}
-        for row in rows(merges, (*PLACE, *why, "table"), kind, held_snapshot(lake)):
+        kind, held = {**asked, "kind": ["refused"]}, held_merge(lake)
+        newest = None if held is None else held.snapshot
+        for row in rows(merges, (*PLACE, *why, "table"), kind, newest):
             yield _shown(row, "merge", row["table"])
 
 
@@ -112,11 +117,12 @@ def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> No
         raise ConfigurationError(message)
     spec = load_migration(migration)
     with look_into(spec) as lake:
-        found = _at(lake, match)
+        found = _at(spec, lake, match)
         if not found:
-            message = f"no message at {position} was refused; waybill quarantine list shows which"
+            those = spec.command("quarantine", "list", "FILE")
+            message = f"no message at {position} was refused; `{those}` shows which were"
             raise ConfigurationError(message)
-        key, value = _bytes(lake, match)
+        key, value = _bytes(spec, lake, match)
     if raw:
         sys.stdout.buffer.write(value or b"")
         return
@@ -140,15 +146,17 @@ def _message(match: re.Match[str]) -> Places:
     return {"topic": [topic], "partition": [int(partition)], "offset": [int(offset)]}
 
 
-def _at(lake: History, match: re.Match[str]) -> list[dict[str, Any]]:
+def _at(spec: Migration, lake: History, match: re.Match[str]) -> list[dict[str, Any]]:
     asked = _message(match)
     if match[4] is not None:
         asked["index"] = [int(match[4])]
-    return sorted(refused(lake, asked), key=_by_place)
+    return sorted(refused(spec, lake, asked), key=_by_place)
 
 
-def _bytes(lake: History, match: re.Match[str]) -> tuple[bytes | None, bytes | None]:
+def _bytes(
+    spec: Migration, lake: History, match: re.Match[str]
+) -> tuple[bytes | None, bytes | None]:
     """The message as the archive has it."""
-    for row in lake.scan(needed(lake, "archive"), ("key", "value"), _message(match)):
+    for row in lake.scan(needed(spec, lake, "archive"), ("key", "value"), _message(match)):
         return row["key"], row["value"]
     return None, None

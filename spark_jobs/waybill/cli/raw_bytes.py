@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from waybill.cli.output import printable
+from waybill.counting import counted
 
 SHOWN = 480
 """Bytes that are shown of one key or value."""
@@ -22,7 +23,7 @@ def bytes_as_lines(data: bytes, limit: int | None = SHOWN) -> list[str]:
     text = _text(part, cut=rest > 0)
     lines = [printable(text)] if text is not None else _dump(part)
     if rest:
-        lines.append(f"… {rest} bytes more; --full shows them")
+        lines.append(f"… {counted(rest, 'byte')} more; --full shows all")
     return lines
 
 

@@ -32,7 +32,7 @@ def driver(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="The folder whose migrations it runs, and no others.",
+            help="The folder whose migrations it runs.",
             show_default=f"{VARIABLE}, else migrations",
         ),
     ] = None,

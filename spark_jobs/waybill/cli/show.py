@@ -17,6 +17,7 @@ from waybill.cli.detect import one_envelope
 from waybill.cli.options import reading
 from waybill.cli.output import console, printable
 from waybill.cli.raw_bytes import bytes_as_lines
+from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.detect import sample_of
 from waybill.inprocess.quarantine import text_or_base64
@@ -291,7 +292,7 @@ def _rest(text: str, limit: int | None) -> str:
     """What is said of the characters that are not shown."""
     if limit is None or len(text) <= limit:
         return ""
-    return f"… ({len(text) - limit} characters more; --full shows them)"
+    return f"… ({counted(len(text) - limit, 'character')} more; --full shows all)"
 
 
 def _print_bytes(out: Console, message: Message, limit: int | None) -> None:
@@ -302,7 +303,7 @@ def _print_bytes(out: Console, message: Message, limit: int | None) -> None:
             if name == "value":
                 out.print(Text("  value: null", style="dim"))
             continue
-        out.print(Text(f"  {name}, {len(data)} bytes:", style="dim"))
+        out.print(Text(f"  {name}, {counted(len(data), 'byte')}:", style="dim"))
         lines = bytes_as_lines(data) if limit is not None else bytes_as_lines(data, None)
         for line in lines:
             out.print(Text(f"    {line}"), soft_wrap=True)

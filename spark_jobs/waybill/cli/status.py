@@ -10,9 +10,12 @@ from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
 from waybill.made_ids import made_ids_sentence
+from waybill.merge.position import STAGE as MERGE
+from waybill.merge.position import held_merge
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
 
@@ -58,6 +61,13 @@ def status_command(migration: Path, as_json: bool) -> None:
     for stage in stages:
         for target, counts in stage["made_ids"].items():
             told = f"last batch for {target}: {made_ids_sentence(counts)}"
+            console().print(told, markup=False, soft_wrap=True)
+    for stage in stages:
+        if stage["held"] is not None:
+            told = (
+                f"held: batch {stage['held']} is merged and has not passed the gate; what it would "
+                f"make of the tables: {spec.command('table', 'FILE', '--held')}"
+            )
             console().print(told, markup=False, soft_wrap=True)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
@@ -105,15 +115,19 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
 
 
 def stage_status(lake: History, stage: str) -> dict[str, Any]:
-    """How far a stage is; lag counts the batches of the stage before that it has not done."""
-    done = [c for c in lake.commits(lake.log(PLACES[stage])) if c.stage == stage]
+    """How far a stage is; lag counts the batches of the stage before that it has not done.
+
+    A merge that the gate holds is done, and named under `held`.
+    """
+    held = held_merge(lake) if stage == MERGE else None
+    done = _done(lake, stage, held)
     names = list(PLACES)
     at = names.index(stage)
     lag = 0
     if at:
         before = names[at - 1]
-        upstream = {c.batch for c in lake.commits(lake.log(PLACES[before])) if c.stage == before}
-        lag = len(upstream - {c.batch for c in done})
+        upstream = _done(lake, before, held_merge(lake) if before == MERGE else None)
+        lag = len({c.batch for c in upstream} - {c.batch for c in done})
     last = done[0] if done else None
     report = last.report if last else {}
     return {
@@ -124,10 +138,17 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "out": report.get("rows_out"),
         "refused": sum(report.get("refused", {}).values()) if last else None,
         "batches": len(done),
+        "held": None if held is None else held.batch,
         "lag": lag,
         "cursor": last.cursor if last else None,
         "made_ids": report.get("made_ids", {}),
     }
+
+
+def _done(lake: History, stage: str, held: Commit | None) -> list[Commit]:
+    """What a stage has committed, newest first, with what the gate holds of it."""
+    visible = [c for c in lake.commits(lake.log(PLACES[stage])) if c.stage == stage]
+    return visible if held is None else [held, *visible]
 
 
 def last_gate(lake: History) -> dict[str, Any] | None:

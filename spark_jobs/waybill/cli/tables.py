@@ -9,18 +9,21 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.cli.lake_session import look_into, needed
+from waybill.cli.lake_session import look_into, needed, without_spark
 from waybill.cli.output import print_json, print_table, printable
+from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen, in_order
-from waybill.merge.position import held_end, order_of, position_of
+from waybill.merge.position import held_position, needed_held, order_of, position_of
+from waybill.merge.table_states import table_state
 from waybill.spec.file import load_migration
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from waybill.lake.commit import Commit
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
 
@@ -55,6 +58,10 @@ def table_command(
     """
     spec = load_migration(migration)
     check_new(to.force, None if to.file is None else str(to.file))
+    # Whatever is wrong with what was asked for is said before Spark takes its time to start.
+    with without_spark(spec) as lake:
+        if lake is not None:
+            table_state(lake, spec, name, as_of, held)
     from waybill.jobs import read_table
 
     rows = read_table(spec, name, as_of=as_of, held=held)
@@ -98,8 +105,12 @@ class Wanted(NamedTuple):
 
 
 def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
-    """Print changes in the order of the merge."""
-    table, key, limit = wanted.table, wanted.key, wanted.limit
+    """Print changes in the order of the merge.
+
+    Raises:
+        ConfigurationError: there are no changes of the table, or no batch waits for the gate.
+    """
+    table, key, limit, held = wanted
     spec = load_migration(migration)
     with look_into(spec) as lake:
         asked: Asked = {"outcome": ["ok"]}
@@ -107,11 +118,12 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
             # A name with dots may be of a table whose own name has some.
             parts = table.split(".")
             asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
-        log = needed(lake, "changes")
+        log = needed(spec, lake, "changes")
+        merge = needed_held(lake) if held else None
         if key is None:
-            found = _first(lake, log, asked, wanted, spec)
+            found = _first(lake, log, asked, wanted, spec, merge)
         else:
-            found = _of_row(lake, log, asked, wanted, spec)
+            found = _of_row(lake, log, asked, wanted, spec, merge)
         if not found and table is not None:
             _check_table(lake, log, asked, table)
     if as_json:
@@ -140,14 +152,19 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
         cells = [[*line, row.get("outcome")] for line, row in zip(cells, found, strict=True)]
     print_table(titles, cells)
     if len(found) == limit:
-        sys.stderr.write(f"only the first {limit} changes; --limit shows more\n")
+        sys.stderr.write(f"only the first {counted(limit, 'change')}; --limit shows more\n")
 
 
 def _first(
-    lake: History, log: str, asked: Asked, wanted: Wanted, spec: Migration
+    lake: History,
+    log: str,
+    asked: Asked,
+    wanted: Wanted,
+    spec: Migration,
+    held: Commit | None,
 ) -> list[dict[str, Any]]:
     """The changes that come first."""
-    came = _came(lake) if wanted.held else None
+    came = None if held is None else _came(lake, held)
 
     def accepts(row: dict[str, Any]) -> bool:
         of_table = wanted.table is None or _joined(row) == wanted.table
@@ -163,16 +180,14 @@ def _first(
 
 
 def _of_row(
-    lake: History, log: str, asked: Asked, wanted: Wanted, spec: Migration
+    lake: History,
+    log: str,
+    asked: Asked,
+    wanted: Wanted,
+    spec: Migration,
+    held: Commit | None,
 ) -> list[dict[str, Any]]:
-    """The changes of a row, with what became of each.
-
-    Raises:
-        ConfigurationError: no batch waits.
-    """
-    if wanted.held:
-        # What older batches brought counts, too, so that is not left out.
-        held_end(lake)
+    """The changes of a row, whichever batch brought them, with what became of each."""
     has_key = _key_test(wanted.key or "")
 
     def accepts(row: dict[str, Any]) -> bool:
@@ -185,7 +200,7 @@ def _of_row(
     by_time = spec.order.ambiguous == "source_time"
     ordered = (_with_order(row, by_time) for row in _with_truncates(rows, has_key))
     found = nsmallest(wanted.limit, ordered, key=_by_order)
-    return _explained(lake, found, wanted.held)
+    return _explained(lake, found, held)
 
 
 def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
@@ -193,13 +208,9 @@ def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
     return {name: order if name == "order_key" else row[name] for name in _SHOWN}
 
 
-def _came(lake: History) -> set[str]:
-    """The batches whose changes the merge that waits for the gate has taken.
-
-    Raises:
-        ConfigurationError: no batch waits.
-    """
-    waiting, visible = held_end(lake)[1].changes, position_of(lake).changes
+def _came(lake: History, held: Commit) -> set[str]:
+    """The batches whose changes the merge that waits for the gate has taken."""
+    waiting, visible = held_position(lake, held).changes, position_of(lake).changes
     return {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
 
 
@@ -208,7 +219,9 @@ def _by_order(row: dict[str, Any]) -> tuple[Any, ...]:
     return in_order(row[name] for name in (*_NAMES, "order_key"))
 
 
-def _explained(lake: History, rows: list[dict[str, Any]], held: bool) -> list[dict[str, Any]]:
+def _explained(
+    lake: History, rows: list[dict[str, Any]], held: Commit | None
+) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
     TRUNCATEs that took no row away are left out.

@@ -30,7 +30,14 @@ def upkeep_command(migration: Path, snapshots: str | None, as_json: bool) -> Non
         print_json(kept._asdict() for kept in done)
         return
     print_table(
-        ["table", "files joined", "delete files gone", "snapshots gone", "tombstones gone", "left"],
+        [
+            "table",
+            "files joined",
+            "delete files removed",
+            "snapshots expired",
+            "tombstones expired",
+            "left",
+        ],
         [[kept.table.split(".", 1)[1], *kept[1:]] for kept in done],
         spec.name,
     )

@@ -13,6 +13,7 @@ from waybill.batches.decoding import ChangeBatches
 from waybill.convert.halves import SPENT, columns_by_id, settle
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.waiting import end_waiting
+from waybill.counting import counted
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
@@ -71,7 +72,7 @@ class Decoding:
         lake = self.context.lake
         span = Span(lake.log("archive"), after, upto)
         report.rows_in = lake.added_rows(*span)
-        self.context.progress("convert: %d messages to decode", report.rows_in)
+        self.context.progress("convert: %s to decode", counted(report.rows_in, "message"))
         if report.rows_in:
             tally = Tally(self.context.spark.sparkContext)
             messages = lake.task_rows(span, MESSAGE, {})
@@ -113,7 +114,7 @@ class Decoding:
 
         A run that drops what the gate holds starts anew with all of it, so it gives another try to
         what was refused since the gate last let something through. If it did not, those messages
-        would be counted against it although their cause is mended.
+        would be counted against it although their cause is fixed.
         """
         options, lake = self.context.options, self.context.lake
         if options.mode == "replay":
@@ -151,7 +152,9 @@ class Decoding:
             here = lake.increment(*span).select(*place)
             refused = refused.join(here, place, "left_anti")
         refused = refused.persist()
-        self.context.progress("convert: %d refused messages to decode again", refused.count())
+        self.context.progress(
+            "convert: %s to decode again", counted(refused.count(), "refused message")
+        )
         found = lake.read(span.table).join(F.broadcast(refused), place, "left_semi")
         # A full run brings a message again: one of them is taken, and if they differ, the last.
         messages = newest_rows(found, MESSAGE_PLACE, lake.commits(span.table)).select(
@@ -193,8 +196,9 @@ class Decoding:
         messages = counts["messages"]
         if messages != report.rows_in:
             message = (
-                f"the archive has {report.rows_in} messages for batch {report.batch} and "
-                f"{messages} were decoded; nothing was committed: run the batch again"
+                f"the archive has {counted(report.rows_in, 'message')} for batch {report.batch} "
+                f"and {counted(messages, 'was', 'were')} decoded; nothing was committed: run the "
+                "batch again"
             )
             raise ReconciliationError(message)
         further = counts["changes"] - messages
@@ -248,8 +252,8 @@ class Decoding:
             settled.unpersist()
         if carried and report.waiting:
             report.warnings.append(
-                f"{report.waiting} halves of updates wait for the other half, some of them of "
-                "earlier batches"
+                counted(report.waiting, "half of an update waits", "halves of updates wait")
+                + " for the other half, of this batch or earlier ones"
             )
 
     def _joined_before(self, waiting: DataFrame, batch: str) -> DataFrame:

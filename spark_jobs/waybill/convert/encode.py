@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from waybill.batches.encoding import MessageBatches
 from waybill.batches.message_rows import CHANGE
 from waybill.convert.decode import add, schemas_in
+from waybill.counting import counted
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
@@ -110,8 +111,8 @@ class Encoding:
         if not changes and not again:
             return
         self.context.progress(
-            "convert: %d changes to encode for %s",
-            changes,
+            "convert: %s to encode for %s",
+            counted(changes, "change"),
             ", ".join(writing.label for writing in self.writings),
         )
         schemas = schemas_in(lake.increment(*span).where("outcome = 'schema'"))
@@ -120,13 +121,13 @@ class Encoding:
             with lake.batches_by_rows(span):
                 encode = accepted.through(self._encode(schemas, self.writings))
                 self.branch.append_made(accepted.handed, encode, OUTBOX)
-        counted = self._counted()
-        made_ids = self._made_ids(counted)
+        written = self._counted()
+        made_ids = self._made_ids(written)
         for writing in self.writings:
             label = writing.label
             found = again.get(label, Again())
             came = changes + found.refused
-            account, losses = _account(report, label, came, found.written, counted.get(label, []))
+            account, losses = _account(report, label, came, found.written, written.get(label, []))
             targets[label] = account
             if losses:
                 report.losses[label] = losses
@@ -170,7 +171,9 @@ class Encoding:
         changes = changes.persist()
         ids = changes.select("schema_id").distinct()
         schemas = schemas_in(log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi"))
-        self.context.progress("convert: %d refused messages to encode again", sum(left.values()))
+        self.context.progress(
+            "convert: %s to encode again", counted(sum(left.values()), "refused message")
+        )
         self.branch.sql(
             "UPDATE {branch} SET outcome = 'replayed' WHERE outcome = 'refused' AND target IN "
             f"({', '.join(literal(label) for label in counts)})"
@@ -187,7 +190,7 @@ class Encoding:
     def _still_refused(self, before: DataFrame, refused: DataFrame, span: Span) -> DataFrame:
         """Of changes that targets refused, those that a replay has to encode, by target and place.
 
-        A later batch may have written one (a full run after the cause was mended), and this batch
+        A later batch may have written one (a full run after the cause was fixed), and this batch
         may be about to.
 
         Args:
@@ -229,21 +232,21 @@ class Encoding:
         # Where the position became an id, it matters from which topic and partitions it came.
         made_in = F.when(F.array_contains("losses", WITHIN_PARTITION), F.col("topic"))
         rows = self.branch.added().withColumn("made_in", made_in)
-        counted = rows.groupBy("target", "outcome", "reason_kind", "losses", "made_in").agg(
+        counts = rows.groupBy("target", "outcome", "reason_kind", "losses", "made_in").agg(
             F.count("*").alias("rows"),
             F.count_if(F.col("message") > 0).alias("further"),
             F.min("partition").alias("first"),
             F.max("partition").alias("last"),
         )
         by_target: dict[str, list[Row]] = {}
-        for row in counted.collect():
+        for row in counts.collect():
             by_target.setdefault(row.target, []).append(row)
         return by_target
 
-    def _made_ids(self, counted: dict[str, list[Row]]) -> dict[str, MadeIds]:
+    def _made_ids(self, written: dict[str, list[Row]]) -> dict[str, MadeIds]:
         """The ids that were made for each target."""
         made: dict[str, MadeIds] = {}
-        for label, rows in counted.items():
+        for label, rows in written.items():
             ids = made[label] = MadeIds(dict(self.partitions))
             for row in rows:
                 partition = row.first if row.first == row.last else None

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from waybill.convert.full_loads import WithFullLoads
 from waybill.envelopes import registry
-from waybill.errors import ConfigurationError, LossError
+from waybill.errors import Code, ConfigurationError, LossError
 from waybill.storage.open import open_storage
 from waybill.suggestions import did_you_mean
 
@@ -34,7 +34,7 @@ class Reading:
         """A decoder for one task."""
         if self.envelope.decoder is None:
             message = f"{self.envelope.name!r} cannot be read; `waybill formats` shows what can"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.ENVELOPE)
         decoder = self.envelope.decoder(self.settings, self.rules)
         return WithFullLoads(decoder, self.rules) if self.full else decoder
 
@@ -51,7 +51,7 @@ class Writing:
         """An encoder for one task, or for messages that go nowhere."""
         if self.envelope.encoder is None:
             message = f"{self.envelope.name!r} cannot be written; `waybill formats` shows what can"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.ENVELOPE)
         return self.envelope.encoder(self.settings.for_trial() if trial else self.settings)
 
 
@@ -103,7 +103,7 @@ def _check_reloads(spec: Migration, source: Envelope) -> None:
             f"full.{reloads[0]}.as_of: the messages of {source.name} have no sequence id that it "
             "could be compared with: leave it out, and load the table under a new migration name"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.DUMP_WITHOUT_SEQUENCE)
 
 
 def settings_of(
@@ -125,22 +125,20 @@ def settings_of(
                 wrong.append(f"{place}.{name} is no setting of {envelope.name}{hint}")
             else:
                 wrong.append(f"{place}.{name}: {item['msg']}")
-        raise ConfigurationError("; ".join(wrong)) from error
+        raise ConfigurationError("; ".join(wrong), code=Code.ENVELOPE_SETTING) from error
 
 
 def _schemas(path: str, envelope: Envelope) -> Any:
     if "schemas" not in envelope.decode_settings.model_fields:
-        message = (
-            f"{envelope.name} takes no schemas, its messages say all: leave source.schemas out"
-        )
-        raise ConfigurationError(message)
+        message = f"messages of {envelope.name} describe themselves: leave source.schemas out"
+        raise ConfigurationError(message, code=Code.ENVELOPE_SETTING)
     fs, name = open_storage(path)
     try:
         with fs.open(name, "rb") as file:
             return json.load(file)
     except (OSError, ValueError) as error:
         message = f"{path} cannot be read as JSON ({error}); name a file in source.schemas.file"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE) from error
 
 
 def _refuse_losses(

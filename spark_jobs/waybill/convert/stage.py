@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from waybill.convert.decode import Decoding
 from waybill.convert.encode import MADE_FROM, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
+from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
 from waybill.lake_columns import CHANGES, OUTBOX
@@ -52,10 +53,10 @@ def run_convert(spec: Migration, context: StageContext) -> StageReport:
         report.repeated = False
     _encode(context, plan, (changes, outbox), report, started)
     context.progress(
-        "convert: %d changes, %d refused, for %d targets",
-        report.rows_out,
+        "convert: %s, %d refused, for %s",
+        counted(report.rows_out, "change"),
         sum(report.refused.values()),
-        len(plan.writings),
+        counted(len(plan.writings), "target"),
     )
     return report
 

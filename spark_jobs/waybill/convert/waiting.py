@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import WaitingError
+from waybill.counting import counted
+from waybill.errors import Code, WaitingError
 from waybill.lake_columns import CHANGES
 from waybill.spark_tasks.worker_startup import light
 from waybill.spec.durations import seconds_of
@@ -67,17 +68,18 @@ def end_waiting(
     assert first is not None
     place = f"{first.topic}/{first.partition}/{first.offset}"
     told_counts = " and ".join(
-        f"{counts[half]} {half} images" for half in ("before", "after") if half in counts
+        counted(counts[half], f"{half} image") for half in ("before", "after") if half in counts
     )
     if rule.then == "stop":
         message = (
-            f"{told_counts} have waited for the other half of their update for longer than "
+            f"{told_counts} {'has' if count == 1 else 'have'} waited for the other half of "
+            f"{'its' if count == 1 else 'their'} update for longer than "
             f"halves.longest_wait ({rule.longest_wait}), the first at {place}: find out at the "
             "source where the other half is, then set a longer wait, or halves.then: refuse to "
             "put them into quarantine, or halves.then: take to take after images as updates "
             "without before image"
         )
-        raise WaitingError(message)
+        raise WaitingError(message, code=Code.UPDATE_HALF_OVERDUE)
     taken = counts.get("after", 0) if rule.then == "take" else 0
     _put_aside(branch, _told(late, rule, report.batch), waiting.where(~is_late), sizes)
     report.waiting -= count
@@ -85,8 +87,9 @@ def end_waiting(
     if count > taken:
         report.refused[REASON] = report.refused.get(REASON, 0) + count - taken
     if taken < count or seconds_of(rule.longest_wait):
-        what = "the other half of their update has not come within " + rule.longest_wait
-        done = f"; {taken} after images are updates without before image" if taken else ""
+        what = "the other half has not come within " + rule.longest_wait
+        without = counted(taken, "after image is an update", "after images are updates")
+        done = f"; {without} without before image" if taken else ""
         report.warnings.append(f"{told_counts}, the first at {place}: {what}{done}")
 
 

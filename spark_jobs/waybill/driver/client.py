@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from waybill.errors import DriverError
+from waybill.errors import Code, DriverError
 
 SILENCE = 30.0
 """Seconds without a word after which the driver is given up; it says something every few."""
@@ -44,7 +44,7 @@ def ask(
             if answer.status_code != 200:
                 answer.read()
                 message = f"the driver at {url} answers {answer.status_code}: {_reason(answer)}"
-                raise DriverError(message, answer.status_code >= 500)
+                raise DriverError(message, answer.status_code >= 500, code=Code.DRIVER_REFUSED)
             for number, text in enumerate(answer.iter_lines()):
                 line = _line(text, url, number)
                 if "log" in line:
@@ -54,19 +54,19 @@ def ask(
                     return result
     except (httpx.InvalidURL, UnicodeError):
         # The second is what the look-up of a host raises whose name no host can have.
-        raise DriverError(_NO_ADDRESS.format(url=url), False) from None
+        raise DriverError(_NO_ADDRESS.format(url=url), False, code=Code.DRIVER_CONNECTION) from None
     except httpx.LocalProtocolError:
         # Its text repeats the headers, and so the token.
-        message = f"no request can be made for the driver at {url}: mend its connection"
-        raise DriverError(message, False) from None
+        message = f"no request can be made for the driver at {url}: fix its connection"
+        raise DriverError(message, False, code=Code.DRIVER_CONNECTION) from None
     except httpx.HTTPError as error:
         message = (
             f"the driver at {url} cannot be reached or broke off ({type(error).__name__}: {error}):"
             " see whether it runs, and what its log says"
         )
-        raise DriverError(message, True) from error
+        raise DriverError(message, True, code=Code.DRIVER_UNREACHABLE) from error
     message = f"the driver at {url} ended the stage without a result: see what its log says"
-    raise DriverError(message, True)
+    raise DriverError(message, True, code=Code.DRIVER_UNREACHABLE)
 
 
 _NO_ADDRESS = (
@@ -84,13 +84,13 @@ def _check(url: str, token: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise DriverError(_NO_ADDRESS.format(url=url), False)
+        raise DriverError(_NO_ADDRESS.format(url=url), False, code=Code.DRIVER_CONNECTION)
     if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", token):
         message = (
             f"the token of the driver at {url} is empty, begins or ends with a space, or holds "
-            "what is no printable ASCII: mend the password of its connection"
+            "what is no printable ASCII: fix the password of its connection"
         )
-        raise DriverError(message, False)
+        raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
 
 
 def _line(text: str, url: str, number: int) -> dict[str, Any]:
@@ -103,13 +103,13 @@ def _line(text: str, url: str, number: int) -> dict[str, Any]:
         message = (
             f"the driver at {url} broke off in a line: see whether it runs, and what its log says"
         )
-        raise DriverError(message, True)
+        raise DriverError(message, True, code=Code.DRIVER_UNREACHABLE)
     if not isinstance(line, dict):
         message = (
-            f"what answers at {url} is no driver, but a proxy or another server: mend host and port"
+            f"what answers at {url} is no driver, but a proxy or another server: fix host and port"
             " of the driver's connection"
         )
-        raise DriverError(message, False)
+        raise DriverError(message, False, code=Code.DRIVER_CONNECTION)
     return line
 
 

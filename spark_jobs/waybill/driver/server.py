@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from waybill.driver.door import BoundedConnection, Door
 from waybill.driver.work import BusyError, Order, Work
-from waybill.errors import ConfigurationError, DriverError
+from waybill.errors import Code, ConfigurationError, DriverError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def serve(spark: SparkSession, token: str, migrations: Path, host: str, port: in
     server = uvicorn.Server(listening(application(work, token, end), host, port))
     server.run()
     if not work.alive:
-        raise DriverError(GONE, True)
+        raise DriverError(GONE, True, code=Code.DRIVER_UNREACHABLE)
 
 
 def listening(routes: FastAPI, host: str, port: int) -> uvicorn.Config:
@@ -81,7 +81,7 @@ def application(work: Work, token: str, end: Callable[[], None]) -> FastAPI:
         try:
             running = work.take(order)
         except ConfigurationError as error:
-            raise HTTPException(403, str(error)) from None
+            raise HTTPException(403, error.sentence) from None
         except BusyError as error:
             raise HTTPException(503, str(error), {"Retry-After": "60"}) from None
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from waybill.connections import variable_of
-from waybill.errors import ConfigurationError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
 from waybill.jobs import MODES, UPKEEP, described, result_of
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
@@ -190,15 +191,15 @@ def migration_file(named: str, folder: Path) -> Path:
             f"{named!r} is no {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file below the driver's "
             "folder of migrations: put it there, or start the driver with --migrations"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.DRIVER_REFUSED)
     return file
 
 
 def _unusable(file: Path, error: SpecificationError) -> str:
     """What a client is told: its problems repeat parts of the file, which is not the client's."""
     return (
-        f"{file.name} cannot be used as a migration ({len(error.problems)} problems): the driver's "
-        "log names them, and so does `waybill check`"
+        f"{file.name} cannot be used as a migration ({counted(len(error.problems), 'problem')}): "
+        "the driver's log names what is wrong, and so does `waybill check`"
     )
 
 

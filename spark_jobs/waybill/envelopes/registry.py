@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def get(name: str) -> Envelope:
         ConfigurationError: there is no such envelope; names the nearest one.
     """
     if name not in MODULES:
-        raise ConfigurationError(f"there is no envelope {name!r}{did_you_mean(name, MODULES)}")
+        raise ConfigurationError(
+            f"there is no envelope {name!r}{did_you_mean(name, MODULES)}", code=Code.ENVELOPE
+        )
     envelope: Envelope = import_module(MODULES[name]).ENVELOPE
     assert_named(envelope, name)
     return envelope
@@ -55,7 +57,7 @@ def assert_named(envelope: Envelope, name: str) -> None:
     """Refuse a module whose declaration names another envelope than the registry does."""
     if envelope.name != name:
         message = f"{MODULES[name]} declares {envelope.name!r}, the registry says {name!r}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.ENVELOPE_FAULT)
 
 
 def all_envelopes() -> list[Envelope]:

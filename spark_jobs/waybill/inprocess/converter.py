@@ -268,7 +268,7 @@ class Converter:
         place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
         return WaybillError(
             f"{doing} the message at {place} failed with {type(error).__name__}: {error}; "
-            "this is a fault of the envelope's code, not of the message: please report it"
+            "this is a defect in the envelope's code, not in the message: please report it"
         )
 
 

@@ -128,7 +128,7 @@ def checked_settings(
                 hint = did_you_mean(name, model.model_fields)
                 wrong.append(f"{side}.{name} is no setting of {envelope.name}{hint}")
             elif item["type"] == "missing":
-                wrong.append(f"{side}.{name} is missing: {envelope.name} needs to be told")
+                wrong.append(f"{side}.{name} is missing: {envelope.name} requires it")
             else:
                 told = item["msg"].removeprefix("Value error, ")
                 wrong.append(f"{side}.{name}: {told}")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from waybill.connections import Connection, find_connection, variable_of
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 DEFAULT_CONNECTION = "kafka_default"
 
@@ -60,7 +60,7 @@ def properties(connection: Connection) -> dict[str, str]:
             f"the connection {connection.name} names no servers: give it bootstrap.servers in "
             "extra, or host and port"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     if connection.login:
         found.setdefault("sasl.username", connection.login)
         found.setdefault("sasl.password", connection.password)
@@ -77,13 +77,13 @@ def _check_login(name: str, found: dict[str, str]) -> None:
             f"the connection {name} has a user and security.protocol {protocol}, which asks for "
             f"none: write one of {', '.join(_SASL)}, or take the user out"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     if not found.keys() & {"sasl.mechanism", "sasl.mechanisms"}:
         message = (
             f"the connection {name} has a user and does not say how to log in: add sasl.mechanism "
             "(SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN) to its extra"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
 
 
 def _text(value: object) -> str:
@@ -107,7 +107,7 @@ def named_properties(name: str = DEFAULT_CONNECTION) -> dict[str, str]:
         message += " to it as JSON"
         if name == DEFAULT_CONNECTION:
             message += ", or KAFKA_BOOTSTRAP_SERVERS to host and port"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_MISSING)
     return properties(connection)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException
 
-from waybill.errors import ConfigurationError, UnreachableError, WaybillError
+from waybill.errors import Code, ConfigurationError, UnreachableError, WaybillError
 
-_LOGIN = "mend login, password, sasl.mechanism and security.protocol of the connection"
-_TLS = "mend security.protocol and the ssl.* properties of the connection"
-_TOPIC = "make the topic, or mend its name in the migration"
+_LOGIN = "fix login, password, sasl.mechanism and security.protocol of the connection"
+_TLS = "fix security.protocol and the ssl.* properties of the connection"
+_TOPIC = "make the topic, or fix its name in the migration"
 _RIGHT = "give the user of the connection the right, or take another connection"
 _SERVERS = (
-    "see that the brokers run, or mend bootstrap.servers and security.protocol of the connection"
+    "see that the brokers run, or fix bootstrap.servers and security.protocol of the connection"
 )
 
 PERMANENT = {
@@ -32,13 +32,13 @@ PERMANENT = {
     KafkaError.GROUP_AUTHORIZATION_FAILED: _RIGHT,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: _RIGHT,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _RIGHT,
-    KafkaError._INVALID_ARG: "mend this property of the connection",
+    KafkaError._INVALID_ARG: "fix this property of the connection",
     KafkaError._UNSUPPORTED_FEATURE: "take a broker that has it",
     KafkaError.UNSUPPORTED_VERSION: "take a newer broker",
     KafkaError.POLICY_VIOLATION: "ask who runs the brokers",
-    KafkaError.INVALID_CONFIG: "mend the settings",
-    KafkaError.INVALID_REPLICATION_FACTOR: "mend the settings",
-    KafkaError.INVALID_TRANSACTION_TIMEOUT: "mend the settings",
+    KafkaError.INVALID_CONFIG: "fix the settings",
+    KafkaError.INVALID_REPLICATION_FACTOR: "fix the settings",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "fix the settings",
     KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the connection and of the brokers",
     KafkaError.RECORD_LIST_TOO_LARGE: "raise the size that the brokers allow",
 }
@@ -86,10 +86,10 @@ def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> 
         cause = plain[0] if error.code() in _VAGUE and plain else error
     text = f"{about}: {sentence(cause)}"
     if _handshake(cause):
-        return ConfigurationError(f"{text}: {_TLS}")
+        return ConfigurationError(f"{text}: {_TLS}", code=Code.KAFKA_REFUSED)
     if cause.code() in PERMANENT:
-        return ConfigurationError(f"{text}: {PERMANENT[cause.code()]}")
-    return UnreachableError(f"{text}: {_SERVERS}")
+        return ConfigurationError(f"{text}: {PERMANENT[cause.code()]}", code=Code.KAFKA_REFUSED)
+    return UnreachableError(f"{text}: {_SERVERS}", code=Code.KAFKA_UNREACHABLE)
 
 
 def sentence(error: KafkaError) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.metadata import Metadata, read_metadata
@@ -165,8 +166,9 @@ class Catalog:
             metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, bounds)
             if int(metrics.recordCount()) != file.rows:
                 message = (
-                    f"{file.path} holds {metrics.recordCount()} rows and {file.rows} were written; "
-                    "nothing was committed: run the batch again"
+                    f"{file.path} holds {counted(metrics.recordCount(), 'row')} and "
+                    f"{counted(file.rows, 'was', 'were')} written; nothing was committed: run the "
+                    "batch again"
                 )
                 raise ReconciliationError(message)
             data = iceberg.DataFiles.builder(table.spec()).withPath(file.path)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.connections import get_connection
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.object_storage import file_properties, warehouse_place
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _complete_jdbc(given: dict[str, Any], warehouse: str) -> None:
                 f"the warehouse {warehouse} is no local folder, so the catalog cannot be a "
                 "file in it: name one under lake.catalog, e.g. {type: jdbc, uri: …}"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.CATALOG)
         given["uri"] = f"jdbc:sqlite:{Path(warehouse).absolute()}/catalog.db"
     given.setdefault("jdbc.schema-version", "V1")
     uri = str(given["uri"])
@@ -83,7 +83,7 @@ def _login(name: Any, kind: str) -> dict[str, str]:
         f"a catalog of the type {kind} takes no connection: leave {connection.name} out, AWS's own "
         "variables or the role of the machine say who asks"
     )
-    raise ConfigurationError(message)
+    raise ConfigurationError(message, code=Code.CATALOG)
 
 
 def local_catalog_folder(properties: dict[str, str]) -> Path | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import ConflictError, WaybillError
+from waybill.errors import Code, ConflictError, WaybillError
 from waybill.lake.data_files import WRITTEN_DDL
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
@@ -242,7 +242,7 @@ class Branch:
                 f"another run has moved {self.table} since this one started, so nothing of this "
                 "run was made visible: run the batch again"
             )
-            raise ConflictError(message)
+            raise ConflictError(message, code=Code.CONCURRENT_RUN)
 
     def left_behind(self) -> bool:
         """Whether main has got other rows since, so that the branch cannot become visible."""
@@ -265,7 +265,7 @@ class Branch:
         if head is None or not self._follows(metadata, head):
             if head is not None:
                 self.drop()
-            raise ConflictError(self._taken())
+            raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN)
         moved, self.head = head != self.head, head
         return int(metadata.snapshots[head].summary.get(counter, 0)) if moved else 0
 
@@ -279,7 +279,7 @@ class Branch:
             raise
         except Exception as error:
             if self.name not in self._catalog.metadata(*self._path).refs:
-                raise ConflictError(self._taken()) from error
+                raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN) from error
             raise
 
     def _taken(self) -> str:

@@ -17,6 +17,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.storage.file_store import file_name, open_store
 
@@ -97,7 +98,8 @@ class DataFileWriter:
         names = list(self.partition_by)
         for name in names:
             if missing := batch.column(name).null_count:
-                message = f"{missing} rows have no value in {name}; nothing was committed"
+                rows = counted(missing, "row has", "rows have")
+                message = f"{rows} no value in {name}; nothing was committed"
                 raise ReconciliationError(message)
         places = pa.Table.from_batches([batch.select(names)]).group_by(names).aggregate([])
         found = list(zip(*(places.column(name).to_pylist() for name in names), strict=True))

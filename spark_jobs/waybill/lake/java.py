@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 OLDEST = 17
 """The oldest version of Java that Spark 4 runs on."""
@@ -28,21 +28,27 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home:
         java, where = str(Path(home) / "bin" / "java"), f"in JAVA_HOME={home}"
-        mend = f"set JAVA_HOME to a Java {OLDEST} or newer, or unset it where one is on the PATH"
+        fix = f"set JAVA_HOME to a Java {OLDEST} or newer, or unset it where one is on the PATH"
     else:
         java, where = shutil.which("java") or "", "on the PATH"
-        mend = f"install Java {OLDEST} or newer, or set JAVA_HOME to one"
+        fix = f"install Java {OLDEST} or newer, or set JAVA_HOME to one"
     if not java or not os.access(java, os.X_OK) or not Path(java).is_file():
-        raise ConfigurationError(f"there is no Java {where}, which Spark needs: {mend}")
+        raise ConfigurationError(
+            f"there is no Java {where}, which Spark needs: {fix}", code=Code.JAVA
+        )
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigurationError(f"the Java {where} does not run ({error}): {mend}") from error
+        raise ConfigurationError(
+            f"the Java {where} does not run ({error}): {fix}", code=Code.JAVA
+        ) from error
     found = _VERSION.search(done.stderr + done.stdout)
     if done.returncode or found is None:
         said = " ".join((done.stderr + done.stdout).split())[:200] or f"status {done.returncode}"
-        raise ConfigurationError(f"the Java {where} does not run ({said}): {mend}")
+        raise ConfigurationError(f"the Java {where} does not run ({said}): {fix}", code=Code.JAVA)
     if int(found[1]) < OLDEST:
-        raise ConfigurationError(f"the Java {where} is version {found[1]}, too old: {mend}")
+        raise ConfigurationError(
+            f"the Java {where} is version {found[1]}, too old: {fix}", code=Code.JAVA
+        )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, LakeError, UnavailableError, WaybillError
+from waybill.errors import Code, ConfigurationError, LakeError, UnavailableError, WaybillError
 from waybill.lake.object_storage import AWS_JAR, needs_aws, warehouse_place
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MISSING_JAR = (
     f"this Spark has no {AWS_JAR}, which a lake in object storage needs: run `make setup-s3`, then "
-    "start Spark anew"
+    "restart Spark"
 )
 
 _FULL = re.compile(
@@ -86,7 +86,7 @@ def explained(error: BaseException, spec: Migration) -> WaybillError | None:
     text = _everything(error)
     if _FULL.search(text) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         message = f"there is no space left for the lake {spec.lake.warehouse}: make room, run again"
-        return UnavailableError(message)
+        return UnavailableError(message, code=Code.DISK_FULL)
     parts = (_of_gone_files(text, spec), _of_files(text, spec), _of_catalog(text, spec))
     return next((meant for meant in parts if meant is not None), _of_executors(text))
 
@@ -104,9 +104,9 @@ def _of_gone_files(text: str, spec: Migration) -> WaybillError | None:
         what = "metadata" if "/metadata/" in path else "data"
         message = (
             f"the lake has lost the {what} file {path}, which its tables name: put it back from a "
-            "copy, or go on under a new migration name, which reads the source again"
+            "copy, or continue under a new migration name, which reads the source again"
         )
-        return LakeError(message)
+        return LakeError(message, code=Code.LAKE_FILE_LOST)
     return None
 
 
@@ -119,25 +119,25 @@ def _plain(place: str) -> str:
 def _of_files(text: str, spec: Migration) -> WaybillError | None:
     place = warehouse_place(spec)
     if needs_aws(spec) and _NO_CLIENT.search(text):
-        return ConfigurationError(MISSING_JAR)
+        return ConfigurationError(MISSING_JAR, code=Code.SPARK_SETUP)
     if place is None:
         return None
     connection = place.connection_name
     if _NO_BUCKET.search(text):
-        message = f"there is no bucket {place.bucket}: make it, or mend {place.url}"
-        return ConfigurationError(message)
+        message = f"there is no bucket {place.bucket}: make it, or fix {place.url}"
+        return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if _NO_KEY.search(text):
         message = (
             f"the store of {place.url} does not take the key of the connection {connection}, or "
-            "forbids it what the lake needs: mend its login and password or its permissions"
+            "forbids it what the lake needs: fix its login and password or its permissions"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_DENIED)
     if _S3_AWAY.search(text):
         message = (
-            f"the store of {place.url} cannot be reached or keeps failing: run again when it does "
-            f"better, or mend the connection {connection}"
+            f"the store of {place.url} cannot be reached or keeps failing: run again when it has "
+            f"recovered, or fix the connection {connection}"
         )
-        return UnavailableError(message)
+        return UnavailableError(message, code=Code.STORE_UNREACHABLE)
     return None
 
 
@@ -150,17 +150,17 @@ def _of_catalog(text: str, spec: Migration) -> WaybillError | None:
         connection = catalog.get("connection")
         where = f"the connection {connection}" if connection else "a connection under lake.catalog"
         message = f"the catalog at {uri} does not take the login: give it in {where}"
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.CATALOG)
     if _SQL_NO_DRIVER.search(text):
         message = f"this Spark has no driver for {uri}: put its jar beside those of `make setup`"
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.SPARK_SETUP)
     missing = _SQL_NO_DATABASE.search(text)
     if missing:
-        message = f"the catalog at {uri} cannot be opened ({missing[0]}): make it, or mend the uri"
-        return ConfigurationError(message)
+        message = f"the catalog at {uri} cannot be opened ({missing[0]}): make it, or fix the uri"
+        return ConfigurationError(message, code=Code.CATALOG)
     if _SQL_AWAY.search(text) or _REST_AWAY.search(text):
-        message = f"the catalog at {uri} cannot be reached: run again when it can, or mend its uri"
-        return UnavailableError(message)
+        message = f"the catalog at {uri} cannot be reached: run again when it can, or fix its uri"
+        return UnavailableError(message, code=Code.CATALOG_UNREACHABLE)
     return None
 
 
@@ -176,7 +176,7 @@ def _of_executors(text: str) -> WaybillError | None:
         f"Spark gave up the job because its tasks ran out of memory or their processes ended "
         f"({found[0]}): give them more with {memory}, or see in their logs what ended them"
     )
-    return UnavailableError(message)
+    return UnavailableError(message, code=Code.TASKS_ENDED)
 
 
 def _everything(error: BaseException) -> str:

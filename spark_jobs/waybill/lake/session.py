@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from waybill.connections import variable_of
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
 from waybill.lake.java import check_java
 from waybill.lake.jvm_stderr import filtered
@@ -179,7 +179,7 @@ def _new_session(
                 f"the folder {folder} of the lake cannot be made ({error.strerror}): name one that "
                 "can be written under lake.warehouse"
             )
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
     _supply_library(spark)
     session = spark.newSession()
     conf = session.conf
@@ -202,7 +202,7 @@ def _new_session(
                 "this Spark session has no Iceberg: start it with the settings of "
                 "waybill.lake.spark_settings(), or leave the session out"
             )
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(message, code=Code.SPARK_SETUP) from error
         raise
     finally:
         # Spark notes a session's settings with every job, in its event logs as they are. The

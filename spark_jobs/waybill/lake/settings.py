@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.object_storage import AWS_JAR, JAVA_OPTIONS, needs_aws
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def jars(spec: Migration | None = None) -> list[str]:
         message = (
             f"there are no jars in {folder}: run `make setup`, or name a folder in WAYBILL_JARS"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SPARK_SETUP)
     if spec is not None and not needs_aws(spec):
         return found
     more = sorted(str(path) for path in (folder / "s3").glob("*.jar"))
@@ -80,7 +80,7 @@ def jars(spec: Migration | None = None) -> list[str]:
             f"there is no {AWS_JAR} in {folder / 's3'}, which a lake in object storage needs: run "
             "`make setup-s3`"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SPARK_SETUP)
     return [*found, *more]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch, Commit
@@ -203,7 +203,7 @@ class Lake(History):
         metadata = self._catalog.metadata(*split(table))
         if name not in commits.branches(metadata):
             message = f"there is no branch {name} of {table}: run the stage that writes it again"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.STAGE_MISSING)
         base = commits.branch_base(metadata, name)
         return Branch(self._catalog, table, name, base, metadata.refs[name])
 

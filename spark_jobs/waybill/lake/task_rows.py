@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import WaybillError
+from waybill.errors import Code, WaybillError
 from waybill.lake.data_files import begin_of
 from waybill.lake.sizing import rows_per_batch
 from waybill.spark_tasks.worker_startup import light
@@ -167,7 +167,7 @@ def opened(path: str) -> Iterator[Any]:
             f"the data file {path} cannot be read ({error}): see whether something besides "
             "`waybill upkeep` removes or changes files of the lake, then run the batch again"
         )
-        raise WaybillError(message) from error
+        raise WaybillError(message, code=Code.LAKE_FILE_LOST) from error
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import LakeError
+from waybill.errors import Code, LakeError
 from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.history import Chosen, History, in_order
@@ -165,7 +165,7 @@ class LakeWithoutSpark(History):
                 f"what the lake's table {table} says of its files cannot be read ({error}), "
                 f"beginning with {manifests}: put them back from a copy"
             )
-            raise LakeError(message) from error
+            raise LakeError(message, code=Code.LAKE_FILE_LOST) from error
 
     def _by_pyiceberg(
         self, table: str, columns: Sequence[str], where: Where, snapshot: int | None

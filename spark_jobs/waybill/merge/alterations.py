@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import SchemaChangeError
+from waybill.errors import Code, SchemaChangeError
 from waybill.merge.ddl import Alteration, emptied_tables, read_alteration, renamed_tables
 from waybill.merge.state import Default
 from waybill.order import sequence_of
@@ -95,10 +95,10 @@ def check_renamed(
         if known and not _fitting(new, declared, alteration):
             message = (
                 f"column {known[0]} of {table} was renamed to {new}: declare {new} under tables: "
-                f"{{{table}: {{columns: ...}}}} to go on with {new} as a new column beside "
+                f"{{{table}: {{columns: ...}}}} to continue with {new} as a new column beside "
                 f"{known[0]}"
             )
-            raise SchemaChangeError(message)
+            raise SchemaChangeError(message, code=Code.COLUMN_RENAMED)
 
 
 def alter(

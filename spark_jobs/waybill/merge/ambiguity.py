@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.errors import ConfigurationError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
 from waybill.merge.increment import NO_SEQUENCE
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def refuse_ambiguous(
         return
     topics = sorted({topic for topic, _ in places})
     if len(topics) > 1:
-        raise ConfigurationError(_sentence(name, f"come from the topics {', '.join(topics)}"))
+        raise ConfigurationError(
+            _sentence(name, f"come from the topics {', '.join(topics)}"), code=Code.ORDER_AMBIGUOUS
+        )
     seen = effects.select("key", "order")
     if stored is not None:
         seen = seen.unionByName(stored().select("key", "order"))
@@ -54,9 +57,10 @@ def refuse_ambiguous(
     )
     found = several.agg(F.count("*").alias("n"), F.min("key").alias("key")).collect()[0]
     if found.n:
-        keys = "1 key" if found.n == 1 else f"{found.n} keys"
+        keys = counted(found.n, "key")
         raise ConfigurationError(
-            _sentence(name, f"put {keys} into more than one partition (for one {found.key})")
+            _sentence(name, f"put {keys} into more than one partition (for one {found.key})"),
+            code=Code.ORDER_AMBIGUOUS,
         )
 
 
@@ -68,12 +72,15 @@ def refuse_unordered_truncates(name: str, plan: TablePlan) -> None:
     """
     if plan.survey.unordered_truncates and len(plan.state.places) > 1:
         raise ConfigurationError(
-            _sentence(name, "include a TRUNCATE or DROP that has no order against other partitions")
+            _sentence(
+                name, "include a TRUNCATE or DROP that has no order against other partitions"
+            ),
+            code=Code.ORDER_AMBIGUOUS,
         )
 
 
 def _sentence(name: str, what: str) -> str:
     return (
-        f"changes of {name} without a sequence id {what}, so which is newer cannot be told: "
+        f"changes of {name} without a sequence id {what}, so their order is unknown: "
         "publish them by key into one partition, or set order.ambiguous to source_time or partition"
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import SchemaChangeError
+from waybill.errors import Code, SchemaChangeError
 from waybill.types import with_digits
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def extend(
                 if not in_use and finer_time(logical) and have.type == _TYPES[logical.kind]:
                     joined = type_
                 if joined is None:
-                    raise SchemaChangeError(_sentence(table, have, logical))
+                    raise SchemaChangeError(_sentence(table, have, logical), code=Code.COLUMN_TYPE)
                 found[told.name] = have._replace(type=joined, known=True)
     return tuple(found.values())
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
-from waybill.merge.position import REFUSED, held_end, position_of
+from waybill.merge.position import REFUSED, held_position, position_of
 from waybill.merge.rules import Change
 from waybill.merge.texts import read_image
 from waybill.merge.transactions import name_of
 
 if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
     from waybill.lake.history import History
 
 
@@ -46,7 +47,7 @@ def _places(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def merged_facts(
-    lake: History, qualified: str, rows: list[dict[str, Any]], held: bool = False
+    lake: History, qualified: str, rows: list[dict[str, Any]], held: Commit | None = None
 ) -> Merged:
     """What the merge knows of a table and of some rows of its log.
 
@@ -54,12 +55,10 @@ def merged_facts(
         lake: the lake.
         qualified: the table.
         rows: of its log.
-        held: what the merge that waits for the gate knows.
-
-    Raises:
-        ConfigurationError: none waits.
+        held: the stamp of a merge that waits for the gate, where what that knows is meant.
     """
-    snapshot, position = held_end(lake) if held else (None, position_of(lake))
+    snapshot = None if held is None else held.snapshot
+    position = position_of(lake) if held is None else held_position(lake, held)
     state = position.state.table(qualified)
     refused = {}
     if lake.exists(lake.log("merges")):

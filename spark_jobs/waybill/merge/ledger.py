@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from waybill.errors import ConfigurationError, GateError
+from waybill.errors import Code, GateError
 from waybill.lake_columns import MERGES
 from waybill.merge.position import (
     REFUSED,
     STAGE,
     STATE,
     Position,
-    held_end,
-    held_snapshot,
+    held_merge,
     position_of,
+    waiting_merges,
 )
 from waybill.report import StageReport
 
@@ -73,11 +73,11 @@ class Ledger:
             again = spec.command("run", "FILE", "--batch", held[0].batch)
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
-                "report and mend the cause, then let validate judge it again (clear the task, or "
+                "report and fix the cause, then let validate judge it again (clear the task, or "
                 f"`{again}`), or drop it and merge its changes again together with the new ones "
-                f"(*Drop what is held*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
+                f"(*Drop the held batch*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
             )
-            raise GateError(message)
+            raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
             shown = None if commit.batch in main else self._shown(commit)
             if shown:
@@ -86,7 +86,7 @@ class Ledger:
                     "cannot be dropped: run validate for it again (clear the task, or "
                     f"`{spec.command('run', 'FILE', '--batch', commit.batch)}`), then this batch"
                 )
-                raise GateError(message)
+                raise GateError(message, code=Code.BATCH_VISIBLE_IN_PART)
         drop_held(self.lake)
 
     def _shown(self, held: Commit) -> str | None:
@@ -96,33 +96,11 @@ class Ledger:
 
     def waiting(self) -> list[Commit]:
         """The records that are not visible."""
-        return [info.commit for info in self.lake.waiting(self.table, STAGE) if info.commit]
+        return waiting_merges(self.lake)
 
     def position(self, batch: str | None = None) -> Position:
         """Where the last visible merge ended, or that of a batch."""
         return position_of(self.lake, batch)
-
-    def held(self) -> tuple[int, Position]:
-        """Snapshot of the record that waits for the gate, and where its merge would stand.
-
-        Raises:
-            ConfigurationError: no merge waits.
-        """
-        return held_end(self.lake)
-
-    def held_branches(self) -> dict[str, str]:
-        """Branches of the merge that waits for the gate, by table; of what is not visible yet.
-
-        Raises:
-            ConfigurationError: no merge waits.
-        """
-        snapshot, _ = self.held()
-        (commit,) = (c for c in self.waiting() if c.snapshot == snapshot)
-        return {
-            table: name
-            for table, name in commit.cursor["branches"].items()
-            if name in {info.name for info in self.lake.waiting(table, STAGE, commit.batch)}
-        }
 
     def needed(self) -> set[int]:
         """Snapshots of `changes` that merges go on from, which upkeep has to keep.
@@ -134,33 +112,6 @@ class Ledger:
         found = {position.changes, *(transaction.after for transaction in position.state.open)}
         found |= {commit.cursor["changes"] for commit in self.waiting()}
         return {snapshot for snapshot in found if snapshot is not None}
-
-    def snapshot_at(self, table: str, batch: str) -> int | None:
-        """Snapshot of a merged table after a visible batch; None if it had none by then.
-
-        Raises:
-            ConfigurationError: upkeep has let it go.
-        """
-        batches = [c.batch for c in self.lake.commits(self.table) if c.stage == STAGE]
-        # Batches of before may be forgotten in the record and stand in the table all the same.
-        later = {*batches[: batches.index(batch)]}
-        later |= {commit.batch for commit in self.waiting() if commit.batch not in batches}
-        own = (c for c in self.lake.commits(table) if c.stage == STAGE and c.batch not in later)
-        found = next((commit.snapshot for commit in own), None)
-        if found is None and self.lake.known_since(table):
-            message = (
-                f"upkeep has let go what {table} was after batch {batch}: name a later batch or "
-                "time, and keep snapshots for longer from now on (upkeep.snapshots)"
-            )
-            raise ConfigurationError(message)
-        return found
-
-    def batch_at(self, moment_ms: int) -> str | None:
-        """The batch whose tables people saw at a time, in milliseconds since 1970."""
-        shown = (c for c in self.lake.commits(self.lake.log("runs")) if c.stage == "validate")
-        seen = next((c.batch for c in shown if c.time_ms <= moment_ms), None)
-        batches = {c.batch for c in self.lake.commits(self.table) if c.stage == STAGE}
-        return seen if seen in batches else None
 
     def refuse(self, batch: str, refused: DataFrame) -> int:
         """Keep refused changes, in the columns of `MERGES`.
@@ -206,7 +157,8 @@ class Ledger:
 
 def with_held(lake: Lake) -> DataFrame:
     """The record of merges, with that of the merge that waits for its gate, if one does."""
-    return lake.read(lake.log("merges"), held_snapshot(lake))
+    held = held_merge(lake)
+    return lake.read(lake.log("merges"), None if held is None else held.snapshot)
 
 
 def drop_held(lake: Lake) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import ConfigurationError, SchemaChangeError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError, SchemaChangeError
 from waybill.full_load import TOPIC
 from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
 from waybill.merge.columns import extend
@@ -259,11 +260,13 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
     if rule.key == () or (schemas and all(schema.key == () for schema in schemas)):
         table.bag = True
     elif survey.keyed < survey.rows:
+        keyless = survey.rows - survey.keyed
+        changes = counted(keyless, f"change of {name} has", f"changes of {name} have")
         message = (
-            f"{survey.rows - survey.keyed} changes of {name} have no key: declare the key columns "
-            f"under tables: {{{name}: {{key: [...]}}}}, or `key: []` if the table has none"
+            f"{changes} no key: declare the key columns under tables: {{{name}: {{key: [...]}}}}, "
+            "or `key: []` if the table has none"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.KEY_MISSING)
     for schema in schemas:
         key = tuple(schema.key or ())
         if state.key is not None and key != state.key:
@@ -271,7 +274,7 @@ def _describe(name: str, table: TablePlan, schemas: list[TableSchema], rules: Ta
                 f"the key of {name} was ({', '.join(state.key)}) and is now ({', '.join(key)}): "
                 f"declare one key for all its changes under tables: {{{name}: {{key: [...]}}}}"
             )
-            raise SchemaChangeError(message)
+            raise SchemaChangeError(message, code=Code.KEY_CHANGED)
         state.key = key
     in_lake = len(table.before.columns)
     state.columns = extend(state.columns, schemas, rule.columns, name, in_lake)
@@ -297,7 +300,7 @@ def _only_one(
             f"two tables of the source are both called {name}: {first}, and {second}; rename one "
             "of them at the source, or give each a topic and a migration of its own"
         )
-        raise SchemaChangeError(message)
+        raise SchemaChangeError(message, code=Code.TABLE_NAMES)
     return every[0] if every else None
 
 

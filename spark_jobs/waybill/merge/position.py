@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.merge.state import MergeState
 from waybill.order import order_number
 
@@ -47,14 +47,8 @@ def held_merge(lake: History) -> Commit | None:
     return next((commit for commit in reversed(held) if commit.batch not in shown), None)
 
 
-def held_snapshot(lake: History) -> int | None:
-    """Snapshot of `merges` with the record of the merge that waits for its gate, if one does."""
-    held = held_merge(lake)
-    return None if held is None else held.snapshot
-
-
-def held_end(lake: History) -> tuple[int, Position]:
-    """Snapshot of `merges` with the record of the merge that waits for its gate, and its end.
+def needed_held(lake: History) -> Commit:
+    """The stamp of the merge that waits for its gate.
 
     Raises:
         ConfigurationError: none waits.
@@ -62,8 +56,18 @@ def held_end(lake: History) -> tuple[int, Position]:
     held = held_merge(lake)
     if held is None:
         message = "no batch waits for the gate, so nothing is held: leave --held out"
-        raise ConfigurationError(message)
-    return held.snapshot, _after(lake, held, held.snapshot)
+        raise ConfigurationError(message, code=Code.OPTION)
+    return held
+
+
+def held_position(lake: History, held: Commit) -> Position:
+    """Where a merge that waits for its gate would end."""
+    return _after(lake, held, held.snapshot)
+
+
+def waiting_merges(lake: History) -> list[Commit]:
+    """Stamps of merges that are not visible, those among them that main has left behind."""
+    return [info.commit for info in lake.waiting(lake.log("merges"), STAGE) if info.commit]
 
 
 def _after(lake: History, merge: Commit, snapshot: int | None) -> Position:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
@@ -153,7 +154,8 @@ class Settling:
         ).collect()[0]
         if seen.misfits:
             message = (
-                f"{seen.misfits} rows of {self.qualified} fit by one reading and not by the other; "
+                f"{counted(seen.misfits, 'row')} of {self.qualified} found to fit by one reading "
+                "and not by the other; "
                 "nothing was committed: please report this with the refused values"
             )
             raise ReconciliationError(message)

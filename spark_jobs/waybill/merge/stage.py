@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from waybill.counting import counted
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
 from waybill.merge.effects import effects, newest, tombstones
@@ -248,7 +249,7 @@ class _Merge:
         if plan.reload is not None:
             gone = mark_gone(lake, branch, plan.reload, batch)
             self.report.details[name][GONE] = gone
-            self.context.progress("the full reload of %s took %d rows away", name, gone)
+            self.context.progress("the full reload of %s took %s away", name, counted(gone, "row"))
         self._commit(name, table, branch)
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:

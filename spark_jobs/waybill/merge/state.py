@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.merge.columns import Column
 from waybill.merge.transactions import Open
 from waybill.merge.watermark import Reached, complete, joined
@@ -164,7 +164,7 @@ class MergeState(msgspec.Struct):
                 "by their source time, so changes merged by anything else would all lose: set "
                 "order.ambiguous to source_time again, or use a new migration name"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.ORDER_RULE_CHANGED)
         placed = [name for name, table in self.tables.items() if table.placed] if not was else []
         if placed and by_source_time:
             message = (
@@ -173,7 +173,7 @@ class MergeState(msgspec.Struct):
                 "would count as newer: set order.ambiguous to fail or partition again, or use a "
                 "new migration name"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.ORDER_RULE_CHANGED)
 
     def _found_order(self) -> bool | None:
         """What `by_source_time` was, as far as orders show it that were made with it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.errors import SchemaChangeError
+from waybill.errors import Code, SchemaChangeError
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
 from waybill.merge import writing
@@ -91,7 +91,7 @@ class TableMerge:
                     f"the default {default.text!r} of column {column.name} of {self.qualified} "
                     f"does not fit its type {column.type}: declare another type under tables:"
                 )
-                raise SchemaChangeError(message)
+                raise SchemaChangeError(message, code=Code.COLUMN_DEFAULT)
             assignments.append(f"{quoted(column.lake)} = {value_sql('{text}', column.type)}")
         self.branch.sql(
             f"UPDATE {{branch}} SET {', '.join(assignments)} WHERE NOT {own.DELETED} "

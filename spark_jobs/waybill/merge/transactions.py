@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from waybill.errors import WaitingError
+from waybill.counting import counted
+from waybill.errors import Code, WaitingError
 from waybill.spec.durations import seconds_of
 
 EVENTS = ("begin", "commit", "rollback")
@@ -268,7 +269,10 @@ def _let_go(transaction: Open, rows: int, longest: str) -> str:
     if transaction.end is None:
         what = "its end has not come"
     else:
-        what = f"its end announced {transaction.count} rows and {rows} have come"
+        what = (
+            f"its end announced {counted(transaction.count or 0, 'row')} and "
+            f"{counted(rows, 'has', 'have')} come"
+        )
     return (
         f"transaction {transaction.id}: {what} within transactions.longest_wait ({longest}); what "
         "came of it is merged, because its source sends committed changes only"
@@ -285,13 +289,14 @@ def check_wait(open_: tuple[Open, ...], longest: str, now: int) -> None:
     if late:
         oldest = min(late, key=lambda transaction: transaction.since)
         hours = (now - oldest.since) / 3600
+        others = f", and {counted(len(late) - 1, 'other')} with it" if late[1:] else ""
         message = (
             f"transaction {oldest.id} has been open for {hours:.1f} hours, longer than "
-            f"transactions.longest_wait ({longest}), and {len(late) - 1} others with it: find out "
-            "at the source whether it ended, then set a longer wait, or transactions.hold: false "
-            "to merge what it has brought"
+            f"transactions.longest_wait ({longest}){others}: find out at the source whether it "
+            "ended, then set a longer wait, or transactions.hold: false to merge what it has "
+            "brought"
         )
-        raise WaitingError(message)
+        raise WaitingError(message, code=Code.TRANSACTION_OVERDUE)
 
 
 class _Counted(msgspec.Struct):

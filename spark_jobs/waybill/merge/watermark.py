@@ -70,7 +70,7 @@ def fell_back(
             found.append(
                 f"{topic}/{partition}: changes up to {new['time']} have sequence ids up to "
                 f"{new['sequence']}, lower than {old['sequence']} which came by {old['time']}, and "
-                "lose against it: if another server took over or its log began anew, read the "
+                "lose against it: if another server took over or its log was reset, read the "
                 "source under a new migration name"
             )
     return found

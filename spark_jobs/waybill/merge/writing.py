@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
-from waybill.errors import ReconciliationError
+from waybill.errors import Code, ReconciliationError
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
@@ -72,9 +72,9 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
                 f"column {column.name} of {qualified} is {have} in the lake, has values there, and "
                 f"would now take {want}, which does not fit; nothing of this batch was merged: "
                 f"declare a type that {have} holds under tables: {{{qualified}: {{columns: "
-                f"{{{column.name}: ...}}}}}}, or go on under a new migration name"
+                f"{{{column.name}: ...}}}}}}, or continue under a new migration name"
             )
-            raise ReconciliationError(message)
+            raise ReconciliationError(message, code=Code.COLUMN_TYPE)
     return table
 
 

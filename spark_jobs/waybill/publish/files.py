@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
 from waybill.spark_tasks.errors import unwrapped
@@ -142,8 +143,11 @@ def publish_files(
         store, files = _publish_batch(own, parts, target, sender, batch)
         written.append((store, files))
         progress(
-            "publish: %s: %d messages in %d parts under %s",
-            *(sender.target, sum(file.messages for file in files), len(files), store.root),
+            "publish: %s: %s in %s under %s",
+            sender.target,
+            counted(sum(file.messages for file in files), "message"),
+            counted(len(files), "part"),
+            store.root,
         )
     return _outcome(written, sender.target)
 
@@ -203,8 +207,8 @@ def _outcome(written: list[tuple[Store, list[FilePart]]], label: str) -> Publish
     if refused:
         outcome.refused[LINE_FEED] = refused
         outcome.warnings.append(
-            f"{refused} messages of {label} hold a line feed and are in no file: "
-            "publish them with layout: parquet"
+            f"{counted(refused, 'message')} of {label} with a line feed could not be written as a "
+            "line: publish them with layout: parquet"
         )
     return outcome
 
@@ -252,7 +256,7 @@ def check_sender(store: Store, manifest: bytes, sender: Sender) -> None:
             f"{other[1]}, so {sender.migration} published nothing there for {sender.target}: give "
             "every target of every migration a path of its own"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TAKEN)
 
 
 def put_manifest(
@@ -274,7 +278,7 @@ def put_manifest(
             f"{store.path(MANIFEST)} lists other messages than this run would publish: the batch "
             "was published before from another outbox; publish under another path or remove it"
         )
-        raise ConflictError(message)
+        raise ConflictError(message, code=Code.PUBLISHED_DIFFERENTLY)
 
 
 def tidy(store: Store, parts: list[FilePart], sender: Sender) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConfigurationError, GateError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
 from waybill.lake_columns import OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
@@ -54,7 +55,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
             f"batch {batch} has not passed the quality gate, so nothing was published: "
             "run the stage validate first"
         )
-        raise GateError(message)
+        raise GateError(message, code=Code.STAGE_MISSING)
     branch = lake.branch(published, STAGE, batch)
     report = StageReport(STAGE, batch)
     last = lake.last(published, STAGE)
@@ -93,11 +94,12 @@ def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> Non
     for label, count in sorted(others):
         if label not in spec.dropped_targets:
             message = (
-                f"{count} messages wait for the target {label!r}, which the migration does not "
-                "name any more, so nothing was published: give the target its name back "
+                f"{counted(count, 'message waits', 'messages wait')} for the target {label!r}, "
+                "which the migration does not name any more, so nothing was published: give the "
+                "target its name back "
                 f"(name: {label}), or write dropped_targets: [{label}] to leave them out"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.TARGET_REMOVED)
         report.rows_in += count
         report.skipped[f"for the dropped target {label}"] = count
 
@@ -126,7 +128,7 @@ def _send(
         sent = publish_files(messages, target.files, sender, batches, progress)
     else:
         message = f"target {label}: say files: {{path: …}} or kafka: {{topic: …}}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SPECIFICATION)
     _account(sent, label, report)
     return [(context.batch, label, *part) for part in sent.parts]
 

@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources.streams import text_blocks
 
 LARGEST = 64 << 20
@@ -60,10 +60,10 @@ def rows_of(path: str, stream: IO[bytes]) -> Iterator[list[bytes]]:
     except (pa.ArrowException, UnicodeDecodeError) as error:
         why = " ".join(str(error).split())
         message = f"{path} cannot be read as CSV in UTF-8 after row {rows} ({why}); replace it"
-        raise SourceError(message) from error
+        raise SourceError(message, code=Code.DUMP_UNREADABLE) from error
     if not names:
         message = f"{path} cannot be read as CSV: its first line must name the columns; replace it"
-        raise SourceError(message)
+        raise SourceError(message, code=Code.DUMP_UNREADABLE)
 
 
 def _names_of(path: str, part: bytes) -> tuple[list[str], int]:
@@ -80,7 +80,7 @@ def _names_of(path: str, part: bytes) -> tuple[list[str], int]:
         begin = field.end() + 1
     if len(set(names)) < len(names):
         message = f"{path} has several columns of one name in its first line: {names}"
-        raise SourceError(message)
+        raise SourceError(message, code=Code.DUMP_UNREADABLE)
     return names, row.end()
 
 
@@ -136,7 +136,7 @@ def _parts(path: str, stream: IO[bytes]) -> Iterator[bytes]:
                 f"{path} has a row of more than {LARGEST >> 20} MiB from line {line} on: close the "
                 "quote that is open there, or give the table as Parquet"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.DUMP_UNREADABLE)
     text = b"".join(held)
     cut = _end_of_rows(text, len(text))
     _check_field(path, text, cut, line + _line_ends(text[:cut]), ended=True)
@@ -167,15 +167,18 @@ def _check_field(path: str, text: bytes, row: int, line: int, ended: bool) -> No
     after = text[quoted.end() : quoted.end() + 1]
     if after and after not in (b",", b"\r", b"\n"):
         why = "goes on after its closing quote"
-        mend = "write a quote inside of a quoted field twice"
+        fix = "write a quote inside of a quoted field twice"
     elif ended and not quoted["closed"]:
         why = "is not closed before the end of the file"
-        mend = "close it, or put the whole file there"
+        fix = "close it, or put the whole file there"
     else:
         return
     number = len(_FIELD_AND_COMMA.findall(text[row:begin])) + 1
     line += _line_ends(text[row:begin])
-    raise SourceError(f"field {number} in line {line} of {path} is quoted and {why}: {mend}")
+    raise SourceError(
+        f"field {number} in line {line} of {path} is quoted and {why}: {fix}",
+        code=Code.DUMP_UNREADABLE,
+    )
 
 
 def _line_ends(text: bytes) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources.parquet import bare, bare_type, rows_per_batch
 
 if TYPE_CHECKING:
@@ -72,10 +72,14 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
             parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
             names = parquet.schema_arrow.names
             if len(set(names)) < len(names):
-                raise SourceError(f"{path} has several columns of one name: {names}")
+                raise SourceError(
+                    f"{path} has several columns of one name: {names}", code=Code.DUMP_UNREADABLE
+                )
             yield parquet
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{path} cannot be read as Parquet ({error}); replace it") from error
+        raise SourceError(
+            f"{path} cannot be read as Parquet ({error}); replace it", code=Code.DUMP_UNREADABLE
+        ) from error
 
 
 def _told(path: str, name: str, read: Callable[[Any], Any], given: Any) -> Any:
@@ -84,7 +88,7 @@ def _told(path: str, name: str, read: Callable[[Any], Any], given: Any) -> Any:
         return read(given)
     except _UnreadError as error:
         message = f"column {name!r} of {path} {error}: write it as another type, or leave it out"
-        raise SourceError(message) from None
+        raise SourceError(message, code=Code.DUMP_UNREADABLE) from None
 
 
 def _logical(kind: pa.DataType) -> str:

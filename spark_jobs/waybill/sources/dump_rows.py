@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources import dump_csv, dump_parquet
 from waybill.sources.streams import BLANKS, DigestReader, line_lists, unpacked
 
@@ -31,7 +31,7 @@ def format_of(path: str) -> str:
         if plain.endswith(suffix):
             return name
     message = f"{path} is no dump that can be read: give it as {', '.join(FORMATS)}"
-    raise SourceError(message)
+    raise SourceError(message, code=Code.DUMP_UNREADABLE)
 
 
 def dump_types(path: str) -> dict[str, str]:

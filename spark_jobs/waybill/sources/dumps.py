@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError, SourceError
+from waybill.errors import Code, ConfigurationError, SourceError
 from waybill.full_load import HEADER, TOPIC, FullLoad
 from waybill.sources.dump_rows import FORMATS, dump_rows, dump_types, format_of
 from waybill.sources.listing import Listing, listed, token_of
@@ -74,7 +74,7 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
                 f"{listing.left_out[0]} in the dump {dump.path} is no file or of another suffix, "
                 f"and rows may be in it: let it end in {', '.join(FORMATS)}, or take it out"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.DUMP_UNREADABLE)
         plain = f"{TOPIC}{table}"
         loaded = any(topic == plain or topic.startswith(f"{plain}@") for topic in known)
         if loaded and load.as_of is None:
@@ -83,7 +83,7 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
                 f"full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source it is "
                 "complete"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.DUMP_LOADED_BEFORE)
         after[load.topic] = files
         for number, (name, size, token) in enumerate(files):
             types = dump_types(name)
@@ -108,8 +108,8 @@ def with_digests(known: Known, tasks: list[DumpTask], digests: dict[str, str]) -
 def _files_of(path: str, listing: Listing) -> list[list[Any]]:
     """Name, size and token of every file of a dump, in the order of their numbers."""
     if not listing.files:
-        message = f"there is no dump at {path}: put it there, or mend the path under full:"
-        raise SourceError(message)
+        message = f"there is no dump at {path}: put it there, or fix the path under full:"
+        raise SourceError(message, code=Code.SOURCE_MISSING)
     return [
         [place, int(info["size"]), token_of(info)]
         for place, info in sorted(listing.files.values(), key=lambda file: file[0])
@@ -126,7 +126,7 @@ def _still_same(
         f"{path} has changed since it was loaded as the full data of {table}: put it back, or take "
         "it out of full:, or bring the new dump with an as_of of its own"
     )
-    raise SourceError(message)
+    raise SourceError(message, code=Code.DUMP_CHANGED)
 
 
 def _has_same_content(before: list[Any], now: list[Any]) -> bool:
@@ -173,7 +173,7 @@ def read_dumps(
         info = fs.info(name)
         if int(info["size"]) != task.size or token_of(info) != task.token:
             message = f"{task.path} was written to while it was loaded: run the batch again"
-            raise SourceError(message)
+            raise SourceError(message, code=Code.SOURCE_GROWING)
         tell(task, counts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.lake_columns import ARCHIVE
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
 from waybill.sources.files import Plan, grouped, plan, read_tasks, told_left_out
@@ -58,8 +59,9 @@ class FileWork:
         """What is about to be read."""
         work = self._plan
         size = sum(task.size for task in work.tasks) / 1e6
-        text = f"{len(work.tasks)} new files with {size:.1f} MB, {work.known} known ones"
-        return text if work.tasks else f"no new files, {work.known} known ones"
+        known = counted(work.known, "known one")
+        new = counted(len(work.tasks), "new file")
+        return f"{new} with {size:.1f} MB, {known}" if work.tasks else f"no new files, {known}"
 
     def bring(self, branch: Branch, report: StageReport, sizes: RowSizes) -> None:
         """Put the messages on the branch and their counts into the report.
@@ -121,7 +123,8 @@ class FileWork:
         if work.left_out:
             report.warnings.append(told_left_out(work.left_out))
         if work.other:
-            told = f"{len(work.other)} files have other content than before, e.g. {work.other[0]}"
+            have = counted(len(work.other), "file has", "files have")
+            told = f"{have} other content than before, e.g. {work.other[0]}"
             report.warnings.append(
                 f"{told}: their changes have the positions of what was there, and where the "
                 "envelope has no sequence ids they lose against it"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from posixpath import basename
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources import kcat, lines, parquet, whole
 from waybill.sources.listing import listed, token_of
 from waybill.sources.streams import digest_of, opened
@@ -27,7 +27,7 @@ BYTES_PER_TASK = 64 << 20
 """Small files are read together up to this size."""
 
 _AFRESH = (
-    "run with mode full to read the source from its beginning where the envelope has sequence ids, "
+    "run with mode full to read the source from its beginning if the envelope has sequence ids, "
     "else give the migration a new name"
 )
 """Where the position is the only order, the same positions must not get other messages."""
@@ -71,9 +71,9 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     listing = listed(source.path, LAYOUTS[source.layout].SUFFIXES)
     if not listing.there:
         message = (
-            f"there is no file or folder {source.path}: mend source.files.path, or put it there"
+            f"there is no file or folder {source.path}: fix source.files.path, or put it there"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_MISSING)
     base, found = listing.base, listing.files
     left_out = sorted([*listing.left_out, *listing.doubled])
     if not afresh:
@@ -96,7 +96,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
             known += 1
             touched[name] = state._replace(token=token)
         else:
-            raise SourceError(_changed(path, state.size, size))
+            raise SourceError(_changed(path, state.size, size), code=Code.SOURCE_CHANGED)
     return Plan(base, tasks, known, touched, number, left_out, other)
 
 
@@ -108,7 +108,7 @@ def _check_present(
             f"the source was read from {cursor.base} so far and is {base} now: put the path back, "
             f"or {_AFRESH}"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_CHANGED)
     gone = sorted(set(cursor.files) - set(found))
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
@@ -116,7 +116,7 @@ def _check_present(
             f"{_joined(base, gone[0])}{more}, read before, is no longer among the files of "
             f"{source.path}: put it back, or {_AFRESH}"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_CHANGED)
 
 
 def _changed(path: str, before: int, now: int) -> str:
@@ -185,4 +185,4 @@ def _check_untouched(task: FileTask, size: int) -> None:
             f"{task.path} was written to while it was read: bring files under their name when they "
             "are whole, then run the batch again"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_GROWING)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources.streams import BLANKS, DigestReader, line_lists, unpacked
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch, bounded
 
@@ -65,7 +65,9 @@ def read(
                 try:
                     rows.append(fields_of_line(line))
                 except (ValueError, TypeError, OverflowError) as error:
-                    raise SourceError(_complaint(task, number, error)) from error
+                    raise SourceError(
+                        _complaint(task, number, error), code=Code.SOURCE_LAYOUT
+                    ) from error
             if not rows:
                 continue
             counts.rows += len(rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from posixpath import basename, dirname, join
 from typing import Any
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources.streams import PACKED
 from waybill.storage.open import open_storage
 
@@ -59,8 +59,8 @@ def listed(path: str, suffixes: tuple[str, ...]) -> Listing:
     try:
         entries = fs.glob(place, detail=True) if pattern else fs.find(place, detail=True)
     except OSError as error:
-        message = f"{path} cannot be listed ({error}); allow it, or take out what is in the way"
-        raise SourceError(message) from error
+        message = f"{path} cannot be listed ({error}); allow it, or remove what is in the way"
+        raise SourceError(message, code=Code.SOURCE_UNREADABLE) from error
     hidden = () if pattern and basename(place).startswith(_HIDDEN) else _HIDDEN
     found = Listing(_folder_of(place) if pattern else place)
     # Not `relpath`, which takes keys like `a//b` and `a/b` for one.

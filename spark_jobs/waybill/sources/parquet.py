@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.lake_columns import ARCHIVE, HEADERS, MESSAGE_PLACE, TIMESTAMP
 from waybill.sources.streams import DigestReader, opened
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch
@@ -52,7 +52,7 @@ def read(
             # Column chunks are read as they are needed, not a row group at once.
             parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
         except (pa.ArrowException, OSError) as error:
-            raise SourceError(_complaint(task.path, error)) from error
+            raise SourceError(_complaint(task.path, error), code=Code.SOURCE_LAYOUT) from error
         for batch in kafka_batches(parquet, task.path, rows_per_batch(parquet)):
             first, counts.rows = counts.rows, counts.rows + batch.num_rows
             yield _archived(task, batch, first, batch_id)
@@ -79,16 +79,18 @@ def kafka_batches(parquet: pq.ParquetFile, path: str, rows: int) -> Iterator[pa.
             f"{path} has no column 'value' but {names}; the layout parquet reads the columns "
             f"{', '.join(COLUMNS)}"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_LAYOUT)
     twice = [column for column in present if names.count(column) > 1]
     if twice:
-        raise SourceError(f"{path} has several columns {twice[0]!r}: leave one of them")
+        raise SourceError(
+            f"{path} has several columns {twice[0]!r}: leave one of them", code=Code.SOURCE_LAYOUT
+        )
     if "partition" in present and "offset" not in present:
         message = (
             f"{path} has a column 'partition' and none 'offset', so messages of several files "
             "would have one place: write the offsets too, or leave the partitions out"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_LAYOUT)
     first = 0
     try:
         for batch in parquet.iter_batches(rows, columns=present):
@@ -97,7 +99,7 @@ def kafka_batches(parquet: pq.ParquetFile, path: str, rows: int) -> Iterator[pa.
             first += batch.num_rows
             yield pa.RecordBatch.from_pydict(columns)
     except (pa.ArrowException, OSError) as error:
-        raise SourceError(_complaint(path, error)) from error
+        raise SourceError(_complaint(path, error), code=Code.SOURCE_LAYOUT) from error
 
 
 def _complaint(path: str, error: Exception) -> str:
@@ -114,7 +116,7 @@ def _check_places(path: str, columns: dict[str, Any], first: int) -> None:
                 f"column {name!r} of {path} is null in row {row} (counted from 0): write where the "
                 "message was, or leave the column out"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.SOURCE_LAYOUT)
 
 
 def rows_per_batch(parquet: pq.ParquetFile) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waybill.counting import counted
 from waybill.sources.sample import Sample
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _sample_files(source: FilesSource) -> Sample:
 
     work = plan(source, FilesCursor(None, {}, 0, 0))
     size = sum(task.size for task in work.tasks)
-    text = f"{len(work.tasks)} files, {size / 1e6:.1f} MB, layout {source.layout}"
+    text = f"{counted(len(work.tasks), 'file')}, {size / 1e6:.1f} MB, layout {source.layout}"
     notes = [told_left_out(work.left_out)] if work.left_out else []
     batches = read_tasks(work.tasks, source.layout, "", lambda task, counts: None)
     return Sample(bool(work.tasks), text, {"files": len(work.tasks), "bytes": size}, notes, batches)

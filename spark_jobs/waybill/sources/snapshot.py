@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from waybill.errors import SourceError
+from waybill.counting import counted
+from waybill.errors import Code, SourceError
 from waybill.lake import LOG_PROPERTIES
 from waybill.lake.landing import land, repeated
 from waybill.lake.row_sizes import RowSizes
@@ -79,7 +80,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     sizes.tell(report, "archive")
     report.cursor = {**work.cursor(), "full": loaded}
     land(branch, report, "archive", started)
-    context.progress("snapshot: %d messages in the archive", report.rows_out)
+    context.progress("snapshot: %s in the archive", counted(report.rows_out, "message"))
     for trouble in work.landed():
         context.progress("snapshot: %s", trouble)
         report.warnings.append(trouble)
@@ -110,7 +111,7 @@ def _commits(context: StageContext, archive: str, kind: str) -> Iterator[Commit]
                 f"the archive was filled from {before} so far, and the source is in {kind} now: "
                 "run with mode full to read it from its beginning, or give the migration a new name"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.SOURCE_KIND)
     stamped = context.lake.commits(archive)
     return (
         commit
@@ -134,7 +135,8 @@ def _load(
 ) -> dict[str, str]:
     """Put the rows of dumps beside the messages; returns the digests of the files by task."""
     size = sum(task.size for task in dumps) / 1e6
-    context.progress("snapshot: full loads of %d files with %.1f MB", len(dumps), size)
+    files = counted(len(dumps), "file")
+    context.progress("snapshot: full loads of %s with %.1f MB", files, size)
     tally, batch = Tally(context.spark.sparkContext), context.batch
 
     def tell(task: DumpTask, counts: FileCounts) -> None:

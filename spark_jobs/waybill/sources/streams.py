@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def opened(path: str) -> Iterator[DigestReader]:
         with fs.open(name, "rb") as stream:
             yield DigestReader(stream)
     except OSError as error:
-        message = f"{path} cannot be read ({error}); put it back or mend it, then run again"
-        raise SourceError(message) from error
+        message = f"{path} cannot be read ({error}); put it back or fix it, then run again"
+        raise SourceError(message, code=Code.SOURCE_UNREADABLE) from error
 
 
 def digest_of(path: str) -> str:
@@ -133,7 +133,7 @@ def _text_begin(block: bytes, path: str) -> bytes:
     packed = next((suffix for suffix, first in _FIRST.items() if block.startswith(first)), None)
     if packed is not None:
         message = f"{path} is packed and its name does not say so: let it end in {packed}"
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_UNREADABLE)
     return block.removeprefix(b"\xef\xbb\xbf")
 
 
@@ -145,7 +145,7 @@ def _blocks(stream: IO[bytes], path: str) -> Iterator[bytes]:
             message = (
                 f"{path} cannot be unpacked ({error}); put the whole file there, then run again"
             )
-            raise SourceError(message) from error
+            raise SourceError(message, code=Code.SOURCE_UNREADABLE) from error
         if not block:
             return
         yield block

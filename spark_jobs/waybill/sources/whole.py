@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.sources.streams import BLOCK, DigestReader
 from waybill.sources.tasks import FileCounts, FileTask, archive_batch
 
@@ -28,7 +28,7 @@ def read(
             f"{task.path} has {task.size} bytes, and a message {LARGEST} at most: split the file, "
             "or read it with layout lines"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.SOURCE_LAYOUT)
     value = b"".join(iter(lambda: stream.read(BLOCK) or b"", b""))
     counts.rows += 1
     yield archive_batch(batch_id, pa.array([value], pa.binary()), task.topic, 0, [task.number])

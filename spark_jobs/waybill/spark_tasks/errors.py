@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from waybill import errors
 
 _RAISED = re.compile(
-    r"^waybill\.errors\.(\w+): (.*?)(?=\n\s*\n|\n\tat |\Z)", re.MULTILINE | re.DOTALL
+    r"^waybill\.errors\.(\w+): (?:(WB-\d{4}): )?(.*?)(?=\n\s*\n|\n\tat |\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -24,5 +25,5 @@ def unwrapped() -> Iterator[None]:
         found = _RAISED.search(str(error))
         kind = getattr(errors, found[1], None) if found else None
         if found and isinstance(kind, type) and issubclass(kind, errors.WaybillError):
-            raise kind(found[2].strip()) from error
+            raise kind(found[3].strip(), code=errors.Code.of(found[2])) from error
         raise

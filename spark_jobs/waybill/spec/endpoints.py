@@ -32,44 +32,43 @@ class FilesSource(Model):
     """Messages in files."""
 
     path: FilePlace
-    """Folder, file or glob; on a disk, in object storage (`s3://`, `oss://`), or any
-    URL that fsspec knows."""
+    """Folder, file or glob."""
     layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
+    """What a file holds, see [Source layouts](#source-layouts)."""
     topic: str | None = None
-    """Topic of the messages; the folder's name where nothing is said."""
+    """Topic of the messages; by default the name of the folder."""
 
 
 class KafkaSource(Model):
-    """Messages in topics of a Kafka broker, or of what speaks its protocol."""
+    """Messages in [topics](kafka.md) of Kafka, or of a server that speaks its protocol."""
 
     connection: str = "kafka_default"
-    """Name of the connection: broker, login, TLS."""
+    """Name of the connection: brokers, login, TLS."""
     topics: list[str] = Field(default_factory=list)
-    """Names of topics."""
+    """Names of topics; either this or `pattern`."""
     pattern: str | None = None
-    """Regular expression that whole names of topics match; looked up anew for every batch. It does
-    not find topics of the brokers, nor the ledger that targets have where they name none."""
+    """Regular expression that a whole topic name matches, evaluated for every batch. It does not
+    match internal topics (`__…`) and the ledger `waybill-published`."""
     start: Start = "earliest"
-    """Where a topic is read from that was not read before: `earliest`, `latest`, a time, or offsets
-    by topic and partition. What appears later, a partition or a topic that the pattern finds, is
-    read from its earliest message."""
+    """Where reading of a new topic starts. Offsets are given by topic and partition. A partition or
+    topic that appears later is read from its earliest message."""
     end: End = None
-    """Up to where topics are read. A time: messages from the first one on that is as new are left;
-    by the message's timestamp, in each partition for itself. Offsets by topic and partition: the
-    first that are left; partitions that are not named have no end."""
+    """Where reading ends. A time: each partition is read up to the first message with that
+    timestamp or a later one. Offsets by topic and partition: the first that are not read;
+    partitions that are not named have no end."""
     on_data_loss: Literal["fail", "earliest"] = "fail"
-    """What to do when the brokers have deleted messages that were not read yet: `fail`, or go on
-    from the earliest there is, and say how many offsets are missing."""
+    """What to do if brokers deleted messages that were not read: `fail`, or continue with the
+    earliest message and count the missing offsets."""
     unreadable_headers: Literal["fail", "leave_out"] = "fail"
-    """What to do with a message that has a header whose name is not UTF-8, which the client cannot
-    read: `fail`, or archive it without its headers, and say how many there are."""
+    """What to do with a message if the name of a header is not UTF-8: `fail`, or archive the
+    message without headers and count it."""
     group: str | None = Field(default=None, min_length=1)
-    """Consumer group that gets the offsets after each batch, for those who watch its lag. What is
-    read next is decided by the lake alone."""
+    """Consumer group to which offsets are committed after each batch, for lag monitoring only. The
+    lake alone decides what is read next."""
     messages_per_task: int = Field(default=250_000, ge=1)
-    """Offsets of a partition that one task reads at most."""
+    """The most offsets of a partition that one task reads."""
     stall: LengthOfTime = "60s"
-    """How long a read waits for brokers that say nothing before the batch gives up."""
+    """How long a read waits for silent brokers before the batch stops."""
 
     @field_validator("pattern")
     @classmethod
@@ -90,7 +89,7 @@ class KafkaSource(Model):
             # What a pattern finds is only known when a batch is planned.
             strange = set(place) - set(self.topics) if isinstance(place, dict) else set()
             if strange and self.topics:
-                message = f"{field} names the topic {min(strange)}, which is not in topics: mend it"
+                message = f"{field} names the topic {min(strange)}, which is not in topics: fix it"
                 raise ValueError(message)
         return self
 
@@ -103,21 +102,27 @@ class KafkaSource(Model):
 
 
 class SchemasFile(Model):
-    """Where schemas that are not in the messages come from."""
+    """Schemas that the messages do not carry."""
 
     file: FilePlace | None = None
+    """File or folder of schemas, as the page of the [format](formats.md) describes it."""
 
 
 class Source(Model):
     """Where the messages come from and how to read them."""
 
     files: FilesSource | None = None
+    """Messages in files; either this or `kafka`."""
     kafka: KafkaSource | None = None
+    """Messages in topics."""
     envelope: str
+    """[Envelope](formats.md) of the messages."""
     schemas: SchemasFile | None = None
+    """Schemas of the messages, where they do not carry their own."""
     settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the envelope, see `waybill formats NAME`."""
     max_columns: int = Field(MAX_COLUMNS, ge=1, le=1_000_000)
-    """How many columns a message may describe; one with more is refused."""
+    """The most columns that a message may describe; one with more is refused."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:
@@ -134,42 +139,50 @@ class FilesTarget(Model):
     """Published messages as files."""
 
     path: FilePlace
+    """Folder that belongs to this target alone."""
     layout: Literal["lines", "parquet"] = "lines"
+    """One message value a line, or Kafka's columns in Parquet."""
 
 
 class KafkaTarget(Model):
-    """Published messages in a topic of a Kafka broker, each of them once."""
+    """Messages [published](publishing.md) to a topic of Kafka, each exactly once."""
 
     connection: str = "kafka_default"
-    """Name of the connection: broker, login, TLS."""
+    """Name of the connection: brokers, login, TLS."""
     topic: str
-    """Name of the topic, which must be there."""
+    """Name of an existing topic."""
     partition: int | None = Field(default=None, ge=0)
-    """The one partition that takes everything. Left out: by key, as Kafka's Java client chooses."""
+    """The partition that takes every message; by default chosen by key, as Kafka's Java client
+    does."""
     keyless: Literal["table", "spread"] = "table"
-    """Messages without key: those of a table in one partition and so in order, or spread over all
-    partitions without order."""
+    """Messages without key: those of a `table` in one partition and so in order, or `spread` over
+    all partitions without order."""
     timestamps: Literal["now", "source"] = "now"
-    """Time of the records: when they are sent, or when the change was made. Brokers delete records
-    by this time, so with `source` those older than the topic's retention.ms are gone at once."""
+    """Timestamp of the records: when they are sent, or when the change was made. Brokers expire
+    records by this time, so with `source` records older than `retention.ms` are deleted at once."""
     origin_headers: bool = False
-    """Add the headers waybill-batch and waybill-source (topic/partition/offset/index)."""
+    """Add the headers `waybill-batch` and `waybill-source` (topic/partition/offset/index)."""
     ledger: str = LEDGER
-    """Compacted topic that says what was sent; made with 16 partitions if it is not there."""
+    """Compacted topic that records what was sent; created with 16 partitions if it does not
+    exist."""
     transaction_timeout: LengthOfTime = "2m"
-    """How long a part may take; how long a killed run may keep readers waiting that no other run
-    takes over."""
+    """How long a part may take, and how long a killed run may block readers if no other run takes
+    over."""
 
 
 class Target(Model):
     """One published topic."""
 
     envelope: str
+    """[Envelope](formats.md) of the published messages."""
     files: FilesTarget | None = None
+    """Publish files; either this or `kafka`."""
     kafka: KafkaTarget | None = None
+    """Publish to a topic."""
     name: str | None = None
-    """Name of the target in reports; the envelope's name where nothing is said."""
+    """Name of the target in reports; by default that of the envelope."""
     settings: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the envelope, see `waybill formats NAME`."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Target:

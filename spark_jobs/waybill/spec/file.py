@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from waybill.envelopes import registry
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.spec.migration import Migration, Table, table_rules
 from waybill.spec.yaml_lines import Location, Marked, MarkedError, read_marked
 from waybill.suggestions import did_you_mean, fields_at
@@ -45,12 +45,12 @@ class SpecificationError(ConfigurationError):
     Every sentence starts with file and line and names the field.
     """
 
+    code = Code.SPECIFICATION
+
     def __init__(self, problems: list[str]) -> None:
         super().__init__(problems)
         self.problems = problems
-
-    def __str__(self) -> str:
-        return "\n".join(self.problems)
+        self.sentence = "\n".join(problems)
 
 
 def load_migration(path: str | os.PathLike[str]) -> Migration:

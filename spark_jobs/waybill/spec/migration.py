@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.spec.endpoints import Model, Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.values import (
@@ -30,22 +30,25 @@ from waybill.types import parse_type
 
 
 class Table(Model):
-    """What the envelope does not say about a table."""
+    """What the envelope does not state about a table.
+
+    The name may hold `*`; a name without `*` takes precedence.
+    """
 
     key: list[str] | None = None
+    """Key columns; `[]` declares that the table has no key."""
     columns: dict[str, ColumnType] = Field(default_factory=dict)
+    """Types of columns, see [Column types](#column-types)."""
 
 
 class Dump(Model):
-    """A dump of a whole table: Parquet, CSV (with a first line of names) or JSON Lines."""
+    """A dump of a whole table, see [Full data](#full-data)."""
 
     path: FilePlace
-    """File, folder or glob; on a disk, in object storage (`s3://`, `oss://`), or any
-    URL that fsspec knows."""
+    """File, folder or glob."""
     as_of: int | list[int] | None = None
-    """Sequence id of the source up to which it is complete, as the envelope tells it. Left out: the
-    rows that the table starts from, older than every change. Given: what is older and not in the
-    dump is gone."""
+    """Sequence id of the source up to which the dump is complete. Without it, its rows are older
+    than every change. With it, rows that are older and not in the dump are deleted."""
 
     @property
     def sequence(self) -> tuple[int, ...] | None:
@@ -59,67 +62,73 @@ class Quality(Model):
     """What the gate checks."""
 
     suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables"])
+    """Suites of expectations: names of the product's own, or paths of `.json` files."""
     on_failure: Literal["stop", "report"] = "stop"
+    """Whether a failed gate stops the batch or only reports it."""
     max_refused_share: float = Field(default=0.05, ge=0, le=1)
-    """Share of refused messages above which the gate says no."""
+    """Share of refused messages above which the batch fails the gate, from 0 to 1."""
 
 
 class Lake(Model):
     """The Iceberg catalog and warehouse."""
 
     warehouse: FilePlace
+    """Folder of the tables. If `lake` is missing: `$WAYBILL_LAKE`, else `.waybill/lake` beside the
+    folder of migrations."""
     catalog: dict[str, Any] = Field(default_factory=dict, repr=False)
-    """Spark catalog properties; the embedded SQLite catalog in the warehouse where left out.
+    """[Catalog](catalogs.md) properties, by default of an SQLite file in the warehouse.
     `connection` names the connection that holds the catalog's login."""
 
 
 class Order(Model):
-    """How doubtful order is settled."""
+    """How ambiguous [order](order.md) is resolved."""
 
     ambiguous: Literal["fail", "source_time", "partition"] = "fail"
+    """What decides between changes without sequence ids from several partitions."""
 
 
 class Tombstones(Model):
     """How long deleted keys are remembered."""
 
     keep: LengthOfTime = "90d"
+    """How long a late change of a deleted key still loses."""
 
 
 class Transactions(Model):
-    """Transactions, where the envelope tells when they begin and end."""
+    """[Transactions](merge.md#transactions), where the envelope states their begin and end."""
 
     hold: bool = True
-    """Keep the changes of a transaction that has not ended for the next batch."""
+    """Hold the changes of a transaction that has not ended for the next batch."""
     longest_wait: LengthOfTime = "24h"
-    """How long a transaction may be open before the batch says so and stops."""
+    """How long a transaction may be open before the batch stops."""
 
 
 class Halves(Model):
-    """Updates of two messages, where the envelope writes them so."""
+    """[Split updates](glossary.md#split-update), where the envelope has them."""
 
     longest_wait: LengthOfTime = "24h"
-    """How long half of an update may wait for the other half."""
+    """How long one half of an update may wait for the other."""
     then: Literal["stop", "refuse", "take"] = "stop"
-    """What becomes of the batch that finds it still waiting: it says so and stops, puts the half
-    into quarantine, or takes an after image as an update without before image (and puts a before
-    image into quarantine). With `longest_wait: 0s` after images are taken at once, for topics
-    whose updates never have a before image."""
+    """What to do with a half that waited too long: `stop` the batch, `refuse` the half, or `take`
+    an after image as an update without before image and refuse a before image. With
+    `longest_wait: 0s`, `take` suits topics whose updates never have a before image."""
 
 
 class StageSettings(Model):
-    """What one stage has of its own."""
+    """What applies to one stage only."""
 
     spark: SparkSettings = Field(default_factory=dict)
-    """Spark settings for this stage, before those of the migration."""
+    """Spark settings of this stage; they override those of the migration."""
 
 
 StageName = Literal["snapshot", "convert", "merge", "validate", "publish", "upkeep"]
 
 
 class Upkeep(Model):
-    """When and how the lake is kept in shape by a DAG of its own."""
+    """[Upkeep](operating.md#upkeep) of the lake in a DAG of its own."""
 
     schedule: Schedule | None = "@daily"
+    """When upkeep runs."""
     snapshots: LengthOfTime = "30d"
     """How long snapshots are kept."""
 
@@ -128,28 +137,47 @@ class Migration(Model):
     """One migration: a source, the tables it fills and the topics it publishes."""
 
     name: MigrationName
+    """Lower-case letters, digits and `_`, not ending in `_log`. It names the DAG and the lake's
+    namespaces."""
     description: str = ""
+    """What people read about the migration in Airflow."""
     schedule: Schedule | None = None
+    """When the DAG runs; without a schedule, only by hand."""
     owner: str = "data"
+    """Owner of the DAG in Airflow."""
     tags: list[str] = Field(default_factory=list)
+    """Tags of the DAG in Airflow."""
     source: Source
+    """Where messages come from."""
     full: dict[str, Dump] = Field(default_factory=dict)
+    """Dumps of whole tables, by the name that the messages give the table."""
     tables: dict[str, Table] = Field(default_factory=dict)
+    """Keys and types, by table name or pattern."""
     quality: Quality = Field(default_factory=Quality)
+    """What the [gate](gate.md) checks."""
     publish: list[Target] = Field(default_factory=list)
+    """[Targets](publishing.md)."""
     dropped_targets: list[str] = Field(default_factory=list)
-    """Names that targets under `publish` had: messages that still wait for one of them are left out
-    and counted. Those of any other target that is not there stop the batch."""
+    """Names of targets that were removed from `publish`: messages that wait for them are skipped
+    and counted. Messages for any other missing target stop the batch."""
     lake: Lake
+    """Where tables are kept."""
     order: Order = Field(default_factory=Order)
+    """How ambiguous order is resolved."""
     tombstones: Tombstones = Field(default_factory=Tombstones)
+    """How long deleted keys are remembered."""
     transactions: Transactions = Field(default_factory=Transactions)
+    """What to do with open transactions."""
     halves: Halves = Field(default_factory=Halves)
+    """What to do with incomplete split updates."""
     upkeep: Upkeep | None = None
+    """Upkeep in a DAG of its own; without it, only by `waybill upkeep`."""
     on_loss: Literal["report", "fail"] = "report"
+    """Whether the migration runs if a target cannot carry everything."""
     spark: SparkSettings = Field(default_factory=dict)
-    """Spark settings for every stage."""
+    """[Spark settings](cluster.md#settings) of every stage."""
     stages: dict[StageName, StageSettings] = Field(default_factory=dict)
+    """Settings of single stages."""
     _file: Path | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -224,13 +252,13 @@ class Migration(Model):
         kafka = self.source.kafka
         if kafka is None:
             message = f"the source of {self.name} is in files, which cannot be read up to a time"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.OPTION)
         if isinstance(kafka.end, dict):
             message = (
                 f"the source of {self.name} ends at offsets (end:), so it cannot be read up to a "
                 "time: leave one of them out"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.OPTION)
         end = moment if kafka.end is None else min(moment, kafka.end)
         source = self.source.model_copy(update={"kafka": kafka.model_copy(update={"end": end})})
         return self.model_copy(update={"source": source})

@@ -110,7 +110,7 @@ def _schedule(text: str) -> str:
     except ValueError:
         message = (
             "is neither a preset such as @hourly nor a cron text of five fields such as "
-            '"0 3 * * *": mend it, or leave it out'
+            '"0 3 * * *": fix it, or leave it out'
         )
         raise ValueError(message) from None
     return text
@@ -128,7 +128,7 @@ def _file_place(path: str) -> str:
         if is_object_url(path):
             place_of(path)
     except ConfigurationError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.sentence) from None
     return path
 
 

@@ -122,7 +122,7 @@ def read_marked(text: str, json: bool = False) -> Marked:
     """Plain data of YAML or JSON text with its lines.
 
     Raises:
-        MarkedError: the text is not well formed, or a field stands twice in one place.
+        MarkedError: the text is not well formed, or a field occurs twice in one place.
     """
     if json:
         try:
@@ -189,7 +189,7 @@ def _build(
     for key_node, value_node in node.value:
         key, line = _key(key_node), key_node.start_mark.line + 1
         if own[key] > 1 and key in data:
-            raise MarkedError(f"{key} stands twice in one place; keep one of them", line)
+            raise MarkedError(f"{key} occurs twice in one place; keep one of them", line)
         lines[(*at, key)] = line
         data[key] = _build(loader, value_node, (*at, key), lines, around)
     return data

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.storage.objects.places import is_object_url
 from waybill.storage.open import open_storage
 
@@ -74,7 +74,7 @@ class LocalStore:
         try:
             beside.replace(target)
         except FileNotFoundError as error:
-            raise ConflictError(_taken_away(target)) from error
+            raise ConflictError(_taken_away(target), code=Code.CONCURRENT_RUN) from error
 
     def create(self, name: str, content: bytes) -> bool:
         """Write beside the name, then link: a link is made once or not at all."""
@@ -89,7 +89,7 @@ class LocalStore:
         except FileExistsError:
             return False
         except FileNotFoundError as error:
-            raise ConflictError(_taken_away(target)) from error
+            raise ConflictError(_taken_away(target), code=Code.CONCURRENT_RUN) from error
         finally:
             beside.unlink(missing_ok=True)
         return True
@@ -121,7 +121,7 @@ class LocalStore:
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             message = f"{target.parent} cannot be made ({error.strerror}); name a folder to write"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
         return target.with_name(f"{TEMPORARY}{target.name}-{secrets.token_hex(6)}")
 
 
@@ -219,9 +219,9 @@ def _opened(beside: Path) -> IO[bytes]:
         return beside.open("xb")
     except FileNotFoundError as error:
         if not beside.parent.is_dir():
-            raise ConflictError(_taken_away(beside.parent)) from error
+            raise ConflictError(_taken_away(beside.parent), code=Code.CONCURRENT_RUN) from error
         message = f"{beside.parent} takes no files ({error.strerror}); name a folder to write"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.PLACE_NOT_WRITABLE) from error
 
 
 def _taken_away(target: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.storage.objects.places import is_object_url
 
 _LOCAL = ("file://", "local://")
@@ -39,4 +39,4 @@ def open_storage(path: str) -> tuple[Any, str]:
         message = (
             f"{scheme}:// cannot be opened here ({error}); name a path that this machine knows"
         )
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.STORE_ADDRESS) from error

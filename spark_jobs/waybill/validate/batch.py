@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from waybill.errors import WaybillError
+from waybill.errors import Code, WaybillError
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.report import StageReport
 
@@ -53,7 +53,7 @@ def judged(lake: Lake, batch: str) -> Judged:
     merge, record = _merge_of(lake, merges, batch)
     if merge is None:
         message = f"batch {batch} is not merged, so there is nothing to judge: run merge first"
-        raise WaybillError(message)
+        raise WaybillError(message, code=Code.STAGE_MISSING)
     last = lake.last(runs, STAGE)
     before = last.cursor if last is not None else {}
     upto = merge.cursor["changes"]
@@ -189,5 +189,5 @@ def account(lake: Lake, batch: Judged, rows: dict[str, int]) -> list[str]:
         try:
             report.reconcile()
         except WaybillError as error:
-            found.append(str(error))
+            found.append(error.sentence)
     return found

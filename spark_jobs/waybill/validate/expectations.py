@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
 from waybill.validate.result import Checked
 
 if TYPE_CHECKING:
@@ -92,17 +93,17 @@ def _loaded(gx: Any, context: Any, suite: Suite, number: int) -> Any:
     except Exception as error:
         text = " ".join(str(error).split())[:300]
         message = f"suite {suite.name} cannot be loaded: {text}; see expectations/README.md"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SUITE) from error
     finally:
         log.disabled = logging_off
     if len(loaded.expectations) != len(suite.expectations):
         known = {item.expectation_type for item in loaded.expectations}
         lost = [item["type"] for item in suite.expectations if item["type"] not in known]
         message = (
-            f"suite {suite.name} has {len(suite.expectations)} expectations and only "
+            f"suite {suite.name} has {counted(len(suite.expectations), 'expectation')} and only "
             f"{len(loaded.expectations)} could be loaded; not known: {', '.join(lost)}"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SUITE)
     return context.suites.add(loaded)
 
 

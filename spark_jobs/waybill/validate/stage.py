@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.message_rows import CHANGE
-from waybill.errors import ConflictError, GateError
+from waybill.counting import counted
+from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
@@ -80,11 +81,14 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
     context.progress(
-        "validate: %s, %d expectations, report at %s", result.outcome, len(result.checks), places[1]
+        "validate: %s, %s, report at %s",
+        *(result.outcome, counted(len(result.checks), "expectation"), places[1]),
     )
     if result.outcome == FAILED:
         _record(lake, runs, result, report, HELD, started)
-        raise GateError(_refusal(spec, batch, result, places[1]), report.to_dict())
+        raise GateError(
+            _refusal(spec, batch, result, places[1]), report.to_dict(), code=Code.GATE_REFUSED
+        )
     _show(staged, batch_judged.record, context)
     _record(lake, runs, result, report, STAGE, started)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
@@ -264,7 +268,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
             f"{behind.table} was changed by something besides Waybill when batch {batch} was "
             f"visible in part: roll it back to snapshot {behind.base}, then run validate again"
         )
-        raise ConflictError(message)
+        raise ConflictError(message, code=Code.TABLE_CHANGED)
     # The record first: one without its branches would say that its tables are visible.
     for branch in reversed(every):
         branch.drop()
@@ -272,7 +276,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
         f"{behind.table} has been changed since batch {batch} was merged, so nothing of it was "
         "made visible: run the batch again from merge on"
     )
-    raise ConflictError(message)
+    raise ConflictError(message, code=Code.TABLE_CHANGED)
 
 
 def _record(
@@ -304,6 +308,6 @@ def _refusal(spec: Migration, batch: str, result: GateResult, page: str) -> str:
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
     return (
         f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
-        f"published, the report is {page}; mend the cause, then "
+        f"published, the report is {page}; fix the cause, then "
         f"`{spec.command('run', 'FILE', '--drop-held')}`"
     )

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.storage.open import open_storage
 
 PROFILES = ("changes", "tables")
@@ -45,7 +45,9 @@ def load_suite(name: str) -> Suite:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise ConfigurationError(f"{shown} is not JSON: {error}; mend the file") from error
+        raise ConfigurationError(
+            f"{shown} is not JSON: {error}; fix the file", code=Code.SUITE
+        ) from error
     return _suite(shown, data)
 
 
@@ -59,7 +61,7 @@ def _own(name: str) -> bytes:
         f"there is no suite {name!r}: quality.suites names changes, tables or the path of a .json "
         f"file (the product's own suites are looked for in ${FOLDER} and expectations/suites)"
     )
-    raise ConfigurationError(message)
+    raise ConfigurationError(message, code=Code.SUITE)
 
 
 def _places() -> list[Any]:
@@ -78,7 +80,7 @@ def _file(path: str) -> bytes:
         content: bytes = system.cat_file(name)
     except OSError as error:
         message = f"the suite {path} cannot be read ({error}); name a file in quality.suites"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SUITE) from error
     return content
 
 
@@ -97,5 +99,7 @@ def _suite(shown: str, data: Any) -> Suite:
             elif expectation.get("severity", "critical") not in ("critical", "warning", "info"):
                 wrong = f"the severity of expectation {number} is none of critical, warning, info"
     if wrong is not None:
-        raise ConfigurationError(f"{shown} is not a suite: {wrong}; see expectations/README.md")
+        raise ConfigurationError(
+            f"{shown} is not a suite: {wrong}; see expectations/README.md", code=Code.SUITE
+        )
     return Suite(data["name"], data["meta"]["profile"], tuple(data["expectations"]))

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator
 
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Code, ConfigurationError, Refusal
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock, compared with wall clocks only
 _parse = datetime.fromisoformat
@@ -93,14 +93,14 @@ def zone_named(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):
         message = f"there is no time zone {name!r}; name one as Asia/Shanghai or UTC"
-        raise ConfigurationError(message) from None
+        raise ConfigurationError(message, code=Code.ENVELOPE_SETTING) from None
 
 
 def _known_zone(name: str) -> str:
     try:
         zone_named(name)
     except ConfigurationError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(error.sentence) from None
     return name
 
 

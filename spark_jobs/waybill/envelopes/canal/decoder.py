@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.caches import Bounded
+from waybill.counting import counted
 from waybill.envelopes.canal.tables import CanalTable, Shape, extra_json
 from waybill.envelopes.memory.known_tables import FastFirst
 from waybill.envelopes.statements import operation_of
@@ -151,7 +152,7 @@ class CanalDecoder(FastFirst[CanalTable]):
         if flat.old is not None and flat.type == "UPDATE":
             missing = len(flat.data) - len(flat.old)
             if missing and not 0 < missing < len(flat.data):
-                sentence = f"{len(flat.data)} rows in data but {len(flat.old)} in old"
+                sentence = f"{counted(len(flat.data), 'row')} in data but {len(flat.old)} in old"
                 raise Refusal("shape", sentence)
             old = [_NULL] * missing + flat.old
         table = self._table_of(flat, old, _decode_names(value).keys())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta, Raw
 
+from waybill.counting import counted
 from waybill.envelopes.canal.values import text_reader
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
@@ -220,7 +221,7 @@ class CanalTable:
         """
         missing = len(rows) - len(old)
         if operation != "update" or not 0 < missing < len(rows):
-            raise ValueError(f"{len(rows)} rows in data but {len(old)} in old")
+            raise ValueError(f"{counted(len(rows), 'row')} in data but {len(old)} in old")
         return [self.empty] * missing + old
 
     def _understood(self, flat: Any, value: bytes) -> bool:

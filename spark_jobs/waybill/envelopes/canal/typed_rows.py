@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
+from waybill.counting import counted
 from waybill.envelopes.canal.decoder import ROWS, Millis
 from waybill.envelopes.canal.tables import extra_json
 from waybill.envelopes.memory.remembering import Remembering
@@ -97,7 +98,7 @@ class TypedRowsDecoder(Remembering):
         if operation != "update" and any(old):
             raise Refusal("shape", f"{told.type} with a row in old, which only updates have")
         if operation == "update" and old and len(old) != len(rows):
-            raise Refusal("shape", f"{len(rows)} rows in data but {len(old)} in old")
+            raise Refusal("shape", f"{counted(len(rows), 'row')} in data but {len(old)} in old")
         changes = []
         for index, row in enumerate(rows):
             changed = old[index] if old else {}

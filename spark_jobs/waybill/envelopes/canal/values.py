@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from waybill.counting import counted
 from waybill.errors import Refusal
 from waybill.values.declared import check_for
 from waybill.values.mysql_types import fixed_length, logical_type, members
@@ -207,7 +208,7 @@ def fixed_bytes_writer(length: int) -> Convert:
     def write(text: str) -> str:
         written = bytes_writer(text)
         if len(written) != length:
-            message = f"a value of {len(written)} bytes is none of binary({length})"
+            message = f"a value of {counted(len(written), 'byte')} is none of binary({length})"
             raise Refusal("encoding", message)
         return written
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from waybill.envelopes.databus.event import MAX_SOURCE, checksum
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import Code, ConfigurationError, Refusal
 
 _VERSION = re.compile(r"\.([0-9]{1,9})\Z")
 _RECORD_PROPERTIES = frozenset({"type", "name", "namespace", "doc", "fields", "aliases"})
@@ -131,7 +131,9 @@ def _at(path: Path) -> list[Registered]:
     if path.is_dir():
         files = sorted(path.glob("*.avsc"))
         if not files:
-            raise ConfigurationError(f"there is no .avsc file in {path}; put the schemas there")
+            raise ConfigurationError(
+                f"there is no .avsc file in {path}; put the schemas there", code=Code.SCHEMA_FILE
+            )
         return [_file(file) for file in files]
     if path.suffix == ".avsc":
         return [_file(path)]
@@ -144,7 +146,9 @@ def _file(path: Path) -> Registered:
     version = _VERSION.search(name)
     schema = record_of(_json(text, str(path)))
     if schema is None:
-        raise ConfigurationError(f"{path} is no Avro schema of a record with fields")
+        raise ConfigurationError(
+            f"{path} is no Avro schema of a record with fields", code=Code.SCHEMA_FILE
+        )
     source = name[: version.start()] if version else name
     return Registered(text, schema, source, int(version[1]) if version else 0)
 
@@ -154,21 +158,21 @@ def _content(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         message = f"the schemas at {path} cannot be read ({error}); name a folder of .avsc files"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE) from error
 
 
 def _json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{place} is not JSON: {error}") from error
+        raise ConfigurationError(f"{place} is not JSON: {error}", code=Code.SCHEMA_FILE) from error
 
 
 def _listed(given: Any) -> list[Registered]:
     listed = given.get("databus") if isinstance(given, dict) else None
     if not isinstance(listed, list):
         message = 'a file of schemas has a list "databus" of {"srcId", "source", "schema", …}'
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE)
     return [_entry(entry, place) for place, entry in enumerate(listed)]
 
 
@@ -185,12 +189,14 @@ def _entry(data: Any, place: int) -> Registered:
     try:
         entry = msgspec.convert(data, _Entry)
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"databus[{place}] of the schemas: {error}") from error
+        raise ConfigurationError(
+            f"databus[{place}] of the schemas: {error}", code=Code.SCHEMA_FILE
+        ) from error
     text = entry.schema if isinstance(entry.schema, str) else json_text(entry.schema)
     schema = record_of(_json(text, f"databus[{place}].schema of the schemas"))
     if schema is None:
         message = f"databus[{place}].schema of the schemas is no Avro schema of a record"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE)
     return Registered(
         text, schema, entry.source, entry.version, entry.srcId, entry.database, entry.table
     )

@@ -49,7 +49,7 @@ class IbmCdcReadSettings(AvroReadSettings):
         strange = [name for name in given or () if not name.startswith(self.audit_prefix)]
         if strange:
             message = f"audit_columns names {strange[0]!r}, which does not begin with audit_prefix"
-            raise ValueError(f"{message} ({self.audit_prefix!r}): mend one of the two")
+            raise ValueError(f"{message} ({self.audit_prefix!r}): fix one of the two")
         return self
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waybill.counting import counted
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.ledger import check_ledger, exists
@@ -31,9 +32,9 @@ def examine(target: KafkaTarget) -> tuple[str, list[str]]:
     cluster = Cluster(named_properties(target.connection), PATIENCE)
     topic = describe(cluster, target.topic)
     check_partition(target, topic)
-    text = f"topic {topic.name}, {topic.partitions} partitions"
+    text = f"topic {topic.name}, {counted(topic.partitions, 'partition')}"
     if topic.largest is not None:
-        text += f", takes messages of {topic.largest} bytes"
+        text += f", takes messages of {counted(topic.largest, 'byte')}"
     notes = _notes(target, topic)
     if exists(cluster, target.ledger):
         check_ledger(cluster, target.ledger)

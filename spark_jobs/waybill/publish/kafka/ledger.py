@@ -22,7 +22,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from waybill.errors import ConfigurationError, ConflictError, WaybillError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError, ConflictError, WaybillError
 from waybill.kafka.cluster import Cluster
 from waybill.kafka.failures import code_of
 from waybill.publish.kafka.topic import PATIENCE, describe
@@ -120,17 +121,17 @@ def check_ledger(cluster: Cluster, topic: str) -> None:
     found = describe(cluster, topic)
     if found.partitions < SLOTS:
         message = (
-            f"the ledger {topic} has {found.partitions} partitions and needs {SLOTS}: add some, or "
-            "name another topic in the target's setting ledger"
+            f"the ledger {topic} has {counted(found.partitions, 'partition')} and needs {SLOTS}: "
+            "add some, or name another topic in the target's setting ledger"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.PUBLISH_LEDGER)
     policy = found.settings.get("cleanup.policy", SETTINGS["cleanup.policy"])
     if policy != SETTINGS["cleanup.policy"]:
         message = (
             f"the ledger {topic} has cleanup.policy={policy}, so it would forget what was sent: "
             "set it to compact"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.PUBLISH_LEDGER)
 
 
 def exists(cluster: Cluster, topic: str) -> bool:
@@ -154,10 +155,10 @@ def _make(cluster: Cluster, topic: str) -> None:
         if error.transient:
             raise
         message = (
-            f"{error}; or let somebody make it who may, with {SLOTS} partitions and "
+            f"{error.sentence}; or let somebody make it who may, with {SLOTS} partitions and "
             "cleanup.policy=compact"
         )
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.PUBLISH_LEDGER) from error
     limit = time.monotonic() + SILENCE
     # A topic that was just made has not got all its leaders at once.
     while not _led(cluster, topic) and time.monotonic() < limit:
@@ -204,7 +205,7 @@ def read_entries(
                 f"a transaction in the ledger {topic}, partition {owner.slot}, stays open: another "
                 "target is being published, or a killed run left it; run again later"
             )
-            raise ConflictError(message)
+            raise ConflictError(message, code=Code.PUBLISHED_CONCURRENTLY)
         if not said:
             progress("publish: waiting for another target's transaction in the ledger %s", topic)
             said = True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.errors import WaybillError
 from waybill.publish.kafka.ledger import Entries, read_entries
 
@@ -49,7 +50,7 @@ def told_of(
                 continue
             sent = sent_of(entries, batches)
             if sent > known and not ended.is_set():
-                progress("publish: %s: %d of %d messages sent", target, sent, count)
+                progress("publish: %s: %d of %s sent", target, sent, counted(count, "message"))
                 known = sent
 
     target = sending.owner.target

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from waybill.errors import ConfigurationError
+from waybill.counting import counted
+from waybill.errors import Code, ConfigurationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.publish.kafka.cutting import Limits
@@ -46,7 +47,7 @@ def publish_kafka(
         limits: how large parts become.
 
     Raises:
-        ConfigurationError: something is to be mended first; nothing was sent.
+        ConfigurationError: something is to be fixed first; nothing was sent.
         ConflictError: another run took over, or a batch was published with other messages before.
         UnreachableError: no server answers; what was sent is on record, a rerun goes on.
     """
@@ -57,9 +58,10 @@ def publish_kafka(
     before = recover(sending, progress)
     count = sum(one.messages for one in by_batch)
     progress(
-        "publish: %s: %d messages to %s, %d partitions%s",
-        *(owner.target, count, target.topic, sending.partitions),
-        f"; {before} were sent before" if before else "",
+        "publish: %s: %s to %s, %s%s",
+        *(owner.target, counted(count, "message"), target.topic),
+        counted(sending.partitions, "partition"),
+        f"; {counted(before, 'was', 'were')} sent before" if before else "",
     )
     rows = in_order(messages, by_batch)
     with unwrapped(), told_of(sending, before, progress):
@@ -72,8 +74,9 @@ def publish_kafka(
     ]
     outcome = Published(parts, _details(target, [entry for _, _, entry in sent], again))
     progress(
-        "publish: %s: %d messages in %d parts are in %s",
-        *(owner.target, outcome.messages, len(parts), target.topic),
+        "publish: %s: %s, %s, in %s",
+        *(owner.target, counted(outcome.messages, "message"), counted(len(parts), "part")),
+        target.topic,
     )
     return outcome
 
@@ -84,7 +87,7 @@ def prepare(
     """Check all that can be known before anything is sent.
 
     Raises:
-        ConfigurationError: something is to be mended first.
+        ConfigurationError: something is to be fixed first.
         UnreachableError: no server answers.
     """
     properties = named_properties(target.connection)
@@ -136,9 +139,9 @@ def check_partition(target: KafkaTarget, topic: TargetTopic) -> None:
     if target.partition is not None and target.partition >= topic.partitions:
         message = (
             f"the topic {topic.name} has no partition {target.partition}, it has "
-            f"{topic.partitions}, counted from 0: mend the target's setting partition"
+            f"{topic.partitions}, counted from 0: fix the target's setting partition"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
@@ -160,14 +163,15 @@ def check_messages(batches: Sequence[Made], topic: TargetTopic) -> None:
                 f"{topic.name} takes, so nothing was sent: raise its max.message.bytes from "
                 f"{topic.largest} to at least {size + FRAME}"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.TARGET_TOPIC)
     keyless = sum(found.keyless for found in batches)
     if keyless and topic.compacted:
         message = (
-            f"{keyless} messages have no key and the topic {topic.name} is compacted, so nothing "
-            "was sent: set its cleanup.policy to delete, or publish to another topic"
+            f"{counted(keyless, 'message has', 'messages have')} no key and the topic "
+            f"{topic.name} is compacted, so nothing was sent: set its cleanup.policy to delete, or "
+            "publish to another topic"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
 
 
 def _entry(content: bytes | bytearray) -> Entry:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pyarrow as pa
 
-from waybill.errors import ConflictError
+from waybill.errors import Code, ConflictError
 from waybill.publish.kafka.content import Content
 from waybill.publish.kafka.cutting import Cut, Limits, cut
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
@@ -124,10 +124,10 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
         if parts != list(range(len(parts))):
             message = (
                 f"the ledger {sending.ledger} has lost entries of batch {group.batch} for "
-                f"{sending.owner.target}, so what was sent cannot be told: see that its "
+                f"{sending.owner.target}, so what was sent is unknown: see that its "
                 "cleanup.policy is compact, or name another ledger to send the whole batch again"
             )
-            raise ConflictError(message)
+            raise ConflictError(message, code=Code.LEDGER_INCOMPLETE)
         for part in parts:
             entry = entries[group.batch, part]
             if entry.topic != sending.topic:
@@ -136,7 +136,7 @@ def check_entries(sending: Sending, entries: dict[tuple[str, int], Entry]) -> No
                     f"{sending.topic}: name the first again, or another ledger to send the whole "
                     "batch to the second too"
                 )
-                raise ConflictError(message)
+                raise ConflictError(message, code=Code.PUBLISHED_DIFFERENTLY)
             if entry.of != group.messages:
                 raise other_messages(sending, group)
 
@@ -159,7 +159,8 @@ def other_messages(sending: Sending, group: Group) -> ConflictError:
     return ConflictError(
         f"batch {group.batch} was published to the topic {sending.topic} before, with other "
         f"messages, as the ledger {sending.ledger} says; nothing was sent twice: to send the whole "
-        "batch as it is now, name another ledger, and another topic if readers must not get both"
+        "batch as it is now, name another ledger, and another topic if readers must not get both",
+        code=Code.PUBLISHED_DIFFERENTLY,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation, ConfigResource, ResourceType, TopicDescription
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 if TYPE_CHECKING:
     from waybill.kafka.cluster import Cluster
@@ -62,7 +62,7 @@ def describe(cluster: Cluster, name: str) -> TargetTopic:
             f"the user of the connection may not write to the topic {name} at {cluster.servers}: "
             "give it the right WRITE, or take another connection"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.TARGET_TOPIC)
     return TargetTopic(name, len(about.partitions), settings_of(cluster, name))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from waybill.errors import ConfigurationError, ConflictError, WaybillError
+from waybill.errors import Code, ConfigurationError, ConflictError, WaybillError
 from waybill.kafka.failures import failure
 
 PRODUCER = {
@@ -232,13 +232,13 @@ class Transactions:
                 f"open for more than {self._timeout:.0f} s; what this run had not finished was "
                 "taken back: let the other run end, then run again"
             )
-            return ConflictError(message)
+            return ConflictError(message, code=Code.PUBLISHED_CONCURRENTLY)
         if told.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             message = (
                 f"{self._about}: transactions may not be open for {self._timeout:.0f} s there: "
                 "lower the target's setting transaction_timeout"
             )
-            return ConfigurationError(message)
+            return ConfigurationError(message, code=Code.TARGET_TOPIC)
         return failure(told, self._about, self._heard)
 
     def _fatal(self, error: KafkaException | SystemError) -> KafkaError:

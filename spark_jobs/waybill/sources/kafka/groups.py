@@ -31,6 +31,6 @@ def commit_offsets(properties: Mapping[str, str], group: str, ranges: Iterable[R
     finally:
         consumer.close()
     return [
-        f"the consumer group {group} was not told what has been read: {sentence(error)}"
+        f"offsets were not committed to the consumer group {group}: {sentence(error)}"
         for error in errors[:1]
     ]

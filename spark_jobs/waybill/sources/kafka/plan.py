@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.errors import SourceError
+from waybill.counting import counted
+from waybill.errors import Code, SourceError
 from waybill.sources.kafka.positions import NOTHING, Positions, Range
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def plan(
                 start = bounds.earliest[place]
         ranges.append(Range(*place, start, max(start, ends[place])))
     if losses and source.on_data_loss == "fail":
-        raise SourceError(_lost(losses))
+        raise SourceError(_lost(losses), code=Code.OFFSETS_LOST)
     # With an end of our own what follows is not ours, held or not.
     held = {p: bounds.latest[p] - bounds.stable[p] for p in places if not _ended(source, p)}
     ids = {topic.name: topic.id for topic in topics}
@@ -127,24 +128,24 @@ def _topics(source: KafkaSource, cluster: Cluster, known: Positions) -> list[Top
     if gone and source.on_data_loss == "fail":
         message = (
             f"the topic {gone[0]}, read before, is no longer at {cluster.servers}, and what came "
-            "after the last batch is lost with it: mend the pattern, or go on without it with "
+            "after the last batch is lost with it: fix the pattern, or continue without it with "
             "on_data_loss: earliest"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     if not names:
         message = (
-            f"no topic at {cluster.servers} is called as the pattern {source.pattern!r} says: mend "
-            "it, make the topic, or give the user of the connection the right to see it"
+            f"no topic at {cluster.servers} matches the pattern {source.pattern!r}: fix it, create "
+            "the topic, or give the user of the connection the right to see it"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     for field, given in (("start", source.start), ("end", source.end)):
         strange = set(given) - {*names, *known.ids} if isinstance(given, dict) else set()
         if strange:
             message = (
                 f"{field} names the topic {min(strange)}, which is not at {cluster.servers} or not "
-                "among those that the pattern finds: mend it"
+                "among those that the pattern finds: fix it"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.TOPIC_UNKNOWN)
     return cluster.describe(names)
 
 
@@ -165,10 +166,10 @@ def _check_ids(topics: list[Topic], known: Positions) -> None:
             # on is nothing that a setting may decide.
             message = (
                 f"the topic {topic.name} was deleted and made again since it was read: run with "
-                "mode full to read it from its beginning where the envelope has sequence ids, else "
+                "mode full to read it from its beginning if the envelope has sequence ids, else "
                 "give the migration a new name"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.TOPIC_RECREATED)
 
 
 def _check_partitions(there: set[Place], topics: list[Topic], known: Positions) -> None:
@@ -179,7 +180,7 @@ def _check_partitions(there: set[Place], topics: list[Topic], known: Positions) 
             f"partition {gone[0][1]} of the topic {gone[0][0]}, read before, is no longer there: "
             "the topic was made again; run with mode full to read it from its beginning"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.TOPIC_RECREATED)
 
 
 def _check_end(place: Place, start: int, latest: int) -> None:
@@ -189,7 +190,7 @@ def _check_end(place: Place, start: int, latest: int) -> None:
             f"to {start}: the brokers lost messages, or the topic was made again; run with mode "
             "full to read what there is from its beginning"
         )
-        raise SourceError(message)
+        raise SourceError(message, code=Code.TOPIC_RECREATED)
 
 
 def _first_offsets(
@@ -226,7 +227,7 @@ def _named(what: str, offsets: Offsets, places: list[Place]) -> dict[Place, int]
     for topic, number in given:
         if (topic, number) not in places and any(place[0] == topic for place in places):
             message = f"{what} names partition {number} of the topic {topic}, which has none"
-            raise SourceError(f"{message}: mend it")
+            raise SourceError(f"{message}: fix it", code=Code.OFFSET_INVALID)
     return {place: offset for place, offset in given.items() if place in places}
 
 
@@ -237,9 +238,9 @@ def _given(offsets: Offsets, places: list[Place], bounds: Bounds) -> dict[Place,
         if not low <= offset <= high:
             message = (
                 f"start names offset {offset} of partition {number} of the topic {topic}, which "
-                f"has {low} to {high}: mend it"
+                f"has {low} to {high}: fix it"
             )
-            raise SourceError(message)
+            raise SourceError(message, code=Code.OFFSET_INVALID)
     return given
 
 
@@ -277,10 +278,12 @@ def _ended(source: KafkaSource, place: Place) -> bool:
 
 def _lost(losses: list[Loss]) -> str:
     worst = max(losses, key=lambda loss: loss.end - loss.start)
-    more = f", and {len(losses) - 1} more partitions miss some" if len(losses) > 1 else ""
+    others = counted(len(losses) - 1, "more partition misses", "more partitions miss")
+    more = "" if not losses[1:] else f", and {others} some"
+    deleted = counted(worst.end - worst.start, "offset")
     return (
         f"partition {worst.partition} of the topic {worst.topic} begins at offset {worst.end}, and "
-        f"was read up to {worst.start}: the brokers have deleted {worst.end - worst.start} offsets "
-        f"that were not read{more}; keep messages for longer, and go on from what there is with "
+        f"was read up to {worst.start}: the brokers have deleted {deleted} "
+        f"not read yet{more}; keep messages for longer, and continue from what is left with "
         "on_data_loss: earliest"
     )

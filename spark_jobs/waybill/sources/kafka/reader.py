@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from waybill.errors import SourceError, UnreachableError
+from waybill.errors import Code, SourceError, UnreachableError
 from waybill.kafka.failures import failure, permanent, sentence
 from waybill.sources.kafka.rows import archive_rows
 from waybill.spark_tasks.rechunking import BYTES_PER_BATCH, larger
@@ -203,7 +203,7 @@ class _Work:
         elif error.code() == KafkaError._PARTITION_EOF:
             span = self.progress[place].span
             if offset < span.end:
-                raise SourceError(_too_short(span, offset))
+                raise SourceError(_too_short(span, offset), code=Code.TOPIC_RECREATED)
             self._end(place)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION):
             self._on_lost_place(self.progress[place])
@@ -219,13 +219,13 @@ class _Work:
         except KafkaException as error:
             raise failure(error.args[0], self._about(span), self.heard) from error
         if low <= progress.at:
-            raise SourceError(_too_short(span, high))
+            raise SourceError(_too_short(span, high), code=Code.TOPIC_RECREATED)
         if not self.reading.pass_over:
             text = (
-                f"{span} is no longer all there, the brokers begin at offset {low} by now: run the "
-                "batch again, which tells what is missing, and keep messages for longer"
+                f"{span} is no longer complete, the brokers now begin at offset {low}: run the "
+                "batch again, which reports what is missing, and keep messages for longer"
             )
-            raise SourceError(text)
+            raise SourceError(text, code=Code.OFFSETS_LOST)
         at = min(low, span.end)
         progress.lost += at - progress.at
         progress.at = at
@@ -284,7 +284,7 @@ class _Work:
             self.moved = time.monotonic()
 
     def _check_patience(self) -> None:
-        """Give up if the brokers have said nothing for too long, or something that stays."""
+        """Give up if the brokers have not answered for too long, or something that stays."""
         now = time.monotonic()
         waited = now - self.moved
         if waited < QUIET:
@@ -299,10 +299,10 @@ class _Work:
         if waited > self.reading.stall:
             told = f"; the last that was heard: {sentence(self.heard[-1])}" if self.heard else ""
             text = (
-                f"{self._about(span)}: the brokers have said nothing for {waited:.0f} s{told}: see "
+                f"{self._about(span)}: the brokers have not answered for {waited:.0f} s{told}: see "
                 "that they run, and run the batch again"
             )
-            raise UnreachableError(text)
+            raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
 
     def _ask_about_topic(self) -> None:
         """A consumer is not told that a topic is gone, or that it may not read it."""
@@ -321,5 +321,5 @@ class _Work:
 def _too_short(span: Range, end: int) -> str:
     return (
         f"{span}: the partition ends at offset {end}, before what was planned: the brokers lost "
-        "messages, or the topic was made again; run the batch again, which tells which"
+        "messages, or the topic was made again; run the batch again, which reports which"
     )

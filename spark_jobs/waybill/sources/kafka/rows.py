@@ -12,7 +12,7 @@ from confluent_kafka import (
     Message,
 )
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.lake_columns import TIMESTAMP
 from waybill.sources.tasks import archive_batch
 
@@ -90,7 +90,7 @@ def _headers(messages: list[Message], without: bool) -> tuple[list[Any], list[Me
                 raise
             message = messages[len(found)]
             if not without:
-                raise SourceError(_unreadable(message)) from None
+                raise SourceError(_unreadable(message), code=Code.HEADER_UNREADABLE) from None
             found.append(None)
             bare.append(message)
     return found, bare
@@ -106,6 +106,6 @@ def _undecoded(error: BaseException | None) -> bool:
 def _unreadable(message: Message) -> str:
     return (
         f"the message at offset {message.offset()} of partition {message.partition()} of the topic "
-        f"{message.topic()} has a header whose name is not UTF-8, which the client cannot read: go "
-        "on without the headers of such messages with unreadable_headers: leave_out"
+        f"{message.topic()} has a header whose name is not UTF-8, which the client cannot read: to "
+        "archive such messages without headers, set unreadable_headers: leave_out"
     )

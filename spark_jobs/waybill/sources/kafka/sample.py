@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from waybill.counting import counted
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import plan
@@ -28,11 +29,12 @@ def sample_topics(source: KafkaSource, messages: int) -> Sample:
     first = [span._replace(end=min(span.end, span.start + share)) for span in spans]
     topics, partitions = len(planned.ids), len(planned.ranges)
     text = (
-        f"{topics} topics with {partitions} partitions and {planned.offsets} offsets at "
-        f"{cluster.servers}"
+        f"{counted(topics, 'topic')} with {counted(partitions, 'partition')} and "
+        f"{counted(planned.offsets, 'offset')} at {cluster.servers}"
     )
     held = sum(planned.held.values())
-    notes = [f"{held} offsets belong to transactions that are open"] if held else []
+    belong = counted(held, "offset belongs", "offsets belong")
+    notes = [f"{belong} to transactions that are open"] if held else []
     details = {"topics": topics, "partitions": partitions, "offsets": planned.offsets}
     without_headers = source.unreadable_headers == "leave_out"
     reading = Reading(properties, "", STALL, without_headers=without_headers)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
@@ -75,8 +76,10 @@ class KafkaWork:
     def announced(self) -> str:
         """What is about to be read."""
         spans = [span for span in self._plan.ranges if span.offsets]
-        known = f"{len(self._plan.ranges)} partitions of {len(self._plan.ids)} topics"
-        return f"{self._plan.offsets} new offsets in {len(spans)} of {known}"
+        known = counted(len(self._plan.ranges), "partition")
+        topics = counted(len(self._plan.ids), "topic")
+        new = counted(self._plan.offsets, "new offset")
+        return f"{new} in {len(spans)} of {known} of {topics}"
 
     def bring(self, branch: Branch, report: StageReport, sizes: RowSizes) -> None:
         """Put the messages on the branch and their counts into the report.
@@ -164,20 +167,20 @@ class KafkaWork:
         missing += [(span, told.lost) for span, told in read.items() if told.lost]  # type: ignore[misc]
         for loss, count in missing[:SHOWN]:
             report.warnings.append(
-                f"{count} offsets of partition {loss.partition} of the topic {loss.topic} from "
-                f"offset {loss.start} on are missing: the brokers deleted them before they were "
-                "read"
+                f"{counted(count, 'offset')} of partition {loss.partition} of the topic "
+                f"{loss.topic} from offset {loss.start} on could not be read any more: the brokers "
+                "had deleted that part"
             )
         for span, told in [(span, told) for span, told in read.items() if told.bare][:SHOWN]:
             report.warnings.append(
-                f"{told.bare} messages of partition {span.partition} of the topic {span.topic} "
-                f"from offset {span.start} to {span.end} are archived without their headers: the "
-                "name of one is not UTF-8"
+                f"{counted(told.bare, 'message')} of partition {span.partition} of the topic "
+                f"{span.topic} from offset {span.start} to {span.end} could only be archived "
+                "without headers: the name of one is not UTF-8"
             )
         for (topic, partition), count in list(self._plan.held.items())[:SHOWN]:
             report.warnings.append(
-                f"the last {count} offsets of partition {partition} of the topic {topic} wait for "
-                "a transaction that is open, and come with a later batch"
+                f"the last {counted(count, 'offset')} of partition {partition} of the topic "
+                f"{topic} will come with a later batch, because a transaction is open"
             )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from waybill.errors import ConfigurationError, UnavailableError, WaybillError
+from waybill.errors import Code, ConfigurationError, UnavailableError, WaybillError
 
 if TYPE_CHECKING:
     from waybill.storage.objects.places import Access, Place
@@ -79,8 +79,8 @@ def client_of(access: Access) -> Any:
             config=config,
         )
     except (BotoCoreError, ValueError) as error:
-        message = f"the connection {access.connection} cannot be used ({error}): mend it"
-        raise ConfigurationError(message) from error
+        message = f"the connection {access.connection} cannot be used ({error}): fix it"
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID) from error
 
 
 def code_of(error: BaseException) -> str:
@@ -111,7 +111,9 @@ def told(place: Place, access: Access) -> Iterator[None]:
     except ClientError as error:
         raise _meant(error, place, access) from error
     except (ConnectionError, HTTPClientError, IncompleteReadError) as error:
-        raise UnavailableError(_unreachable(access, _reason(error))) from error
+        raise UnavailableError(
+            _unreachable(access, _reason(error)), code=Code.STORE_UNREACHABLE
+        ) from error
     except BotoCoreError as error:
         raise _unsent(error, place, access) from error
 
@@ -121,32 +123,34 @@ def _meant(error: Any, place: Place, access: Access) -> Exception:
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
     at, connection = server_of(access), access.connection
     if code == "NoSuchBucket":
-        message = f"there is no bucket {place.bucket} at {at}: make it, or mend {place.url}"
-        return ConfigurationError(message)
+        message = f"there is no bucket {place.bucket} at {at}: make it, or fix {place.url}"
+        return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in GONE:
         return FileNotFoundError(place.url)
     if code in UNKNOWN_KEY:
         message = (
-            f"{at} does not take the key of the connection {connection} ({code}): mend its login "
+            f"{at} does not take the key of the connection {connection} ({code}): fix its login "
             "and password"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in REFUSED:
         message = (
             f"{at} does not let the connection {connection} do this with {place.url} ({code}): "
-            "give it the permission, or mend its login and password"
+            "give it the permission, or fix its login and password"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_DENIED)
     if code in ELSEWHERE:
         message = (
             f"the bucket {place.bucket} is in another region than the connection {connection} says "
-            f"({code}): mend region_name in its extra"
+            f"({code}): fix region_name in its extra"
         )
-        return ConfigurationError(message)
+        return ConfigurationError(message, code=Code.STORE_ADDRESS)
     if code in BUSY or status >= 500:
-        message = f"{at} keeps failing ({code or status}): run again when it does better"
-        return UnavailableError(message)
-    return WaybillError(f"{at} refused a request about {place.url} ({error})")
+        message = f"{at} keeps failing ({code or status}): run again when it has recovered"
+        return UnavailableError(message, code=Code.STORE_UNREACHABLE)
+    return WaybillError(
+        f"{at} refused a request about {place.url} ({error})", code=Code.STORE_DENIED
+    )
 
 
 def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
@@ -156,13 +160,15 @@ def _unsent(error: Exception, place: Place, access: Access) -> WaybillError:
             f"there is no key for {place.url}: give the connection {name} a login (key id) and a "
             "password (key), or set AWS's own variables"
         )
-        return ConfigurationError(message)
-    return ConfigurationError(f"{place.url} cannot be used ({error}): mend its URL or connection")
+        return ConfigurationError(message, code=Code.STORE_DENIED)
+    return ConfigurationError(
+        f"{place.url} cannot be used ({error}): fix its URL or connection", code=Code.STORE_ADDRESS
+    )
 
 
 def _unreachable(access: Access, reason: str) -> str:
     return (
-        f"{server_of(access)} cannot be reached ({reason}): run again when it can, or mend the "
+        f"{server_of(access)} cannot be reached ({reason}): run again when it can, or fix the "
         f"endpoint_url of the connection {access.connection}"
     )
 

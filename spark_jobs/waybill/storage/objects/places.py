@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from waybill.connections import Connection, find_connection, get_connection, variable_of
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 DEFAULT_CONNECTIONS = {"s3": "aws_default", "oss": "oss_default"}
 """The connection of a URL that names none, by scheme."""
@@ -104,10 +104,10 @@ def place_of(url: str) -> Place:
             f"a URL of {scheme}:// holds a key: put the key into a connection and write "
             f"{scheme}://CONNECTION@bucket/…"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.STORE_ADDRESS)
     if not bucket:
         message = f"{url} names no bucket: write {scheme}://bucket/folder"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.STORE_ADDRESS)
     return Place(scheme, connection, bucket, key.strip("/"))
 
 
@@ -128,7 +128,7 @@ def access_to(place: Place) -> Access:
                 f"{place.url} needs the connection {name}: add it in Airflow, or set "
                 f"{variable_of(name)} to it as JSON, with the store's endpoint_url in extra"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.CONNECTION_MISSING)
         return Access(name)
     return _access(found, place)
 
@@ -141,10 +141,10 @@ def _access(connection: Connection, place: Place) -> Access:
                 f"the connection {name} holds {key}, which is not taken here: leave it out, and "
                 "let AWS_PROFILE or the role of the machine say who asks"
             )
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     if bool(connection.login) != bool(connection.password):
         message = f"the connection {name} has only one of login (key id) and password (key)"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     endpoint = _mapping(extra, "service_config", "s3").get("endpoint_url")
     endpoint = str(endpoint or extra.get("endpoint_url") or "").rstrip("/")
     if place.scheme == "oss" and not endpoint:
@@ -152,17 +152,17 @@ def _access(connection: Connection, place: Place) -> Access:
             f"the connection {name} names no endpoint_url in extra: give the store's, e.g. "
             "https://s3.oss-cn-hangzhou.aliyuncs.com"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     if endpoint and "://" not in endpoint:
         message = (
             f"the endpoint_url of the connection {name} has no scheme: write https://{endpoint}"
         )
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     usual = "virtual" if place.scheme == "oss" else "auto"
     style = _mapping(extra, "config_kwargs", "s3").get("addressing_style") or usual
     if style not in STYLES:
         message = f"the addressing_style of the connection {name} is none of {', '.join(STYLES)}"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return Access(
         name,
         endpoint,
@@ -187,7 +187,7 @@ def _attempts(name: str, retries: dict[str, Any]) -> int:
     given = retries.get("total_max_attempts", retries.get("max_attempts", ATTEMPTS))
     if not str(given).isdecimal() or int(given) < 1:
         message = f"the number of attempts in retries of the connection {name} is no number above 0"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return int(given)
 
 
@@ -197,5 +197,5 @@ def _yes_or_no(name: str, value: Any) -> bool | None:
     words = {"true": True, "false": False}
     if str(value).lower() not in words:
         message = f"conditional_puts of the connection {name} is neither true nor false"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.CONNECTION_INVALID)
     return words[str(value).lower()]

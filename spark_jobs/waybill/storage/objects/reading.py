@@ -11,7 +11,7 @@ from typing import Any
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from waybill.errors import SourceError
+from waybill.errors import Code, SourceError
 from waybill.storage.objects.client import TAKEN, client_of, code_of, patiently, told
 from waybill.storage.objects.places import Access, Place, access_to, place_of
 
@@ -162,7 +162,7 @@ class ObjectFiles(AbstractFileSystem):  # type: ignore[misc]
                     f"{place.url} was written to while it was read: bring files under their name "
                     "when they are whole, then run the batch again"
                 )
-                raise SourceError(message) from error
+                raise SourceError(message, code=Code.SOURCE_GROWING) from error
 
     def _place(self, path: str) -> Place:
         return place_of(self.unstrip_protocol(path))

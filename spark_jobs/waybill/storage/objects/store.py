@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from waybill.errors import UnavailableError
+from waybill.errors import Code, UnavailableError
 from waybill.storage.objects.client import (
     GONE,
     PAUSES,
@@ -282,7 +282,7 @@ class Upload(io.RawIOBase):
                 f"{self._place.url} was given up while it was written: does a rule of the bucket "
                 "clear unfinished uploads too soon? Run again"
             )
-            raise UnavailableError(message) from error
+            raise UnavailableError(message, code=Code.STORE_UNREACHABLE) from error
 
     def give_up(self) -> None:
         """Take back what was sent."""

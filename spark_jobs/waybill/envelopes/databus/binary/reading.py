@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from waybill.counting import counted
 from waybill.envelopes.databus.event import DELETE, UPSERT, Event, Part, checksum
 from waybill.errors import Refusal
 from waybill.protocol import Mark
@@ -70,7 +71,7 @@ def events(data: bytes, old: bool = False) -> Iterator[Event | Refusal]:
             at = damaged.end
             yield damaged.refusal
         except Refusal as refusal:
-            rest = f"the rest of the message from there, {end - at} bytes, is not read"
+            rest = f"the rest of the message from there, {counted(end - at, 'byte')}, is not read"
             yield Refusal(refusal.kind, f"{refusal.sentence}; {rest}")
             return
         else:
@@ -107,7 +108,7 @@ def _version_1(data: bytes, at: int, little: int, old: bool) -> tuple[Event, int
         raise _refusal(at, f"has version {data[at]}; 0 (version 1) and 2 are known", "shape")
     size = len(data) - at
     if size < V1_BYTES:
-        raise _refusal(at, f"is cut off: {size} bytes are left, and a header has 57 or 61")
+        raise _refusal(at, f"is cut off: {_left(size)}, and a header has 57 or 61")
     found = _order_of(data, at, size, little)
     (_, _, length, attributes, sequence, physical, logical, nanos, source, digest, sum_, key) = (
         V1_HEADS[found].unpack_from(data, at)
@@ -119,7 +120,8 @@ def _version_1(data: bytes, at: int, little: int, old: bool) -> tuple[Event, int
         key_size = INTEGERS[found].unpack_from(data, at + 53)[0]
         start, body = at + V1_BYTES + key_size, at + V1_BYTES
         if not 0 <= key_size <= length - V1_BYTES:
-            what = f"has a key of {key_size} bytes in {length - V1_BYTES} bytes"
+            rest = counted(length - V1_BYTES, "byte")
+            what = f"has a key of {counted(key_size, 'byte')} in {rest}"
             raise Damaged(_refusal(at, what), end)
         key = data[body:start]
     else:
@@ -164,17 +166,18 @@ def _order_of(data: bytes, at: int, size: int, little: int) -> int:
             return order
         if right:
             if length > size:
-                what = f"is cut off: its length is {length}, and {size} bytes are left"
+                what = f"is cut off: its length is {length}, and {_left(size)}"
             else:
                 what = f"has a length of {length}, less than its header"
             raise _refusal(at, what)
         sums.append(length)
     if not sums:
-        raise _refusal(at, f"is cut off: {size} bytes are left, and its header has {V1_LONG}")
+        raise _refusal(at, f"is cut off: {_left(size)}, and its header has {V1_LONG}")
     if any(V1_BYTES <= length <= size for length in sums):
         raise _refusal(at, "has a wrong checksum of its header")
     raise _refusal(
-        at, f"has a wrong checksum of its header, and a length of {sums[0]} in {size} bytes"
+        at,
+        f"has a wrong checksum of its header, and a length of {sums[0]} in {counted(size, 'byte')}",
     )
 
 
@@ -184,7 +187,7 @@ def _order_of(data: bytes, at: int, size: int, little: int) -> int:
 def _version_2(data: bytes, at: int) -> tuple[Event, int]:
     size = len(data) - at
     if size < V2_FIXED:
-        raise _refusal(at, f"is cut off: {size} bytes are left, and a header has {V2_FIXED}")
+        raise _refusal(at, f"is cut off: {_left(size)}, and a header has {V2_FIXED}")
     for order in (0, 1):
         head = V2_HEADS[order].unpack_from(data, at)
         if head[1] == MAGIC:
@@ -193,10 +196,11 @@ def _version_2(data: bytes, at: int) -> tuple[Event, int]:
         raise _refusal(at, "is of version 2 and has no magic number cafedeed at its byte 1")
     header, header_sum, body_sum, length = head[2:6]
     if not V2_FIXED <= header <= size:
-        raise _refusal(at, f"has a header of {header} bytes, and {size} are left")
+        left = counted(size, "is left", "are left")
+        raise _refusal(at, f"has a header of {counted(header, 'byte')}, and {left}")
     _check(data, at, at + 13, at + header, header_sum, "header")
     if length > size:
-        raise _refusal(at, f"is cut off: its length is {length}, and {size} bytes are left")
+        raise _refusal(at, f"is cut off: its length is {length}, and {_left(size)}")
     if length < header:
         raise _refusal(at, f"has a length of {length}, less than its header of {header}")
     try:
@@ -225,7 +229,7 @@ def _content(data: bytes, at: int, order: int, head: tuple[Any, ...]) -> Event:
     if attributes & 0x80:
         payload, start = _part(data, at, start, end, order, "payload")
     if start != end:
-        raise _refusal(at, f"has {end - start} bytes after its last part")
+        raise _refusal(at, f"has {counted(end - start, 'byte')} after its last part")
     event = Event(
         2,
         opcode,
@@ -258,12 +262,17 @@ def _key(data: bytes, at: int, end: int, kind: int, order: int) -> int | bytes |
         return part
     if kind == 1:
         if end - start != 8:
-            raise _refusal(at, f"has a long key of {end - start} bytes")
+            raise _refusal(at, f"has a long key of {counted(end - start, 'byte')}")
         key: int = LONGS[order].unpack_from(data, start)[0]
         return key
     if end - start < 4 or INTEGERS[order].unpack_from(data, start)[0] != end - start - 4:
         raise _refusal(at, "has a key whose length does not end with its header")
     return data[start + 4 : end]
+
+
+def _left(size: int) -> str:
+    """What is left of a message."""
+    return counted(size, "byte is left", "bytes are left")
 
 
 def _part(data: bytes, at: int, start: int, end: int, order: int, name: str) -> tuple[Part, int]:
@@ -279,5 +288,6 @@ def _part(data: bytes, at: int, start: int, end: int, order: int, name: str) -> 
     if body > end:
         raise _refusal(at, f"has a {name} part that is cut off")
     if not 0 <= length <= end - body:
-        raise _refusal(at, f"has a {name} part of {length} bytes, and {end - body} are left")
+        left = counted(end - body, "is left", "are left")
+        raise _refusal(at, f"has a {name} part of {counted(length, 'byte')}, and {left}")
     return Part(data[body : body + length], kind >> 2, data[start + 6 : body]), body + length

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from waybill.counting import counted
 from waybill.envelopes.databus.binary.writing import event_bytes
 from waybill.envelopes.databus.event import (
     DELETE,
@@ -152,7 +153,7 @@ def _version_1(told: _Line, at: int) -> Event:
     if told.schemaId is not None:
         digest = _base64(told.schemaId, "schemaId")
         if len(digest) != 16:
-            raise Refusal("shape", f"schemaId has {len(digest)} bytes, not 16")
+            raise Refusal("shape", f"schemaId has {counted(len(digest), 'byte')}, not 16")
     source, opcode = told.srcId, _OPCODES[told.opcode]
     if ends and told.value is None and told.opcode is None:
         source = END_OF_PERIOD
@@ -307,10 +308,11 @@ def _part(told: _Line, name: str, version: int, digest: str | None) -> Part:
         raise Refusal("shape", f"there is a {name}, and not both {name}Value and {name}SchemaId")
     length = getattr(told, f"{name}Length")
     if length is not None and length != len(data) and told.valueEnc == "JSON":
-        raise Refusal("shape", f"{name}Length is {length}, and {name}Value has {len(data)} bytes")
+        size = counted(len(data), "byte")
+        raise Refusal("shape", f"{name}Length is {length}, and {name}Value has {size}")
     found = _base64(digest, f"{name}SchemaId")
     if len(found) not in (4, 16):
-        raise Refusal("shape", f"{name}SchemaId has {len(found)} bytes, not 4 or 16")
+        raise Refusal("shape", f"{name}SchemaId has {counted(len(found), 'byte')}, not 4 or 16")
     return Part(data, _part_version(version, name), found)
 
 

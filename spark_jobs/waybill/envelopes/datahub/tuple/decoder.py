@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 from pydantic import Field, field_validator
 
 from waybill.caches import Bounded
+from waybill.counting import counted
 from waybill.envelopes.datahub.blob.operations import FULL_ROW_ID, MAX_ID_DIGITS
 from waybill.envelopes.datahub.tuple.rows import (
     MEMBERS,
@@ -268,7 +269,8 @@ def _row_of(data: Raw, fields: tuple[TopicField, ...] | None) -> Row:
     except JSON_ERRORS as error:
         raise Refusal("shape", f"Data is no array: {error}") from None
     if len(values) != len(fields):
-        sentence = f"Data has {len(values)} values and the topic's schema {len(fields)} fields"
+        here, there = counted(len(values), "value"), counted(len(fields), "field")
+        sentence = f"Data has {here} and the topic's schema {there}"
         raise Refusal("schema", sentence)
     return {field.name: value for field, value in zip(fields, values, strict=True)}
 

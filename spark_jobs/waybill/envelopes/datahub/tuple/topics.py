@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from waybill.envelopes.datahub.tuple.values import LOGICAL
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 
 SEQUENCE, OPERATION, TABLE = "_sequence_id_", "_operation_type_", "_source_table_"
 BEFORE, AFTER = "_before_image_", "_after_image_"
@@ -97,9 +97,11 @@ def _content(path: str) -> Any:
         text = open_store(folder or ("/" if path.startswith("/") else ".")).read(name)
     except OSError as error:
         message = f"{path} cannot be read ({error.strerror}): name a file of schemas"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.SCHEMA_FILE) from error
     if text is None:
-        raise ConfigurationError(f"there is no {path}: name a file of schemas")
+        raise ConfigurationError(
+            f"there is no {path}: name a file of schemas", code=Code.SCHEMA_FILE
+        )
     return _json(text, path)
 
 
@@ -107,7 +109,9 @@ def _json(text: str | bytes, place: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{place} cannot be read as JSON ({error})") from None
+        raise ConfigurationError(
+            f"{place} cannot be read as JSON ({error})", code=Code.SCHEMA_FILE
+        ) from None
 
 
 def _fields(schema: Any, place: str) -> tuple[Field, ...]:
@@ -131,4 +135,6 @@ def _fields(schema: Any, place: str) -> tuple[Field, ...]:
 
 
 def _wrong(place: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{place} is no schema of a TUPLE topic ({why}): {_HELP}")
+    return ConfigurationError(
+        f"{place} is no schema of a TUPLE topic ({why}): {_HELP}", code=Code.SCHEMA_FILE
+    )

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from waybill.counting import counted
 from waybill.envelopes.canal.decoder import (
     EVENTS,
     ROWS,
@@ -108,7 +109,7 @@ class OmsCanalDecoder(FastByTable["_Table"]):
         old = [_NULL] * len(flat.data)
         if flat.old is not None and flat.type == "UPDATE":
             if len(flat.old) != len(flat.data):
-                sentence = f"{len(flat.data)} rows in data but {len(flat.old)} in old"
+                sentence = f"{counted(len(flat.data), 'row')} in data but {len(flat.old)} in old"
                 raise Refusal("shape", sentence)
             old = flat.old
         return [
