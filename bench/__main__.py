@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.baselines import AVRO
+from bench.goals import reached
 from bench.topics import WRITERS, Topic, write_topics
 from bench.written_topics import write_all
 from waybill.envelopes import registry
@@ -444,8 +445,8 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or memory "
-            "and wide (not by default)."
+            help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or goals, "
+            "memory and wide (not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -475,6 +476,8 @@ def main(
         return
     envelopes = [name for name in WRITERS if name in envelope] if envelope else list(WRITERS)
     writers = {name: WRITERS[name] for name in envelopes} if parts == ["process"] else WRITERS
+    if parts == ["goals"]:
+        writers = {"canal": WRITERS["canal"]}
     topics = write_topics(folder, messages, keys, writers)
     for topic in topics.values():
         size = topic.bytes / topic.messages
@@ -486,6 +489,7 @@ def main(
         "kafka": lambda: (from_kafka(topics), to_kafka(topics)),
         "line": lambda: end_to_end(topics),
         "merge": lambda: (by_hand(topics), increments()),
+        "goals": lambda: console.print(reached(topics["canal"], folder, in_its_own_process)),
     }
     for part, run in runs.items():
         if part in parts:

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from waybill.errors import LakeError
 from waybill.lake.upkeep import keep_up
 from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import forget_tombstones
 from waybill.spec.durations import seconds_of
+from waybill.validate.table_profiles import Staged, example_of_table, table_profiles
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -46,6 +48,10 @@ def run_upkeep(
             `tombstones.keep`, because they tell how old a tombstone is; those of `changes` since
             a transaction began that is open, because its rows are read from there when it ends.
         progress: says one line about the work.
+
+    Raises:
+        LakeError: all is done, and a merged table has a key twice. The gate looks for keys where
+            a batch wrote; here all of them are counted.
     """
     now = time.time()
     oldest_snapshot = int((now - seconds_of(snapshots)) * 1000)
@@ -66,4 +72,19 @@ def run_upkeep(
         done.append(
             Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
         )
+    progress("upkeep: counting the keys of %d tables", len(merged))
+    tables = [Staged(name, lake.read(table), None) for table, name in merged.items()]
+    for staged, profile in zip(tables, table_profiles(tables, ""), strict=True):
+        if profile["duplicate_keys"]:
+            raise LakeError(_keys_twice(spec, staged, profile["duplicate_keys"]))
     return done
+
+
+def _keys_twice(spec: Migration, table: Staged, count: int) -> str:
+    key = example_of_table(table.rows, "duplicate_keys", "") or ""
+    look = spec.command("changes", "FILE", "--table", table.name, "--key", key)
+    return (
+        f"{count} rows of {table.name} have the key of another row, e.g. {key}, as if something "
+        f"besides Waybill had written the table: `{look}` shows what its row should be; take the "
+        "others away, or read the source again under a new migration name"
+    )

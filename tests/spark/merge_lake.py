@@ -13,9 +13,9 @@ from waybill.records import Column, TableSchema, intern_schema
 from waybill.stage_context import Options, StageContext
 from waybill.types import parse_type
 from waybill.validate.expectations import run_suites
-from waybill.validate.profiles import staged_tables, table_profile
 from waybill.validate.result import sentence_of
 from waybill.validate.suites import load_suite
+from waybill.validate.table_profiles import staged_tables, table_profiles
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -114,7 +114,7 @@ def refused_by_gate(lake: Lake, batch: str) -> list[str]:
     (record,) = lake.waiting(lake.log("merges"), "merge", batch)
     assert record.commit is not None
     staged = staged_tables(lake, record.commit.cursor["branches"], batch)
-    profiles = {"tables": [table_profile(name, rows, batch) for name, rows, _ in staged]}
+    profiles = {"tables": table_profiles(staged, batch)}
     checks = run_suites([load_suite("tables")], profiles, {})
     return [sentence_of(c) for c in checks if c.severity == "critical" and not c.success]
 

@@ -13,7 +13,7 @@ from tests.spark.test_jobs import canal
 from tests.spark.test_merge_stage import TABLE, images, row, step
 from tests.spark.test_merge_transactions import event, inside
 from waybill import jobs
-from waybill.errors import ConfigurationError, ConflictError
+from waybill.errors import ConfigurationError, ConflictError, LakeError
 from waybill.lake import Lake
 from waybill.lake.upkeep import BUSY, MEANWHILE, keep_up
 from waybill.maintenance import run_upkeep
@@ -47,6 +47,20 @@ def test_rows_stay_and_files_go(lake: Lake, migration) -> None:
     report = step(lake, spec, "b9", [row(90, 1, "update", n="9"), row(30, 2, "update", n="0")])
     assert (report.rows_in, report.rows_out, report.superseded) == (2, 1, 1)
     assert "2" not in {image["id"] for image in images(lake)}
+
+
+def test_a_key_that_stands_twice_is_named_when_all_is_done(lake: Lake, migration) -> None:
+    spec = migration()
+    for n in range(3):
+        step(lake, spec, f"b{n}", [row(10 * n + 1, n, n="1")])
+    table = lake.merged("shop.t")
+    many = files(lake, table)
+    branch = lake.branch(table, "merge", "by-hand")
+    branch.append(branch.read().limit(1))
+    branch.fast_forward()
+    with pytest.raises(LakeError, match=r"^1 rows of shop\.t have the key of another row, e\.g\. "):
+        run_upkeep(spec, lake)
+    assert files(lake, table) < many
 
 
 def parts(lake: Lake, table: str) -> dict[str, int]:

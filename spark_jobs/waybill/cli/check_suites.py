@@ -103,7 +103,7 @@ def _topics(changes: list[Change], targets: int) -> list[Figures]:
 def _tables(changes: list[Change]) -> list[Figures]:
     """The profile `tables` of the sample, merged by the rules themselves."""
     from waybill.merge.rules import fold
-    from waybill.validate.profiles import table_figures
+    from waybill.validate.table_profiles import table_figures
 
     by_table: dict[str, list[Ruled]] = {}
     nulls: Counter[str] = Counter()
@@ -157,8 +157,9 @@ def _text(key: Any) -> str:
 
 def _nothing(profile: str) -> Figures:
     """A row of a profile in which nothing came, so that columns can be proven to be there."""
-    from waybill.validate.profiles import changes_profile, table_figures
+    from waybill.validate.profiles import changes_profile
     from waybill.validate.rereading import Reread
+    from waybill.validate.table_profiles import table_figures
 
     if profile == "changes":
         return changes_profile([], {}, {}, Reread(), 0, ["nothing"])[0]

@@ -1,4 +1,4 @@
-"""Profiles: one row of figures for every topic and every table, made by few passes in Spark."""
+"""The profile `changes`: one row of figures for every topic."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pyspark.sql import functions as F
 from waybill.validate.looking import Example
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-    from waybill.lake import Branch, Lake
     from waybill.validate.rereading import Reread
 
 ROW = tuple[Any, ...]
@@ -111,115 +110,3 @@ def changes_profile(
             }
         )
     return profile
-
-
-def table_profile(qualified: str, rows: DataFrame, batch: str) -> dict[str, Any]:
-    """The row of one merged table.
-
-    Args:
-        qualified: the source table's name.
-        rows: the table as it is staged.
-        batch: whose rows are looked at closely; older ones were, when they were new.
-    """
-    whole = rows.agg(
-        F.count("*").alias("all"),
-        F.count_if(F.col("_waybill_deleted")).alias("tombstones"),
-        F.count_distinct(F.xxhash64("_waybill_key")).alias("keys"),
-        F.count_if(F.col("_waybill_key").isNull()).alias("nulls"),
-        F.count_if(F.col("_waybill_deleted").isNull()).alias("unknown"),
-    ).first()
-    if whole is None:
-        raise AssertionError("an aggregate without groups has one row")
-    with_key = whole["all"] - whole.nulls
-    duplicates = 0 if whole["keys"] == with_key else with_key - _distinct(rows)
-    written = rows.where(F.col("_waybill_batch") == batch)
-    own = written.agg(
-        F.count("*").alias("written"),
-        F.count_if(_with_null()).alias("nulls"),
-        F.count_if(_told_wrong()).alias("shown"),
-    ).first()
-    if own is None:
-        raise AssertionError("an aggregate without groups has one row")
-    return table_figures(
-        qualified,
-        whole["all"] - whole.tombstones,
-        whole.tombstones,
-        own.written,
-        duplicates,
-        whole.nulls + own.nulls,
-        whole.unknown + own.shown,
-    )
-
-
-def table_figures(
-    table: str,
-    rows: int,
-    tombstones: int,
-    written: int,
-    duplicate_keys: int = 0,
-    null_keys: int = 0,
-    tombstones_as_rows: int = 0,
-) -> dict[str, Any]:
-    """A row of the profile `tables`; expectations/README.md says what its columns mean."""
-    return {
-        "table": table,
-        "rows": rows,
-        "tombstones": tombstones,
-        "written": written,
-        "duplicate_keys": duplicate_keys,
-        "null_keys": null_keys,
-        "tombstones_as_rows": tombstones_as_rows,
-    }
-
-
-def _with_null() -> Column:
-    """Whether a column of the key is null."""
-    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
-    return F.col("_waybill_key").contains("null") & F.exists(values, lambda value: value.isNull())
-
-
-def _told_wrong() -> Column:
-    """Whether a tombstone has a row, or a row has none."""
-    return F.col("_waybill_deleted") == F.col("_waybill_image").isNotNull()
-
-
-def example_of_table(rows: DataFrame, column: str, batch: str) -> str | None:
-    """A key that a figure of a table's row counts."""
-    key = F.col("_waybill_key")
-    known = rows.where(key.isNotNull())
-    written = known.where(F.col("_waybill_batch") == batch)
-    if column == "duplicate_keys":
-        found = known.groupBy("_waybill_key").count().where("count > 1")
-    elif column == "null_keys":
-        found = written.where(_with_null())
-    elif column == "tombstones_as_rows":
-        found = known.where(F.col("_waybill_deleted").isNull()).unionByName(
-            written.where(_told_wrong())
-        )
-    else:
-        return None
-    row = found.select("_waybill_key").first()
-    return None if row is None else str(row[0])
-
-
-def _distinct(rows: DataFrame) -> int:
-    return rows.select("_waybill_key").where("_waybill_key IS NOT NULL").distinct().count()
-
-
-def staged_tables(
-    lake: Lake, branches: dict[str, str], batch: str
-) -> list[tuple[str, DataFrame, Branch | None]]:
-    """Every table that the batch changed, as it is staged, with the branch that is to be shown.
-
-    A table whose branch was made visible by a run that was killed comes without one.
-    """
-    found: list[tuple[str, DataFrame, Branch | None]] = []
-    names = {full: qualified for qualified, full in lake.merged_tables().items()}
-    for table, name in sorted(branches.items()):
-        waiting = {info.name for info in lake.waiting(table, "merge", batch)}
-        if name in waiting:
-            branch = lake.reopen(table, name)
-            found.append((names.get(table, table), branch.read(), branch))
-        else:
-            found.append((names.get(table, table), lake.read(table), None))
-    return found

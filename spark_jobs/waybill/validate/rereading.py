@@ -80,6 +80,12 @@ class Reader:
             raise ValueError(f"{self.envelope} is not read")
         return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
 
+    def bulk_reader(self) -> Callable[[Any], Any] | None:
+        """What reads many messages at once, made of a decoder; None where each is read alone."""
+        envelope = registry.get(self.envelope)
+        told = envelope.decode_settings.model_validate(self.settings)
+        return envelope.bulk_reader if told.at_once else None
+
 
 @dataclass
 class Reread:
@@ -244,14 +250,14 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
     expected: dict[tuple[Any, ...], list[Effect]] = {}
     for batch in changes.select(CHANGE.names).to_batches():
         for change in changes_of(batch, side.schemas):
-            expected[_place(change)] = effects_of(change)
+            expected[place_of(change)] = effects_of(change)
     table = side.outbox.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
-    rows = _rows_of(table.sort_by(order).to_batches())
+    rows = rows_of(table.sort_by(order).to_batches())
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
-    for label, place, messages, weakened in _grouped(rows):
-        found, why = _effects(decoders[label], messages)
+    for label, place, messages, weakened in grouped(rows):
+        found, why = effects_told(decoders[label], messages)
         if why is None:
             mine = expected.get(place)
             why = (
@@ -278,7 +284,8 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
             )
 
 
-def _place(change: Change) -> tuple[Any, ...]:
+def place_of(change: Change) -> tuple[Any, ...]:
+    """Where a change came from (`CHANGE_PLACE`)."""
     message = change.message
     return (message.topic, message.partition, message.offset, change.index)
 
@@ -286,7 +293,7 @@ def _place(change: Change) -> tuple[Any, ...]:
 Group = tuple[str, tuple[Any, ...], list[tuple[Message, str]], bool]
 
 
-def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
     """Rows of the outbox, in the order of `MESSAGE`; times as microseconds."""
     for batch in batches:
         columns = {name: batch.column(name) for name in MESSAGE.names}
@@ -294,7 +301,7 @@ def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in columns.values()), strict=True)
 
 
-def _grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
+def grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
     """Neighbouring messages of one change and target."""
     last: tuple[Any, ...] = ()
     messages: list[tuple[Message, str]] = []
@@ -314,7 +321,7 @@ def _grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
         yield last[0], last[1:], messages, weakened
 
 
-def _effects(
+def effects_told(
     decoder: Decoder, messages: list[tuple[Message, str]]
 ) -> tuple[list[Effect], str | None]:
     """What messages of one change do, or why they cannot be read."""
@@ -346,10 +353,10 @@ def _digest_messages(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoders = {label: reader.decoder() for label, reader in readers.items()}
-        rows = _rows_of(batches)
+        rows = rows_of(batches)
         out: list[tuple[Any, ...]] = []
-        for label, place, messages, weakened in _grouped(rows):
-            effects, why = _effects(decoders[label], messages)
+        for label, place, messages, weakened in grouped(rows):
+            effects, why = effects_told(decoders[label], messages)
             found = digests(effects) if why is None else Digests(0, 0)
             out.append((label, *place, found.strong, found.weak, weakened, why is not None))
             if len(out) >= _ROWS:
@@ -368,7 +375,7 @@ def _digest_changes(
             out = []
             for change in changes_of(batch, schemas):
                 found = digests(effects_of(change))
-                out.append((None, *_place(change), found.strong, found.weak, False, False))
+                out.append((None, *place_of(change), found.strong, found.weak, False, False))
             yield _batch(out)
 
     return work

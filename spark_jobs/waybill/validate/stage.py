@@ -29,28 +29,32 @@ from waybill.validate.batch import (
     commits_in,
     judged,
 )
+from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
+from waybill.validate.pairing import compare_in_tasks, stretches, tasks_of
 from waybill.validate.profiles import (
     backwards,
     changes_profile,
-    example_of_table,
     example_of_topic,
     outcomes,
     refused_messages,
-    staged_tables,
-    table_profile,
 )
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
 from waybill.validate.suites import Suite, load_suite
+from waybill.validate.table_profiles import example_of_table, staged_tables, table_profiles
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Lake
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
+    from waybill.validate.pairing import Stretch
+    from waybill.validate.table_profiles import Staged
 
 
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
@@ -100,22 +104,22 @@ def judge(
     spec: Migration,
     context: StageContext,
     batch: Judged,
-    staged: list[tuple[str, DataFrame, Branch | None]],
+    staged: list[Staged],
     suites: list[Suite],
 ) -> GateResult:
     """Profile what is staged and run the suites over the profiles."""
     lake = context.lake
     changes = changes_in(lake, batch.changes)
-    counted = outcomes(changes)
+    footers = Footers(lake, batch.changes, batch.outbox)
+    counted = outcomes(changes) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
-    found = _reread(spec, context, batch, changes)
+    found = _reread(spec, context, batch, changes, footers)
     rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
         ordered += with_order
         rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
-    outbox = lake.increment(*batch.outbox, parallel=True)
-    rows["outbox ok"] = outbox.where("outcome = 'ok'").count()
+    rows["outbox ok"] = footers.sent if footers.sent is not None else _sent(lake, batch)
     accounts = account(lake, batch, rows)
     merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
     refused = {}
@@ -131,7 +135,7 @@ def judge(
             len(accounts),
             [topic] if topic and not counted else [],
         ),
-        "tables": [table_profile(name, table, context.batch) for name, table, _ in staged],
+        "tables": table_profiles(staged, context.batch),
     }
     from waybill.validate.expectations import run_suites
 
@@ -154,7 +158,7 @@ def judge(
 def _example(
     context: StageContext,
     changes: DataFrame,
-    staged: list[tuple[str, DataFrame, Branch | None]],
+    staged: list[Staged],
     profile: str,
     column: str,
     name: str,
@@ -162,7 +166,7 @@ def _example(
     """A row behind a figure of a profile."""
     if profile == "changes":
         return example_of_topic(changes, column, name)
-    tables = {table: rows for table, rows, _ in staged}
+    tables = {table.name: table.rows for table in staged}
     if name not in tables:
         return Example()
     key = example_of_table(tables[name], column, context.batch)
@@ -173,37 +177,69 @@ def _example(
     return Example(name, key)
 
 
-def _reread(spec: Migration, context: StageContext, batch: Judged, changes: DataFrame) -> Reread:
+def _sent(lake: Lake, batch: Judged) -> int:
+    """How many messages to publish there are."""
+    return lake.increment(*batch.outbox, parallel=True).where("outcome = 'ok'").count()
+
+
+def _reread(
+    spec: Migration, context: StageContext, batch: Judged, changes: DataFrame, footers: Footers
+) -> Reread:
     if not spec.publish:
         return Reread()
     lake = context.lake
-    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
     told = changes.where("outcome = 'schema'")
-    read = [batch.changes, batch.outbox]
-    if any(
-        "encoded_again" in c.report["details"] for c in commits_in(lake, batch.outbox, "convert")
-    ):
-        # Messages that a target refused before are made from changes of earlier batches.
-        read.append(batch.changes._replace(after=None))
-        log = lake.read(batch.changes.table, batch.changes.upto)
-        outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
-        older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
-        older = older.where("outcome = 'ok'").join(accepted.rows, list(CHANGE_PLACE), "left_anti")
-        # Where full runs have brought a change again, the message was made of the last.
-        older = newest_rows(older, CHANGE_PLACE, lake.commits(batch.changes.table))
+    older = _older(lake, batch)
+    if older is not None:
         ids = older.select("schema_id").distinct()
-        told = told.unionByName(
-            log.where("outcome = 'schema'").join(ids, "schema_id", "left_semi").select(*log.columns)
-        )
-        accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
-    pairs = told.select("schema_id", "extra").distinct().collect()
-    schemas = {row.schema_id: TableSchema.from_json(row.extra) for row in pairs}
+        log = lake.read(batch.changes.table, batch.changes.upto).where("outcome = 'schema'")
+        told = told.unionByName(log.join(ids, "schema_id", "left_semi").select(*log.columns))
+    # A few rows a task: telling equal ones apart here costs less than a shuffle.
+    texts = {row[0]: row[1] for row in told.select("schema_id", "extra").collect()}
+    schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
     readers = readers_of(spec.source, spec.publish, schemas.values())
     if not readers:
         return Reread()
+    if older is None:
+        tasks = _side_by_side(lake, footers, list(readers))
+        if tasks is not None:
+            return compare_in_tasks(lake.spark, tasks, schemas, readers)
+    accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
+    read = [batch.changes, batch.outbox]
+    if older is not None:
+        read.append(batch.changes._replace(after=None))
+        older = older.join(accepted.rows, list(CHANGE_PLACE), "left_anti")
+        # Where full runs have brought a change again, the message was made of the last.
+        older = newest_rows(older, CHANGE_PLACE, lake.commits(batch.changes.table))
+        accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
     with lake.batches_by_rows(*read):
         sent = lake.task_rows(batch.outbox, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
         return reread(sent, accepted, schemas, readers)
+
+
+def _side_by_side(
+    lake: Lake, footers: Footers, labels: Sequence[str]
+) -> list[list[Stretch]] | None:
+    """What each task compares; None where messages and changes do not lie side by side."""
+    if footers.changes is None or footers.messages is None:
+        return None
+    messages = {label: footers.messages.get(label, []) for label in labels}
+    found = stretches(footers.changes, messages)
+    return None if found is None else tasks_of(found, lake.spark.sparkContext.defaultParallelism)
+
+
+def _older(lake: Lake, batch: Judged) -> DataFrame | None:
+    """Changes of earlier batches that messages were made from, as a target refused them before.
+
+    None where there is no such message; changes of this batch are among them.
+    """
+    encoded = commits_in(lake, batch.outbox, "convert")
+    if not any("encoded_again" in c.report["details"] for c in encoded):
+        return None
+    log = lake.read(batch.changes.table, batch.changes.upto)
+    outbox = lake.increment(*batch.outbox).where("outcome = 'ok'")
+    older = log.join(outbox.select(*CHANGE_PLACE), list(CHANGE_PLACE), "left_semi")
+    return older.where("outcome = 'ok'")
 
 
 def _stages(lake: Lake, batch: Judged) -> list[dict[str, Any]]:
@@ -236,19 +272,17 @@ def _report(
     return report
 
 
-def _show(
-    staged: list[tuple[str, DataFrame, Branch | None]], record: Branch | None, context: StageContext
-) -> None:
+def _show(staged: list[Staged], record: Branch | None, context: StageContext) -> None:
     """Make the tables visible, and last the record that says they are.
 
     Raises:
         ConflictError: a table has got other rows since the merge; nothing more is made visible.
     """
-    _check_bases([branch for *_, branch in staged], record, context.batch)
-    for name, _table, branch in staged:
-        if branch is not None:
-            context.progress("validate: showing %s", name)
-            branch.fast_forward()
+    _check_bases([table.branch for table in staged], record, context.batch)
+    for table in staged:
+        if table.branch is not None:
+            context.progress("validate: showing %s", table.name)
+            table.branch.fast_forward()
     if record is not None:
         record.fast_forward()
 

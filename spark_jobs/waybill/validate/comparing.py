@@ -1,0 +1,306 @@
+"""Holds messages to publish against their changes column by column, in a task that has both.
+
+Messages are decoded at once, as a source's are, and what comes out stands beside the change: where
+table, key and row are the same bytes, the message says what the change says. Everything else is
+decoded one by one and compared in full. Decoding at once shares its kernels with encoding at once,
+so one change of every kind and every `SAMPLED`th take the exact way besides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.batches.decoding import ChangeBatches
+from waybill.batches.message_rows import CHANGE, changes_of
+from waybill.lake.ordered_rows import in_order
+from waybill.lake.sizing import MOST_ROWS
+from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, columns_of
+from waybill.records import ROW_OPERATIONS
+from waybill.validate.digest import difference, effects_of
+from waybill.validate.rereading import MESSAGE, effects_told, grouped, place_of, rows_of
+
+if TYPE_CHECKING:
+    from waybill.protocol import Decoder
+    from waybill.records import TableSchema
+    from waybill.validate.rereading import Reader
+
+SAMPLED = 64
+"""One of so many changes is decoded one by one although its bytes agree."""
+
+MINE = columns_of(CHANGES, *CHANGE.names, "table", "key")
+"""What comparing takes of a change."""
+
+THEIRS = pa.schema([*MESSAGE, CHANGES.field("batch")])
+"""What comparing takes of a message."""
+
+ORDER = (*CHANGE_PLACE, "batch", "message")
+"""How messages have to be sorted."""
+
+_TOLD = ("table", "key", "after")
+"""The columns that decide what a change does, where it gives the row no other key."""
+
+_READ = columns_of(ARCHIVE, "topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_TWICE = "is there twice, or only in part"
+
+_MOST = 1 << 62
+
+
+class Wrong(NamedTuple):
+    """A change whose messages do not say the same.
+
+    Attributes:
+        target: who would get them.
+        place: where the change came from.
+        table: the table, as the messages' rows name it.
+        what: what is wrong, in words.
+        undecodable: whether they cannot be read at all.
+    """
+
+    target: str
+    place: tuple[Any, ...]
+    table: str | None
+    what: str
+    undecodable: bool
+
+
+class Comparison:
+    """Compares the messages of one target with their changes; keeps what it has learnt.
+
+    Args:
+        label: the target's name.
+        reader: how its messages are read.
+        schemas: every schema of the changes by its id.
+    """
+
+    def __init__(self, label: str, reader: Reader, schemas: dict[str, TableSchema]) -> None:
+        self._label, self._reader, self._schemas = label, reader, schemas
+        self._decoder: Decoder = reader.decoder()
+        self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())
+        self._seen: set[tuple[Any, ...]] = set()
+        self._at_once = True
+        self.topics: Counter[str] = Counter()
+        """Changes that were held against their messages, by topic."""
+        self.one_by_one = 0
+        """Those of them whose messages were decoded one by one."""
+
+    def compare(self, changes: pa.Table, messages: pa.Table) -> Iterator[Wrong]:
+        """Compare some messages with all changes that they can come from.
+
+        Args:
+            changes: in the columns of `MINE`, in any order.
+            messages: in the columns of `THEIRS`.
+        """
+        if not messages.num_rows:
+            return
+        if not in_order(messages, ORDER):
+            messages = messages.sort_by([(name, "ascending") for name in ORDER])
+        pairs = _Pairs(changes, messages)
+        same = np.zeros(len(pairs.starts), np.bool_)
+        if self._at_once:
+            same = self._same(pairs)
+            # Where hardly anything has but one text, decoding at once comes on top.
+            self._at_once = bool(2 * np.count_nonzero(same) >= len(same))
+        exact = np.flatnonzero(~same | self._sampled(pairs))
+        self.one_by_one += len(exact)
+        firsts = _taken(messages.select(["topic"]), pairs.starts)
+        self.topics.update(dict(_counted(firsts.column("topic"))))
+        wrong = list(self._differing(pairs, exact, self._decoder))
+        if wrong:
+            # A decoder may know a message by those before it, so they are not left out.
+            every = np.arange(len(pairs.starts))
+            again = self._differing(pairs, every, self._reader.decoder())
+            named = {one.place for one in wrong}
+            wrong = [one for one in again if one.place in named]
+        known = {one.place for one in wrong}
+        for one in pairs.not_whole(self._label):
+            if one.place not in known:
+                wrong.append(one)
+        yield from wrong
+
+    def _same(self, pairs: _Pairs) -> Any:
+        """The changes whose messages, decoded at once, come back in the same bytes."""
+        decoded = self._decoded(pairs.messages)
+        group = pairs.group[decoded.column("offset").to_numpy()]
+        row = _whole_rows(decoded) & _is(decoded, "outcome", "ok") & _null(decoded, "half")
+        rest = ~row & ~_is(decoded, "outcome", "skipped")
+        count = len(pairs.starts)
+        plain = np.bincount(group[row], minlength=count) == 1
+        plain &= np.bincount(group[rest], minlength=count) == 0
+        plain &= pairs.found & ~pairs.several
+        theirs = np.zeros(count, np.int64)
+        theirs[group[row]] = np.flatnonzero(row)
+        candidates = np.flatnonzero(plain)
+        mine = _taken(pairs.changes, pairs.change[candidates])
+        back = _taken(decoded, theirs[candidates])
+        good = _whole_rows(mine) & ~_null(mine, "key")
+        for name in _TOLD:
+            good &= _equal(mine.column(name), back.column(name))
+        same = np.zeros(count, np.bool_)
+        same[candidates] = good
+        return same
+
+    def _decoded(self, messages: pa.Table) -> pa.Table:
+        """What the messages say, as rows of `changes` whose offset is the number of the message."""
+        numbers = pa.array(np.arange(messages.num_rows))
+        at = messages.schema.get_field_index("offset")
+        asked = messages.set_column(at, "offset", numbers).select(_READ.names)
+        names = ["offset", "outcome", "operation", "half", "old_key", *_TOLD]
+        found = [
+            rows.select(names)
+            for rows in self._rows.convert(iter(asked.combine_chunks().to_batches(MOST_ROWS)))
+        ]
+        decoded = pa.Table.from_batches(found, columns_of(CHANGES, *names))
+        return decoded.filter(pa.array(~_is(decoded, "outcome", "schema")))
+
+    def _sampled(self, pairs: _Pairs) -> Any:
+        """One change of every kind that was not seen before, and every so many."""
+        sampled = np.zeros(len(pairs.starts), np.bool_)
+        sampled[-self.topics.total() % SAMPLED :: SAMPLED] = True
+        rows = _taken(pairs.changes, pairs.change[pairs.found])
+        kinds = [
+            *(rows.column(name) for name in ("schema_id", "operation")),
+            *(pc.is_null(rows.column(name)) for name in ("before", "after", "extra")),
+        ]
+        named = pa.table(kinds, names=[f"k{i}" for i in range(len(kinds))])
+        named = named.append_column("row", pa.array(np.flatnonzero(pairs.found)))
+        names = named.column_names[:-1]
+        for kind in named.group_by(names).aggregate([("row", "min")]).to_pylist():
+            told = tuple(kind[name] for name in names)
+            if told not in self._seen:
+                self._seen.add(told)
+                sampled[kind["row_min"]] = True
+        return sampled
+
+    def _differing(self, pairs: _Pairs, some: Any, decoder: Decoder) -> Iterator[Wrong]:
+        """Those of some changes whose messages, decoded one by one, say something else."""
+        there = some[pairs.found[some]]
+        expected: dict[tuple[Any, ...], Any] = {}
+        wanted = pairs.change[there]
+        if pairs.several[there].any():
+            wanted = np.arange(pairs.changes.num_rows)
+        for batch in _taken(pairs.changes, wanted).select(CHANGE.names).to_batches():
+            for change in changes_of(batch, self._schemas):
+                expected[place_of(change)] = effects_of(change)
+        chosen = np.zeros(len(pairs.starts), np.bool_)
+        chosen[some] = True
+        messages = pairs.messages.filter(pa.array(chosen[pairs.group])).select(MESSAGE.names)
+        for label, place, told, weakened in grouped(rows_of(messages.to_batches())):
+            found, why = effects_told(decoder, told)
+            undecodable = why is not None
+            if why is None:
+                mine = expected.get(place)
+                why = (
+                    "comes from no accepted change"
+                    if mine is None
+                    else difference(mine, found, weakened)
+                )
+            if why is not None:
+                yield Wrong(label, place, told[0][1] or None, why, undecodable)
+
+
+class _Pairs:
+    """Messages, change by change, and where the changes stand.
+
+    Attributes:
+        changes: the changes.
+        messages: the messages, those of a change together.
+        group: for each message the number of its change.
+        starts: for each change its first message.
+        found: whether a change is there.
+        several: whether it is there more than once.
+        change: where it is.
+    """
+
+    def __init__(self, changes: pa.Table, messages: pa.Table) -> None:
+        self.changes, self.messages = changes, messages
+        mine, theirs = _numbers_of_places(changes, messages)
+        first = np.ones(len(theirs), np.bool_)
+        first[1:] = theirs[1:] != theirs[:-1]
+        self.group, self.starts = np.cumsum(first) - 1, np.flatnonzero(first)
+        order = np.argsort(mine, kind="stable")
+        ranked, wanted = mine[order], theirs[self.starts]
+        at = np.searchsorted(ranked, wanted)
+        self.found = np.zeros(len(wanted), np.bool_)
+        self.several = self.found.copy()
+        self.change = np.zeros(len(wanted), np.int64)
+        inside = at < len(ranked)
+        self.found[inside] = ranked[at[inside]] == wanted[inside]
+        self.change[self.found] = order[at[self.found]]
+        inside = at + 1 < len(ranked)
+        self.several[inside] = ranked[at[inside] + 1] == wanted[inside]
+
+    def not_whole(self, label: str) -> Iterator[Wrong]:
+        """Changes whose messages, of one batch, are not numbered from 0 without a gap."""
+        batch = self.messages.column("batch").combine_chunks().dictionary_encode().indices
+        same = np.asarray(batch)
+        fresh = np.ones(len(same), np.bool_)
+        fresh[1:] = (same[1:] != same[:-1]) | (self.group[1:] != self.group[:-1])
+        numbers = np.arange(len(same))
+        begin = np.maximum.accumulate(np.where(fresh, numbers, 0))
+        wrong = self.messages.column("message").to_numpy() != numbers - begin
+        for number in np.unique(self.group[wrong]).tolist():
+            row = self.messages.slice(int(self.starts[number]), 1).to_pylist()[0]
+            place = tuple(row[name] for name in CHANGE_PLACE)
+            yield Wrong(label, place, row["table"], _TWICE, False)
+
+
+def _numbers_of_places(changes: pa.Table, messages: pa.Table) -> tuple[Any, Any]:
+    """A number for the place of every row; the same for the same place, another for another."""
+    size = changes.num_rows
+    codes, kinds = np.zeros(size + messages.num_rows, np.int64), 1
+    for name in CHANGE_PLACE:
+        parts = [table.column(name).combine_chunks() for table in (changes, messages)]
+        column = pa.chunked_array(parts).combine_chunks()
+        if pa.types.is_string(column.type):
+            column = column.dictionary_encode().indices
+        values = np.asarray(column).astype(np.int64)
+        low, high = int(values.min(initial=0)), int(values.max(initial=0))
+        if high - low >= _MOST // max(1, kinds):
+            # As small as can be: there are no more kinds than rows.
+            codes, values = (np.unique(one, return_inverse=True)[1] for one in (codes, values))
+            kinds, low, high = len(codes) + 1, 0, len(codes)
+        codes, kinds = codes * (high - low + 1) + (values - low), kinds * (high - low + 1)
+    return codes[:size], codes[size:]
+
+
+def _taken(table: pa.Table, places: Any) -> pa.Table:
+    """Some rows of a table; the table itself where they are all of them in their order."""
+    if len(places) == table.num_rows and (places == np.arange(table.num_rows)).all():
+        return table.combine_chunks()
+    return table.take(pa.array(places)).combine_chunks()
+
+
+def _counted(column: Any) -> Iterator[tuple[str, int]]:
+    """How often each value is there."""
+    for found in pc.value_counts(column.combine_chunks()).to_pylist():
+        yield found["values"], found["counts"]
+
+
+def _mask(values: Any) -> Any:
+    return np.asarray(pc.fill_null(values, False))
+
+
+def _null(rows: pa.Table, name: str) -> Any:
+    return _mask(pc.is_null(rows.column(name)))
+
+
+def _is(rows: pa.Table, name: str, *values: str) -> Any:
+    """Which rows have one of some values in a column."""
+    return _mask(pc.is_in(rows.column(name), pa.array(values)))
+
+
+def _whole_rows(rows: pa.Table) -> Any:
+    """Which rows of `changes` are about a row of a table that keeps its key."""
+    return _is(rows, "operation", *sorted(ROW_OPERATIONS)) & _null(rows, "old_key")
+
+
+def _equal(one: Any, other: Any) -> Any:
+    """Where two columns have the same bytes, or both none."""
+    neither = pc.and_(pc.is_null(one), pc.is_null(other))
+    return _mask(pc.equal(one, other)) | _mask(neither)

@@ -1,0 +1,215 @@
+"""The profile `tables`: what merged tables look like as they are staged, told by one query.
+
+What it costs is decided by what the batch wrote. Keys are looked for in the table, but of a large
+one nothing else than its keys and its tombstones is read, and no row of it is shuffled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from waybill.lake import Branch, Lake
+
+LITTLE = 200_000
+"""The keys of a table of so few rows are counted, all of them; that costs less than a search."""
+
+LOOKED_UP = 200_000
+"""So many keys are brought to the rows of a table; more are counted with all others."""
+
+TABLES_AT_ONCE = 100
+"""How many tables one query looks at."""
+
+_COUNTS = ("all", "tombstones", "written", "keyed", "nulls", "shown")
+_KEY, _DELETED = "_waybill_key", "_waybill_deleted"
+
+
+class Staged(NamedTuple):
+    """A merged table as it is staged.
+
+    Attributes:
+        name: the source table's name.
+        rows: its rows.
+        branch: what is to be shown, None where a run that was killed has shown it already.
+        size: how many rows and tombstones it has.
+        written: how many rows the batch has put into its data files, None where nobody can tell.
+    """
+
+    name: str
+    rows: DataFrame
+    branch: Branch | None
+    size: int = 0
+    written: int | None = None
+
+    @property
+    def searched(self) -> bool:
+        """Whether the keys that the batch wrote are looked for, and others are not counted."""
+        few = self.written is not None and self.written <= min(LOOKED_UP, self.size // 4)
+        return few and self.size > LITTLE
+
+
+def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[Staged]:
+    """Every table that the batch changed, as it is staged, with the branch that is to be shown."""
+    found: list[Staged] = []
+    names = {full: qualified for qualified, full in lake.merged_tables().items()}
+    for table, name in sorted(branches.items()):
+        waiting = {info.name for info in lake.waiting(table, "merge", batch)}
+        if name not in waiting:
+            found.append(Staged(names.get(table, table), lake.read(table), None))
+            continue
+        branch = lake.reopen(table, name)
+        metadata = lake.metadata(table)
+        size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
+        written = None
+        if branch.base is not None:
+            before = {snapshot.id for snapshot in metadata.ancestors(branch.base)}
+            written = sum(
+                int(snapshot.summary.get("added-records", 0))
+                for snapshot in metadata.ancestors(branch.head)
+                if snapshot.id not in before
+            )
+        found.append(Staged(names.get(table, table), branch.read(), branch, size, written))
+    return found
+
+
+def table_profiles(tables: Sequence[Staged], batch: str) -> list[dict[str, Any]]:
+    """The rows of merged tables.
+
+    Args:
+        tables: the tables.
+        batch: whose rows are looked at closely; older ones were, when they were new.
+    """
+    profiles = []
+    for first in range(0, len(tables), TABLES_AT_ONCE):
+        some = tables[first : first + TABLES_AT_ONCE]
+        for table, counts in zip(some, _counted(some, batch), strict=True):
+            if table.searched and counts["written"] != table.written:
+                # The batch has written rows that do not say so: nothing tells which keys they have.
+                table = table._replace(written=None)
+                (counts,) = _counted([table], batch)
+            profiles.append(_figures(table, batch, counts))
+    return profiles
+
+
+def _figures(table: Staged, batch: str, counts: Mapping[str, int]) -> dict[str, Any]:
+    duplicates = counts["keyed"] - counts["distinct"]
+    if duplicates:
+        # Two keys may have one hash.
+        keys = _written(table, batch) if table.searched else table.rows
+        distinct = keys.select(_KEY).where(F.col(_KEY).isNotNull()).distinct().count()
+        duplicates = counts["keyed"] - distinct
+    return table_figures(
+        table.name,
+        counts["all"] - counts["tombstones"],
+        counts["tombstones"],
+        counts["written"],
+        duplicates,
+        counts["nulls"],
+        counts["shown"],
+    )
+
+
+def _counted(tables: Sequence[Staged], batch: str) -> list[Counter[str]]:
+    """`_COUNTS` of tables, and how many keys of theirs differ."""
+    parts = [part for i, table in enumerate(tables) for part in _parts(i, table, batch)]
+    if not parts:
+        return []
+    sums = [F.sum(name).alias(name) for name in _COUNTS]
+    grouped = reduce(lambda one, other: one.unionAll(other), parts).groupBy("number")
+    found = grouped.agg(*sums, F.count_distinct("hash").alias("distinct")).collect()
+    counts = {row.number: Counter(row.asDict()) for row in found}
+    return [counts.get(i, Counter()) for i in range(len(tables))]
+
+
+def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
+    """Rows of numbers, one for each row that is counted, with the hash of its key."""
+    key, deleted = F.col(_KEY), F.col(_DELETED)
+    hashed = F.when(key.isNotNull(), F.xxhash64(key))
+
+    def part(rows: DataFrame, hashes: Column | None, **counts: Column | bool) -> DataFrame:
+        told = [F.lit(counts.get(name, False)).cast("int").alias(name) for name in _COUNTS]
+        shown = F.lit(None).cast("bigint") if hashes is None else hashes
+        return rows.select(F.lit(number).alias("number"), *told, shown.alias("hash"))
+
+    every: dict[str, Column | bool] = {
+        "all": True,
+        "tombstones": F.coalesce(deleted, F.lit(False)),
+        "shown": deleted.isNull(),
+    }
+    written, rows = _written(table, batch), table.rows
+    own: dict[str, Column | bool] = {"written": True, "shown": _told_wrong()}
+    if not table.searched:
+        return [
+            part(rows, hashed, **every, keyed=key.isNotNull(), nulls=key.isNull()),
+            part(written, None, nulls=_with_null(), **own),
+        ]
+    there = rows.select(_KEY).join(F.broadcast(written.select(_KEY)), _KEY, "left_semi")
+    return [
+        part(rows, None, **every),
+        part(written, hashed, nulls=key.isNull() | _with_null(), **own),
+        part(there, None, keyed=True),
+    ]
+
+
+def _written(table: Staged, batch: str) -> DataFrame:
+    return table.rows.where(F.col("_waybill_batch") == batch)
+
+
+def table_figures(
+    table: str,
+    rows: int,
+    tombstones: int,
+    written: int,
+    duplicate_keys: int = 0,
+    null_keys: int = 0,
+    tombstones_as_rows: int = 0,
+) -> dict[str, Any]:
+    """A row of the profile `tables`; expectations/README.md says what its columns mean."""
+    return {
+        "table": table,
+        "rows": rows,
+        "tombstones": tombstones,
+        "written": written,
+        "duplicate_keys": duplicate_keys,
+        "null_keys": null_keys,
+        "tombstones_as_rows": tombstones_as_rows,
+    }
+
+
+def _with_null() -> Column:
+    """Whether a column of the key is null."""
+    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
+    null = F.col(_KEY).contains("null") & F.exists(values, lambda value: value.isNull())
+    return F.coalesce(null, F.lit(False))
+
+
+def _told_wrong() -> Column:
+    """Whether a tombstone has a row, or a row has none."""
+    wrong = F.col(_DELETED) == F.col("_waybill_image").isNotNull()
+    return F.coalesce(wrong, F.lit(False))
+
+
+def example_of_table(rows: DataFrame, column: str, batch: str) -> str | None:
+    """A key that a figure of a table's row counts."""
+    key = F.col("_waybill_key")
+    known = rows.where(key.isNotNull())
+    written = known.where(F.col("_waybill_batch") == batch)
+    if column == "duplicate_keys":
+        found = known.groupBy("_waybill_key").count().where("count > 1")
+    elif column == "null_keys":
+        found = written.where(_with_null())
+    elif column == "tombstones_as_rows":
+        found = known.where(F.col("_waybill_deleted").isNull()).unionByName(
+            written.where(_told_wrong())
+        )
+    else:
+        return None
+    row = found.select("_waybill_key").first()
+    return None if row is None else str(row[0])
