@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.errors import ReconciliationError
+from waybill.errors import ReconciliationError, WaybillError
 from waybill.lake import data_files
 from waybill.lake.data_files import DataFileWriter, with_field_ids
 from waybill.lake.row_sizes import longest_row
 from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, rows_per_batch
+from waybill.lake.task_rows import Piece, read_piece
 from waybill.lake_columns import ARCHIVE
 
 SCHEMA = pa.schema([("id", pa.int64()), ("outcome", pa.string()), ("text", pa.string())])
@@ -131,3 +132,24 @@ def test_the_longest_rows_fit_a_batch(longest) -> None:
     rows = rows_per_batch(longest)
     assert 1 <= rows <= MOST_ROWS
     assert rows == 1 or rows * longest <= BATCH_BYTES
+
+
+def test_only_what_comes_again_and_again_gets_a_dictionary(tmp_path: Path) -> None:
+    (file,) = written(writer(tmp_path), batch(*((i, "ok", f"text {i}") for i in range(500))))
+    group = pq.read_metadata(str(file["path"])).row_group(0)
+    dictionaries = {
+        group.column(i).path_in_schema: group.column(i).has_dictionary_page for i in range(3)
+    }
+    assert dictionaries == {"id": False, "outcome": True, "text": False}
+
+
+def test_a_damaged_page_is_told_and_not_read(tmp_path: Path) -> None:
+    """One byte of a value, deep in a page: what was read would look as good as any other."""
+    (file,) = written(writer(tmp_path), batch(*((i, "ok", f"text {i}") for i in range(500))))
+    path = Path(str(file["path"]))
+    column = pq.read_metadata(path).row_group(0).column(2)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(WaybillError, match=f"the data file {path} cannot be read"):
+        list(read_piece(Piece(str(path), 0, len(content)), SCHEMA))

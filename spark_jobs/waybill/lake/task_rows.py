@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from waybill.spark_tasks.worker_startup import Make
 
 
+_CHECKSUM = "could not verify page integrity"
+"""How Arrow begins to say that a page is not what its checksum says."""
+
+
 class DataFile(NamedTuple):
     """A data file of a table, without rows that were deleted from it.
 
@@ -161,8 +165,12 @@ def opened(path: str) -> Iterator[Any]:
     system, place = open_storage(path)
     try:
         with system.open(place, "rb") as stream:
-            yield pq.ParquetFile(stream)
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
+            yield pq.ParquetFile(stream, page_checksum_verification=True)
+    except (OSError, pa.ArrowInvalid) as error:
+        # What else goes wrong in a file system is no fault of the file's.
+        damaged = isinstance(error, (FileNotFoundError, pa.ArrowInvalid)) or _CHECKSUM in str(error)
+        if not damaged:
+            raise
         message = (
             f"the data file {path} cannot be read ({error}): see whether something besides "
             "`waybill upkeep` removes or changes files of the lake, then run the batch again"
