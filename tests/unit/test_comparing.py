@@ -84,3 +84,11 @@ def test_damage_is_found_and_nothing_else(target, damage):
     found = list(comparison.compare(changes, damaged))
     assert {one.place for one in found} == {("shop", 0, offset, 0) for offset in wrong}
     assert {one.undecodable for one in found} == {damage == "a cut message"}
+
+
+def test_a_change_that_came_twice_has_its_messages_twice():
+    """A full run that takes up what another one has read brings every message once more."""
+    changes, messages, comparison = made("debezium-json", both_kinds(COUNT))
+    again = pa.concat_tables([messages, messages])
+    assert list(comparison.compare(pa.concat_tables([changes, changes]), again)) == []
+    assert len(list(comparison.compare(changes, again))) == 2 * COUNT

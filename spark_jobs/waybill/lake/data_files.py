@@ -177,11 +177,12 @@ class _File:
         import pyarrow.parquet as pq
 
         sink: Any = self._stream  # all of a stream that Arrow asks for
+        dictionaries: Any = repeating(first)
         return pq.ParquetWriter(
             sink,
             self._schema,
             compression="zstd",
-            use_dictionary=repeating(first),
+            use_dictionary=dictionaries,
             write_page_index=True,
             write_page_checksum=True,
             metadata_collector=self._footers,

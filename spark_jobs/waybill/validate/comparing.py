@@ -236,7 +236,11 @@ class _Pairs:
         self.several[inside] = ranked[at[inside] + 1] == wanted[inside]
 
     def not_whole(self, label: str) -> Iterator[Wrong]:
-        """Changes whose messages, of one batch, are not numbered from 0 without a gap."""
+        """Changes whose messages, of one batch, are not numbered from 0 without a gap.
+
+        Those that are there more than once are left out, as their messages are, too: a full run
+        that takes up what another has read brings a message twice.
+        """
         batch = self.messages.column("batch").combine_chunks().dictionary_encode().indices
         same = np.asarray(batch)
         fresh = np.ones(len(same), np.bool_)
@@ -244,6 +248,7 @@ class _Pairs:
         numbers = np.arange(len(same))
         begin = np.maximum.accumulate(np.where(fresh, numbers, 0))
         wrong = self.messages.column("message").to_numpy() != numbers - begin
+        wrong &= (self.found & ~self.several)[self.group]
         for number in np.unique(self.group[wrong]).tolist():
             row = self.messages.slice(int(self.starts[number]), 1).to_pylist()[0]
             place = tuple(row[name] for name in CHANGE_PLACE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -170,20 +170,19 @@ def compared(
     different: Counter[str] = Counter()
     examples: list[Wrong] = []
     bad: set[Place] = set()
-    with ExitStack() as stack:
-        mine = _RowGroups(stack, MINE)
-        theirs = {label: _RowGroups(stack, THEIRS) for label in readers}
-        for one in found:
-            changes = mine.read(one.changes, None, None)
-            for label, groups in one.messages.items():
-                messages = theirs[label].read(groups, one.after, one.upto)
-                for wrong in comparisons[label].compare(changes, messages):
-                    examples.append(wrong)
-                    if wrong.place not in bad:
-                        bad.add(wrong.place)
-                        (undecodable if wrong.undecodable else different)[wrong.place[0]] += 1
-            bad.clear()
-            examples = sorted(examples, key=lambda wrong: (wrong.target, wrong.place))[:EXAMPLES]
+    mine = _RowGroups(MINE)
+    theirs = {label: _RowGroups(THEIRS) for label in readers}
+    for one in found:
+        changes = mine.read(one.changes, None, None)
+        for label, groups in one.messages.items():
+            messages = theirs[label].read(groups, one.after, one.upto)
+            for wrong in comparisons[label].compare(changes, messages):
+                examples.append(wrong)
+                if wrong.place not in bad:
+                    bad.add(wrong.place)
+                    (undecodable if wrong.undecodable else different)[wrong.place[0]] += 1
+        bad.clear()
+        examples = sorted(examples, key=lambda wrong: (wrong.target, wrong.place))[:EXAMPLES]
     compared = sum((one.topics for one in comparisons.values()), Counter[str]())
     told: dict[str, list[dict[str, Any]]] = {topic: [] for topic in compared}
     for wrong in examples:
@@ -208,22 +207,22 @@ def compared(
 class _RowGroups:
     """Reads row groups of neighbouring stretches; those that both need are read once."""
 
-    def __init__(self, stack: ExitStack, schema: pa.Schema) -> None:
-        self._stack = stack.enter_context(ExitStack())
+    def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._path, self._file = "", None
-        self._kept: dict[RowGroupId, pa.Table] = {}
+        self._kept: dict[tuple[str, int], pa.Table] = {}
 
     def read(self, groups: list[RowGroup], after: Place | None, upto: Place | None) -> pa.Table:
         """The rows of row groups that lie behind one place and not behind another."""
-        wanted = {(group.path, group.number): group for group in groups}
-        self._kept = {
-            name: self._kept[name] if name in self._kept else self._rows(group)
-            for name, group in wanted.items()
-        }
+        kept, self._kept = self._kept, {}
+        for path, same in groupby(groups, key=lambda group: group.path):
+            names = [(path, group.number) for group in same]
+            self._kept |= {name: kept[name] for name in names if name in kept}
+            if fresh := [name for name in names if name not in kept]:
+                with opened(path) as file:
+                    self._kept |= {name: self._rows(file, name[1]) for name in fresh}
         tables = []
-        for name, group in wanted.items():
-            rows = self._kept[name]
+        for group in groups:
+            rows = self._kept[group.path, group.number]
             if after is not None and group.low <= after:
                 rows = rows.filter(_behind(rows, after))
             if upto is not None and group.high > upto:
@@ -231,18 +230,11 @@ class _RowGroups:
             tables.append(rows)
         return pa.concat_tables(tables) if tables else self._schema.empty_table()
 
-    def _rows(self, group: RowGroup) -> pa.Table:
-        if group.path != self._path:
-            self._stack.close()
-            self._path, self._file = group.path, self._stack.enter_context(opened(group.path))
-        file: Any = self._file
+    def _rows(self, file: Any, number: int) -> pa.Table:
         names = [name for name in self._schema.names if name in file.schema_arrow.names]
-        part = file.read_row_group(group.number, names, use_threads=False)
+        part = file.read_row_group(number, names, use_threads=False)
         batches = [conformed(batch, self._schema) for batch in part.to_batches()]
         return pa.Table.from_batches(batches, self._schema)
-
-
-RowGroupId = tuple[str, int]
 
 
 def _behind(rows: pa.Table, place: Place) -> Any:
