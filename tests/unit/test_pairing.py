@@ -80,6 +80,16 @@ def test_messages_without_any_change_are_found(tmp_path):
     assert sum(row["different"] for row in found) == 10
 
 
+def test_where_no_message_is_nothing_is_read(tmp_path):
+    changes, messages, comparison = made("canal", both_kinds(COUNT))
+    mine = written(tmp_path, "changes", changes, [], 50)
+    few = written(tmp_path, "messages", messages.slice(60, 10), [], 60)
+    found = stretches(mine, {"canal": few})
+    assert [len(one.changes) for one in found] == [1]
+    assert sum(row["compared"] for row in told(mine, few, comparison)) == 10
+    assert stretches(mine, {"canal": []}) == tasks_of([], 2) == []
+
+
 def test_rows_that_are_in_no_order_are_not_read_again_and_again(tmp_path):
     changes, messages, _ = made("canal", both_kinds(COUNT))
     mixed = messages.take(pa.array([*range(0, 400, 2), *range(1, 400, 2)]))

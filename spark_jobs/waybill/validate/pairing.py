@@ -92,12 +92,13 @@ def stretches(
             ]
             for label, groups in messages.items()
         }
-        found.append(Stretch(after, upto, cluster, near))
+        if any(near.values()):
+            found.append(Stretch(after, upto, cluster, near))
     sizes = [
         sum(group.bytes for groups in one.messages.values() for group in groups) for one in found
     ]
     once = sum(group.bytes for groups in messages.values() for group in groups)
-    if max(sizes) > SORTED_AT_ONCE or sum(sizes) > MOST_TIMES * once:
+    if max(sizes, default=0) > SORTED_AT_ONCE or sum(sizes) > MOST_TIMES * once:
         return None
     return found
 
@@ -133,10 +134,12 @@ def compare_in_tasks(
         schemas: every schema of the changes by its id.
         readers: how each target's messages are read.
     """
-    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    result = Reread()
+    if not tasks:
+        return result
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
     with unwrapped():
         rows = numbers.mapInArrow(light(_work(tasks, schemas, readers)), _DDL).collect()
-    result = Reread()
     for row in rows:
         result.messages[row.topic] += row.compared
         result.undecodable[row.topic] += row.undecodable
