@@ -31,7 +31,7 @@ from waybill.lake.sizing import (
     shuffle_partitions,
 )
 from waybill.lake.spans import longest_row, onward
-from waybill.lake.task_rows import TaskRows, read_in_tasks
+from waybill.lake.task_rows import Piece, TaskRows, read_in_tasks, read_piece
 from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:
@@ -273,17 +273,39 @@ class Lake(History):
             schema: the columns that the work needs.
             where: the values that rows have in columns that the table is partitioned by.
         """
-        rows = self.increment(*span, parallel=True)
-        for column, values in where.items():
-            rows = rows.where(rows[column].isin(*values))
-        rows = rows.select(*schema.names)
-        if span.empty:
-            return TaskRows.of(rows)
-        files = self._catalog.data_files(span, where)
+        rows = self._rows(span, schema, where)
+        files = None if span.empty else self._catalog.data_files(span, where)
         if files is None:
             return TaskRows.of(rows)
         size = self._piece_size(sum(file.bytes for file in files))
         return read_in_tasks(self.spark, rows, files, schema, size)
+
+    def few_rows(
+        self, span: Span, schema: pa.Schema, where: Mapping[str, Sequence[str]]
+    ) -> list[dict[str, Any]]:
+        """The rows of a span that are known to be few, without a query where that can be.
+
+        Args:
+            span: which rows.
+            schema: the columns that are wanted.
+            where: the values that rows have in columns that the table is partitioned by.
+        """
+        files = [] if span.empty else self._catalog.data_files(span, where)
+        if files is None:
+            return [row.asDict() for row in self._rows(span, schema, where).collect()]
+        pieces = [Piece(file.path, 0, file.bytes) for file in files]
+        return [
+            row
+            for piece in pieces
+            for batch in read_piece(piece, schema)
+            for row in batch.to_pylist()
+        ]
+
+    def _rows(self, span: Span, schema: pa.Schema, where: Mapping[str, Sequence[str]]) -> DataFrame:
+        rows = self.increment(*span, parallel=True)
+        for column, values in where.items():
+            rows = rows.where(rows[column].isin(*values))
+        return rows.select(*schema.names)
 
     def row_groups(
         self,

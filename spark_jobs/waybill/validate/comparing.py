@@ -136,8 +136,9 @@ class Comparison:
         theirs = np.zeros(count, np.int64)
         theirs[group[row]] = np.flatnonzero(row)
         candidates = np.flatnonzero(plain)
-        mine = _taken(pairs.changes, pairs.change[candidates])
-        back = _taken(decoded, theirs[candidates])
+        names = ["operation", "old_key", *_TOLD]
+        mine = _taken(pairs.changes.select(names), pairs.change[candidates])
+        back = _taken(decoded.select(names), theirs[candidates])
         good = _whole_rows(mine) & ~_null(mine, "key")
         for name in _TOLD:
             good &= _equal(mine.column(name), back.column(name))
@@ -162,16 +163,16 @@ class Comparison:
         """One change of every kind that was not seen before, and every so many."""
         sampled = np.zeros(len(pairs.starts), np.bool_)
         sampled[-self.topics.total() % SAMPLED :: SAMPLED] = True
-        rows = _taken(pairs.changes, pairs.change[pairs.found])
+        names = ["schema_id", "operation", "before", "after", "extra"]
+        rows = _taken(pairs.changes.select(names), pairs.change[pairs.found])
         kinds = [
-            *(rows.column(name) for name in ("schema_id", "operation")),
-            *(pc.is_null(rows.column(name)) for name in ("before", "after", "extra")),
+            *(rows.column(name) for name in names[:2]),
+            *(pc.is_null(rows.column(name)) for name in names[2:]),
         ]
         named = pa.table(kinds, names=[f"k{i}" for i in range(len(kinds))])
         named = named.append_column("row", pa.array(np.flatnonzero(pairs.found)))
-        names = named.column_names[:-1]
-        for kind in named.group_by(names).aggregate([("row", "min")]).to_pylist():
-            told = tuple(kind[name] for name in names)
+        for kind in named.group_by(named.column_names[:-1]).aggregate([("row", "min")]).to_pylist():
+            told = tuple(kind[name] for name in named.column_names[:-1])
             if told not in self._seen:
                 self._seen.add(told)
                 sampled[kind["row_min"]] = True

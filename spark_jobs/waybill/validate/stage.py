@@ -17,7 +17,7 @@ from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
-from waybill.lake_columns import CHANGE_PLACE, RUNS
+from waybill.lake_columns import CHANGE_PLACE, CHANGES, RUNS, columns_of
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import Stretch
     from waybill.validate.table_profiles import Staged
+
+SCHEMA = columns_of(CHANGES, "schema_id", "extra")
+"""What a row of `changes` tells of a schema."""
 
 
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
@@ -113,7 +116,7 @@ def judge(
     footers = Footers(lake, batch.changes, batch.outbox)
     counted = outcomes(changes) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
-    found = _reread(spec, context, batch, changes, footers)
+    found = _reread(spec, context, batch, footers)
     rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
     ordered = 0
     for _topic, outcome, count, _messages, with_order in counted:
@@ -182,20 +185,18 @@ def _sent(lake: Lake, batch: Judged) -> int:
     return lake.increment(*batch.outbox, parallel=True).where("outcome = 'ok'").count()
 
 
-def _reread(
-    spec: Migration, context: StageContext, batch: Judged, changes: DataFrame, footers: Footers
-) -> Reread:
+def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Footers) -> Reread:
     if not spec.publish:
         return Reread()
     lake = context.lake
-    told = changes.where("outcome = 'schema'")
+    told = lake.few_rows(batch.changes, SCHEMA, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:
         ids = older.select("schema_id").distinct()
         log = lake.read(batch.changes.table, batch.changes.upto).where("outcome = 'schema'")
-        told = told.unionByName(log.join(ids, "schema_id", "left_semi").select(*log.columns))
-    # A few rows a task: telling equal ones apart here costs less than a shuffle.
-    texts = {row[0]: row[1] for row in told.select("schema_id", "extra").collect()}
+        rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA.names)
+        told += [row.asDict() for row in rows.collect()]
+    texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
     readers = readers_of(spec.source, spec.publish, schemas.values())
     if not readers:
