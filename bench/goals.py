@@ -116,13 +116,13 @@ def gate_of_larger_table(_: dict[str, Any], scratch: Path) -> dict[str, Any]:
     specs = {name: make(name) for name in sizes}
     lakes = {name: Lake.open(spark, spec) for name, spec in specs.items()}
     for name, size in sizes.items():
-        _put(lakes[name], "load", _rows(spark, size, size, 0), size)
+        _put(lakes[name], "load", _rows(lakes[name].spark, size, size, 0), size)
         merged(lakes[name], specs[name], "load")
     used = dict.fromkeys(sizes, 0.0)
     for turn in range(1, TURNS + 2):
         for name, size in sizes.items():
             lake, spec, batch = lakes[name], specs[name], f"b{turn}"
-            _put(lake, batch, _rows(spark, INCREMENT, size, turn), INCREMENT)
+            _put(lake, batch, _rows(lake.spark, INCREMENT, size, turn), INCREMENT)
             run_merge(spec, StageContext(lake.spark, lake, spec, batch))
             before = cpu_seconds()
             run_stage("validate", spec, batch, spark)
