@@ -152,10 +152,12 @@ def _put(lake: Lake, batch: str, rows: DataFrame, count: int) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from waybill.lake_columns import CHANGES as LAYOUT
+    from waybill.lake_columns import OUTBOX
     from waybill.report import StageReport
 
     schema = schema_of(SHAPES["plain"])
     table = lake.ensure(lake.log("changes"), LAYOUT, ("outcome",))
+    lake.ensure(lake.log("outbox"), OUTBOX, ("target", "outcome"))
     branch = lake.branch(table, "convert", batch)
     told = {**dict.fromkeys(LAYOUT.names), "topic": "bench", "outcome": "schema"}
     told |= {"schema_id": schema.id, "extra": schema.to_json().decode(), "operation": "other"}

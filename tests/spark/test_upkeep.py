@@ -51,7 +51,7 @@ def test_rows_stay_and_files_go(lake: Lake, migration) -> None:
 
 def test_a_key_that_stands_twice_is_named_when_all_is_done(lake: Lake, migration) -> None:
     spec = migration()
-    for n in range(3):
+    for n in range(6):
         step(lake, spec, f"b{n}", [row(10 * n + 1, n, n="1")])
     table = lake.merged("shop.t")
     many = files(lake, table)
