@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
@@ -112,6 +112,23 @@ class Decoder(Protocol):
         Raises:
             Refusal: the whole message cannot be taken.
         """
+
+
+@runtime_checkable
+class Shortened(Decoder, Protocol):
+    """A decoder that reads most messages a shorter way, by what it knows of earlier ones."""
+
+    def exact(self, message: Message) -> list[Change]:
+        """The changes of one message, read without the shorter way.
+
+        Raises:
+            Refusal: the whole message cannot be taken.
+        """
+
+
+def exactly(decoder: Decoder) -> Callable[[Message], list[Change]]:
+    """The exact way of a decoder, which says what messages mean: all that is faster follows it."""
+    return decoder.exact if isinstance(decoder, Shortened) else decoder.decode
 
 
 class Encoder(Protocol):

@@ -12,17 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.effort import properties
-from tests.contract.outcomes import good_streams
 from tests.contract.test_bulk_avro import (
     AUDIT,
     CANAL,
     EVENTS,
     JSON,
     OMS,
-    ROWS,
     SIZE,
     Outcome,
-    Side,
     agree,
     damaged,
     name_of,
@@ -35,22 +32,6 @@ from waybill.records import Message
 from waybill.tables import TableRule, TableRules
 from waybill.types import LogicalType
 from waybill.values.values import base64_text
-
-GOLDEN = [
-    *((name, target) for name in ("ibmcdc-avro", "debezium-avro") for target in (JSON, AUDIT)),
-    ("debezium-json", EVENTS),
-    ("debezium-json", ROWS),
-]
-
-
-@pytest.mark.parametrize(("name", "target"), GOLDEN)
-def test_golden_messages(name, target):
-    """Every golden message several times, so that its form is known when it comes again."""
-    streams = good_streams(name)
-    assert streams
-    for messages, rules, told in streams:
-        with tempfile.TemporaryDirectory() as folder:
-            agree(Side(name), target, messages * 6, rules, told, folder)
 
 
 def event_of(dice: random.Random, connector: str, number: int, wide: bool) -> bytes:

@@ -1,7 +1,8 @@
 """Reads messages of known forms at once.
 
 A form is everything of a message but the values that an envelope says may differ. It is learnt
-from one message, which the envelope's decoder reads too; it is taken only if both agree.
+from one message, which the envelope's decoder reads too, the exact way alone (`exactly`); it is
+taken only if both agree.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from waybill.bulk.stated_keys import other_keys, other_message_keys
 from waybill.bulk.typed_values import misplaced_times
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
+from waybill.protocol import exactly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -346,7 +348,7 @@ class Forms:
         if not sample.plain or (key is not None and not key.plain):
             return None
         try:
-            changes = (self._reader.learner() or self._decoder).decode(message)
+            changes = exactly(self._reader.learner() or self._decoder)(message)
         except Refusal:
             return None
         if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):

@@ -164,6 +164,19 @@ class DebeziumDecoder:
                 change = None  # the long way below finds out what is wrong
             if change is not None:
                 return [change]
+        return self._read(topic, message, value)
+
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        if message.value is None:
+            return [skipped(message, "tombstone")]
+        topic = self._topics.get(message.topic)
+        if topic is None:
+            topic = self._topics[message.topic] = _Topic(message.topic)
+        return self._read(topic, message, message.value)
+
+    def _read(self, topic: _Topic, message: Message, value: bytes) -> list[Change]:
+        """The change of a message of which nothing is taken for known."""
         try:
             return [self._settle(topic, message, value)]
         except JSON_ERRORS as error:

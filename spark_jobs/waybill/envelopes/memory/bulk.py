@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
 from waybill.errors import Refusal
+from waybill.protocol import exactly
 from waybill.values.bulk_json_columns import take_of
 from waybill.values.known_columns import News
 
@@ -59,9 +60,9 @@ class RememberingReader(BulkReader):
     def decode(self, message: Message) -> list[Change]:
         """The changes of a message; if it tells something new, as if it were the first one."""
         try:
-            return self._remembering.settled(message)
+            return self._remembering.settled(message, exact=True)
         except News:
-            return self._remembering.fresh().decode(message)
+            return exactly(self._remembering.fresh())(message)
 
     def harmless(self, message: Message) -> bool:
         """Whether those that were read at once are read as they would be without a message."""
@@ -88,7 +89,7 @@ class RememberingReader(BulkReader):
         def ready() -> bool:
             self._apart = 0
             try:
-                (change,) = self._remembering.settled(sample.message)
+                (change,) = self._remembering.settled(sample.message, exact=True)
             except (News, Refusal):
                 return False
             if change.schema is reading.schema:

@@ -53,6 +53,12 @@ class FastFirst(ABC, Generic[Table]):
                 pass  # read closely, which says what is wrong
         return self._slow(message, value)
 
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        if message.value is None:
+            return [skipped(message, "no value")]
+        return self._slow(message, message.value)
+
     @abstractmethod
     def _probable(self, value: bytes) -> Table | None:
         """The table that a message is probably about, None if that cannot be told."""

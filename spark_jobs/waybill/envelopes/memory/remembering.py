@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from waybill.envelopes.memory.known_tables import FastByTable
+from waybill.protocol import exactly
 from waybill.values.known_columns import Memory, News
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ class Remembering(ABC):
         """A decoder that was told the same and has read nothing."""
         return type(self)(self.settings, self.rules)  # type: ignore[call-arg]
 
-    def settled(self, message: Message) -> list[Change]:
+    def settled(self, message: Message, exact: bool = False) -> list[Change]:
         """The changes of a message that tells nothing new; nothing is remembered of it.
+
+        Args:
+            message: the message.
+            exact: whether it is read by the exact way alone.
 
         Raises:
             News: it does.
@@ -49,7 +54,7 @@ class Remembering(ABC):
         """
         self.memory.held = True
         try:
-            changes = self.decode(message)
+            changes = (exactly(self) if exact else self.decode)(message)
         finally:
             self.memory.held = False
         for change in changes:
@@ -88,10 +93,10 @@ Table = TypeVar("Table", bound=RememberedTable)
 class FastRemembering(FastByTable[Table], Remembering):
     """A decoder that remembers tables and knows that of a message by a hint in its bytes."""
 
-    def settled(self, message: Message) -> list[Change]:
+    def settled(self, message: Message, exact: bool = False) -> list[Change]:
         """See `Remembering.settled`."""
         try:
-            return super().settled(message)
+            return super().settled(message, exact)
         except News as news:
             raise News(news.apart and self._tables.roomy) from None
 

@@ -103,9 +103,7 @@ class BlobDecoder:
 
     def decode(self, message: Message) -> list[Change]:
         """The change of one message; half of an update is marked as `half`."""
-        value = message.value
-        if value is None:
-            raise Refusal("json", "the message has no value; a BLOB message is a JSON object")
+        value = _value_of(message)
         frame = self._last
         if frame is None or not (value.startswith(frame.head) and value.endswith(frame.tail)):
             known = self._frames.get(_place(value), ())
@@ -116,6 +114,10 @@ class BlobDecoder:
             except Unusual:
                 pass
         return [self._read(message, value)]
+
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        return [self._read(message, _value_of(message))]
 
     def _read(self, message: Message, value: bytes) -> Change:
         """The change of a message in any notation that is accepted.
@@ -195,6 +197,12 @@ class BlobDecoder:
                 frame = Frame(head, tail, table)
                 known.append(frame)
             frame.learn(members, about)
+
+
+def _value_of(message: Message) -> bytes:
+    if message.value is None:
+        raise Refusal("json", "the message has no value; a BLOB message is a JSON object")
+    return message.value
 
 
 def _members(payload: _Payload, change: Change) -> Members | None:

@@ -131,14 +131,16 @@ class TupleDecoder(Remembering):
         Raises:
             Refusal: the record cannot be taken.
         """
-        value = message.value
-        if value is None:
-            raise Refusal("json", "the message has no value; a record is a JSON object")
+        value = _value_of(message)
         try:
             change = self._as_before(message, value)
         except (Refusal, *JSON_ERRORS):
             change = None  # the long way below finds out what is wrong
         return [change or self._read(message, value)]
+
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        return [self._read(message, _value_of(message))]
 
     def _as_before(self, message: Message, value: bytes) -> Change | None:
         """The change of a record like one before it, None if it is another one."""
@@ -248,6 +250,12 @@ class TupleDecoder(Remembering):
 def time_kind_of(fields: tuple[TopicField, ...] | None) -> str | None:
     """The DataHub type of the time of the change, None where no schema tells it."""
     return next((field.type for field in fields or () if field.name in TIMES), None)
+
+
+def _value_of(message: Message) -> bytes:
+    if message.value is None:
+        raise Refusal("json", "the message has no value; a record is a JSON object")
+    return message.value
 
 
 def _attributes(raw: Raw | None) -> dict[str, str]:

@@ -30,6 +30,8 @@ from waybill.errors import Refusal
 from waybill.records import Change
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.avro.reading import Reader
     from waybill.avro.schema import Node
     from waybill.envelopes.debezium.avro.settings import DebeziumAvroReadSettings
@@ -182,7 +184,24 @@ class DebeziumAvroDecoder:
                 change = None  # the long way below finds out what is wrong
             if change is not None:
                 return [change]
-        changes = self._by_json(message, value)
+        return self._read(message, value, ids, self.events.decode)
+
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        value = message.value
+        if value is None:
+            return self.events.exact(message)
+        return self._read(message, value, _ids(message, value), self.events.exact)
+
+    def _read(
+        self,
+        message: Message,
+        value: bytes,
+        ids: _Ids | None,
+        decode: Callable[[Message], list[Change]],
+    ) -> list[Change]:
+        """The changes of a message by the rules of `debezium-json`."""
+        changes = self._by_json(message, value, decode)
         if ids is not None:
             self._learn(message, ids, changes)
         return changes
@@ -306,7 +325,9 @@ class DebeziumAvroDecoder:
             place = plan.connector, plan.database, plan.namespace, plan.table
             self._others[ids, place] = way
 
-    def _by_json(self, message: Message, value: bytes) -> list[Change]:
+    def _by_json(
+        self, message: Message, value: bytes, decode: Callable[[Message], list[Change]]
+    ) -> list[Change]:
         told: Any = replace(message, value=self._as_json(VALUE, value, message))
         key = message.key
         if key is not None and (key[:1] in (b"\0", b"\1") or _in_header(message)):
@@ -316,7 +337,7 @@ class DebeziumAvroDecoder:
                 (n, self._header(h, message) if n in _KEYS and h is not None else h)
                 for n, h in message.headers
             ]
-        changes = self.events.decode(told)
+        changes = decode(told)
         for change in changes:
             change.message = message
         return changes

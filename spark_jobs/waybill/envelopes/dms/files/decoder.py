@@ -124,6 +124,12 @@ class DmsFilesDecoder(Remembering):
                 pass  # looked at more closely below
         return [self._slow(message, value)]
 
+    def exact(self, message: Message) -> list[Change]:
+        """See `protocol.Shortened`."""
+        if message.value is None:
+            return [skipped(message, "no value")]
+        return [self._slow(message, message.value)]
+
     def _slow(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
