@@ -11,7 +11,7 @@ from msgspec import UNSET
 from pydantic import ValidationError
 
 from waybill.envelopes import registry
-from waybill.envelopes.canal.values import text_reader, text_writer
+from waybill.envelopes.canal.values import notation_of
 from waybill.envelopes.statements import operation_of
 from waybill.errors import Refusal
 from waybill.made_ids import WITHIN_PARTITION
@@ -253,17 +253,18 @@ def test_geometry_is_wkb_behind_four_bytes(srid, order):
     wkb = bytes([order == "little"]) + (1).to_bytes(4, order) + bytes(range(16))
     value = (srid.to_bytes(4, "little") + wkb).decode("latin-1")
     kind = parse_type("geometry")
-    text = text_reader(kind, "geometry", UTC)(value)
+    text = notation_of(kind, "geometry", UTC).read(value)
     if srid == 0:
         assert base64.b64decode(text) == wkb
-    assert text_writer(kind, "geometry", UTC)(text) == value
+    assert notation_of(kind, "geometry", UTC).write(text) == value
 
 
 def test_what_is_no_geometry_is_refused():
     kind = parse_type("geometry")
-    for convert, text in ((text_reader, "abc"), (text_writer, "AA=="), (text_writer, "?")):
+    notation = notation_of(kind, "geometry", UTC)
+    for convert, text in ((notation.read, "abc"), (notation.write, "AA=="), (notation.write, "?")):
         with pytest.raises(Refusal):
-            convert(kind, "geometry", UTC)(text)
+            convert(text)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ def test_what_is_no_geometry_is_refused():
 )
 def test_texts_without_a_notation_in_canal_are_refused(mysql, text):
     with pytest.raises(Refusal) as caught:
-        text_writer(logical_type(mysql), mysql, UTC)(text)
+        notation_of(logical_type(mysql), mysql, UTC).write(text)
     assert caught.value.kind == "encoding"
 
 
@@ -300,8 +301,8 @@ def test_texts_without_a_notation_in_canal_are_refused(mysql, text):
 )
 def test_members_called_like_numbers_are_told_from_numbers(mysql, text, number):
     kind = logical_type(mysql)
-    assert text_writer(kind, mysql, UTC)(text) == number
-    assert text_reader(kind, mysql, UTC)(number) == text
+    assert notation_of(kind, mysql, UTC).write(text) == number
+    assert notation_of(kind, mysql, UTC).read(number) == text
 
 
 @pytest.mark.parametrize("digits", [3, 12, 30, 5_000])
@@ -310,7 +311,7 @@ def test_no_value_is_filled_up_to_a_size_that_a_message_invents(name, digits):
     kind = parse_type("bit(65)" if name == "bit" else "bytes")
     if name == "bit" and digits <= 30:
         kind = parse_type(f"bit({'9' * digits})")
-    read = text_reader(kind, f"{name}({'9' * digits})", UTC)
+    read = notation_of(kind, f"{name}({'9' * digits})", UTC).read
     with pytest.raises(Refusal, match="is no type of MySQL"):
         read("1")
 
@@ -344,7 +345,8 @@ def test_a_key_that_is_no_column_is_refused(envelope):
 def test_an_instant_is_read_back_or_refused(name, quarters):
     """Every quarter of an hour of a year: those that the clocks show again are refused."""
     kind, zone = parse_type("timestamptz"), zone_named(name)
-    write, read = text_writer(kind, "timestamp", zone), text_reader(kind, "timestamp", zone)
+    notation = notation_of(kind, "timestamp", zone)
+    write, read = notation.write, notation.read
     start = datetime(2024, 1, 1)  # noqa: DTZ001 - UTC, as the text below says
     times = [start + timedelta(minutes=15 * n) for n in range(366 * 96)]
     again = set()

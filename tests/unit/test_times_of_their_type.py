@@ -13,7 +13,7 @@ from tests.histories import image
 from waybill.batches.bulk_decoding import BulkChangeBatches
 from waybill.batches.decoding import ChangeBatches
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.typed_values import _misplaced, _plainly
+from waybill.bulk.typed_values import _misplaced, plainly
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.inprocess.converter import Converter
@@ -93,7 +93,7 @@ def test_many_at_once_are_refused_as_one_by_one(kind):
     arena = Arena(b"x" * 40)
     starts = np.array([arena.add(text.encode()) for text in texts])
     lengths = np.array([len(text) for text in texts])
-    good = _plainly(arena, Texts(starts, lengths), kind)
+    good = plainly(arena, Texts(starts, lengths), kind)
     wrong = _misplaced(arena, Texts(starts, lengths), kind)
     for text, passes, refused in zip(texts, good.tolist(), wrong.tolist(), strict=True):
         assert not passes or fits(kind, text), text

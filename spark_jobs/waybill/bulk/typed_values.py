@@ -29,14 +29,14 @@ def misplaced_times(rows: Rows) -> Mask | None:
 
 
 def _misplaced(arena: Arena, texts: Texts, kind: str) -> Mask:
-    wrong = ~_plainly(arena, texts, kind)
+    wrong = ~plainly(arena, texts, kind)
     for row in np.flatnonzero(wrong).tolist():
         text = arena.text(texts, row) or b""
         wrong[row] = fault_of(kind, text.decode(errors="replace")) is not None
     return wrong
 
 
-def _plainly(arena: Arena, texts: Texts, kind: str) -> Mask:
+def plainly(arena: Arena, texts: Texts, kind: str) -> Mask:
     """Which texts are null or look like a time of their type."""
     good: Mask = np.empty(len(texts.lengths), np.bool_)
     kernels.plain_times(arena.data, texts.starts, texts.lengths, _NUMBERS[kind], good)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from waybill.records import Message
     from waybill.tables import TableRules
     from waybill.types import LogicalType
-    from waybill.values.json_columns import Notation
+    from waybill.values.notation import Notation
 
 _STYLE = Style(quoted=True)
 _row = msgspec.json.Decoder(dict[str, Raw]).decode

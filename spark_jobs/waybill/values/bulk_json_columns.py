@@ -1,8 +1,7 @@
 """How columns of JSON rows with typed values are read and written at once.
 
-This is `json_columns` for many values, for styles whose wall clocks have a blank between date and
-time of day. What is not done here by compiled code is left, value by value, to the functions of a
-column's `Notation`.
+This is `json_columns` for many values. What the column form of a `Notation` does not do is left,
+value by value, to its functions.
 """
 
 from __future__ import annotations
@@ -11,11 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waybill.bulk import kernels
-from waybill.bulk.arena import Texts
 from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NUMBER, TRUE
 from waybill.bulk.notations import (
-    BLANK,
     NOTHING,
     NUMERIC,
     PUT_TEXT,
@@ -24,42 +20,24 @@ from waybill.bulk.notations import (
     TEXT,
     WHOLE,
     WORD,
-    Convert,
     Put,
-    T,
     Take,
-    Z,
     by_call,
     or_else,
-    plain_decimal,
     raw_by_call,
-    short_float,
-    true_or_false,
-    wall_clock,
-    whole,
-    with_z,
 )
-from waybill.values.json_columns import exact, notation_of, write_integer
-from waybill.values.temporal import utc_from_wall, zone_named
-from waybill.values.values import is_integer_text
+from waybill.values.column_forms import with_form
+from waybill.values.json_columns import notation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.bulk.arena import Arena
     from waybill.types import LogicalType
-    from waybill.values.json_columns import Notation, Style
+    from waybill.values.json_columns import Style
+    from waybill.values.notation import Notation
 
-ANY_DIGITS = 1 << 30
-DIGITS = plain_decimal(ANY_DIGITS, ANY_DIGITS)
-INTEGERS = plain_decimal(ANY_DIGITS, 0)
-"""What reads and writes numbers in plain digits."""
-TO_ISO, TO_BLANK = wall_clock(BLANK, T), wall_clock(T, BLANK)
-"""What reads and writes wall clocks with a blank between date and time of day."""
-_FROM_UTC = utc_from_wall(zone_named("UTC"))
 _FLOATS = frozenset({"float32", "float64"})
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
-_SHOWN = {b"true": b"1", b"false": b"0"}
 _json = msgspec.json.Encoder().encode
 
 
@@ -82,7 +60,9 @@ def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
     if notation.wire == "null":
         return Take(NOTHING)
     if notation.wire == "text":
-        return TAKE_TEXT if read is None else Take(TEXT | NOTHING, _text(column, read))
+        if read is None:
+            return TAKE_TEXT
+        return Take(TEXT | NOTHING, with_form(notation.reads, by_call(read)))
     if read is None:
         return None
     if column.is_number:
@@ -100,67 +80,27 @@ def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
     return Take(NOTHING)
 
 
-def _text(column: LogicalType, read: Callable[[str], str]) -> Convert:
-    each = by_call(read)
-    if column.kind == "timestamp":
-        return or_else(TO_ISO, each)
-    return or_else(_to_instant, each) if read is _FROM_UTC else each
-
-
-def _to_instant(arena: Arena, texts: Texts) -> Texts:
-    """Wall clocks of UTC as instants that end in Z."""
-    return with_z(arena, TO_ISO(arena, texts))
-
-
 def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) -> Take | None:
     read = notation.read
-    if notation.number:
-        plain = notation.number == "plain"
-        number = kind in (INTEGER, NUMBER) or not quoted
-        if plain and number:
-            return TAKE_NUMBER
-        kinds = TEXT if kind <= ESCAPED else TEXT | NUMERIC
-        if notation.reach is None:
-            return Take(kinds | NOTHING, DIGITS)
-        return Take((WHOLE if number else kinds) | NOTHING, in_reach(*notation.reach))
     if read is None:
         return None
+    form = None if notation.reads is None else notation.reads.convert()
     string = kind <= ESCAPED
+    if notation.plain or notation.reach is not None:
+        number = kind in (INTEGER, NUMBER) or not quoted
+        if notation.plain and number:
+            return TAKE_NUMBER
+        kinds = WHOLE if number else TEXT if string else TEXT | NUMERIC
+        return Take(kinds | NOTHING, form)
     if column.kind == "decimal":
         kinds = TEXT if quoted and string else TEXT | NUMERIC if quoted else NUMERIC
-        return Take(kinds | NOTHING, decimals(column, by_call(read)))
+        return Take(kinds | NOTHING, with_form(notation.reads, by_call(read)))
     if column.kind not in _FLOATS:
         return None
     convert = by_call(_of_string(read) if string else read)
-    if column.kind == "float64" and (quoted or not string):
-        convert = or_else(short_float, convert)
+    if form is not None and (quoted or not string):
+        convert = or_else(form, convert)
     return Take((TEXT if string else NUMERIC) | NOTHING, convert)
-
-
-def decimals(column: LogicalType, otherwise: Convert) -> Convert:
-    """A converter of numbers, most of which are seen to fit a decimal."""
-    scale = column.scale or 0
-    whole_digits = (column.precision or 0) - scale
-    # Behind the point of a decimal(2,5) some digits have to be zeros, which is not seen so fast.
-    return otherwise if whole_digits < 0 else or_else(plain_decimal(whole_digits, scale), otherwise)
-
-
-def in_reach(low: int, high: int) -> Convert:
-    """A converter of integers in plain digits, as they are; others need a closer look."""
-    if low > -_BEYOND and high < _BEYOND:
-        return whole(low, high)
-
-    def one(text: bytes) -> bytes | None:
-        plain = is_integer_text(text.decode()) if len(text) <= _LONGEST else None
-        return text if plain and text != b"-0" and low <= int(text) <= high else None
-
-    # The largest type and the smallest number of 64 bits are beyond what compiled code knows.
-    known = whole(max(low, 1 - _BEYOND), min(high, _BEYOND - 1))
-    return or_else(known, lambda arena, texts: arena.each(texts, one))
-
-
-_BEYOND = 2**63
-_LONGEST = 20
 
 
 def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:
@@ -178,33 +118,7 @@ def put_of(column: LogicalType, style: Style) -> Put | None:
     if write is None:
         return PUT_TEXT
     if notation.wire == "text":
-        return Put(True, _written(column, style, by_call(write)))
-    if column.kind == "bit":
-        return Put(False, raw_by_call(write))
-    if column.kind == "boolean":
-        return Put(False, as_digits if style.digits else true_or_false)
-    if not column.is_number:
+        return Put(True, with_form(notation.writes, by_call(write)))
+    if not column.is_number and column.kind not in ("bit", "boolean"):
         return None
-    if write is write_integer:
-        return Put(False, INTEGERS)
-    return Put(False, DIGITS if write is exact else or_else(DIGITS, raw_by_call(write)))
-
-
-def _written(column: LogicalType, style: Style, each: Convert) -> Convert:
-    if column.kind == "timestamp":
-        return or_else(TO_BLANK, each)
-    if column.kind == "timestamptz" and style.timestamptz and style.timestamptz[0] is _FROM_UTC:
-        return or_else(_from_instant, each)
-    return each
-
-
-def _from_instant(arena: Arena, texts: Texts) -> Texts:
-    """Instants that end in Z as wall clocks of UTC."""
-    lengths = texts.lengths.copy()
-    kernels.without_last(arena.data, texts.starts, lengths, Z)
-    return TO_BLANK(arena, Texts(texts.starts, lengths))
-
-
-def as_digits(arena: Arena, texts: Texts) -> Texts:
-    """Booleans as 1 and 0."""
-    return arena.each(texts, _SHOWN.get)
+    return Put(False, with_form(notation.writes, raw_by_call(write)))

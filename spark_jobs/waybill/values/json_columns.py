@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, UnsetType
@@ -18,6 +18,16 @@ from msgspec import Raw, UnsetType
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
 from waybill.values.declared import decimal_check, integer_check
+from waybill.values.notation import (
+    DIGITS,
+    SHORT_FLOATS,
+    WHOLE_DIGITS,
+    WORDS,
+    WORDS_AS_DIGITS,
+    Notation,
+    digits_of,
+    integers,
+)
 from waybill.values.values import (
     JSON_ERRORS,
     base64_bytes,
@@ -37,6 +47,9 @@ from waybill.values.values import (
 )
 from waybill.values.wkt import wkt_from_base64, wkt_to_base64
 
+if TYPE_CHECKING:
+    from waybill.records import TableSchema
+
 Convert = Callable[[str], str]
 
 SPECIAL = {'"NaN"': "NaN", '"Infinity"': "Infinity", '"-Infinity"': "-Infinity"}
@@ -49,7 +62,7 @@ class Style(NamedTuple):
     """What one envelope writes in its own way.
 
     Attributes:
-        timestamp: reads and writes a wall clock, None where it stands as the canonical text.
+        timestamp: how a wall clock stands, None where it stands as the canonical text.
         timestamptz: the same for an instant.
         digits: whether a boolean is 1 or 0, and a bit string its number.
         arrays: whether a SET is an array of texts.
@@ -62,8 +75,8 @@ class Style(NamedTuple):
         own: the notation of types that the envelope writes in a way of its own, None for others.
     """
 
-    timestamp: tuple[Convert, Convert] | None = None
-    timestamptz: tuple[Convert, Convert] | None = None
+    timestamp: Notation | None = None
+    timestamptz: Notation | None = None
     digits: bool = False
     arrays: bool = False
     nested: bool = False
@@ -77,37 +90,6 @@ class Style(NamedTuple):
     def of_inferred(self) -> Style:
         """The same for columns that nobody declared."""
         return self._replace(quoted=False, nested=False, inferred=True)
-
-
-class Notation(NamedTuple):
-    """How the values of a column stand in JSON.
-
-    Attributes:
-        wire: `text` (a string or null), `raw` (any value) or `null`.
-        read: from a string, or from the JSON text of any value but null, to the canonical text;
-            None if a string is that already.
-        write: from the canonical text to what is to stand there; None if it is a string.
-    """
-
-    wire: str
-    read: Convert | None = None
-    write: Callable[[str], Any] | None = None
-
-    @property
-    def number(self) -> str:
-        """Which texts of JSON numbers are read as they are, so that reading need not be asked.
-
-        `plain`: those without exponent. `integer`: those of digits, with a minus sign or without,
-        that lie in the `reach`. Empty: none, or the column holds no numbers.
-        """
-        if self.read in (_number, _unquoted(_number)):
-            return "plain"
-        return "integer" if self.reach else ""
-
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """The smallest and the largest value of an integer column; None for other columns."""
-        return None if self.read is None else _REACHES.get(self.read)
 
 
 WIRE_TYPES: dict[str, Any] = {
@@ -136,6 +118,12 @@ def kind_of(raw: Raw) -> LogicalType:
     return _KINDS[bytes(raw)[0]]
 
 
+def loses_types(schema: TableSchema, style: Style) -> bool:
+    """Whether a reader who was told nothing takes a column of rows for another type."""
+    told = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
+    return any(column.type not in told for column in schema.columns)
+
+
 def notation_of(kind: LogicalType, style: Style) -> Notation:
     """The notation of a type."""
     own = None if style.own is None or style.inferred else style.own(kind)
@@ -145,8 +133,8 @@ def notation_of(kind: LogicalType, style: Style) -> Notation:
 def _usual(kind: LogicalType, style: Style) -> Notation:
     name = kind.kind
     if kind.is_number:
-        read = _reader_of(kind)
-        return Notation("raw", _unquoted(read) if style.quoted else read, _WRITERS.get(name, exact))
+        bare = _number_notation(kind)
+        return bare._replace(read=_unquoted(bare.read)) if style.quoted else bare
     if name == "bit":
         return _bits(kind.precision or 1, style)
     if name == "bytes" and style.hex:
@@ -154,7 +142,8 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name == "boolean":
         told = _quoted_boolean if style.quoted else _boolean
         read = _true_or_false if style.inferred else told
-        return Notation("raw", read, _write_digit if style.digits else _write_boolean)
+        write, writes = (_write_digit, WORDS_AS_DIGITS) if style.digits else (_write_boolean, WORDS)
+        return Notation("raw", read, write, None, writes)
     if name == "set" and style.arrays:
         return Notation("raw", _set_reader(style.enum), _write_set)
     if name == "json":
@@ -162,8 +151,7 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name == "geometry" and style.wkt:
         return Notation("text", wkt_to_base64, wkt_from_base64)
     if name in ("timestamp", "timestamptz"):
-        pair = style.timestamp if name == "timestamp" else style.timestamptz
-        return Notation("text", *pair) if pair else _TEXT
+        return (style.timestamp if name == "timestamp" else style.timestamptz) or _TEXT
     if name == "enum" or name == "set":
         return Notation("text", style.enum)
     return _NOTATIONS.get(name, _TEXT)
@@ -186,11 +174,12 @@ def read_one(notation: Notation, raw: Raw) -> str | None:
     literal = str(raw, "utf-8")
     if literal == "null":
         return None
+    read: Callable[[str], str | None] | None = notation.read
     try:
         if notation.wire == "raw":
-            return notation.read(literal) if notation.read else literal
+            return read(literal) if read else literal
         text = _decode_text(raw)
-        return text if notation.read is None or text is None else notation.read(text)
+        return text if read is None or text is None else read(text)
     except JSON_ERRORS as error:
         raise Refusal("value", f"{literal[:60]} is no value of the column: {error}") from None
 
@@ -205,20 +194,14 @@ def _number(literal: str) -> str:
     return number_text(literal) if "e" in literal or "E" in literal else literal
 
 
-def _reader_of(kind: LogicalType) -> Convert:
-    """The reader of a type of numbers."""
-    if kind.is_integer:
-        return _INTEGERS[kind.kind]
-    if kind.kind == "decimal":
-        return _decimal(kind.precision or 0, kind.scale or 0)
-    return _NUMBERS.get(kind.kind, _number)
-
-
 @cache
-def _decimal(precision: int, scale: int) -> Convert:
-    """A reader of the numbers that a decimal holds."""
-    check = decimal_check(precision, scale)
-    return lambda literal: check(_number(literal))
+def _number_notation(kind: LogicalType) -> Notation:
+    """The notation of a type of numbers."""
+    if kind.kind == "decimal":
+        check = decimal_check(kind.precision or 0, kind.scale or 0)
+        read: Convert = lambda literal: check(_number(literal))  # noqa: E731 - as the others
+        return Notation("raw", read, exact, digits_of(kind), DIGITS)
+    return _NUMBERS[kind.kind]
 
 
 def _integer(kind: str) -> Convert:
@@ -316,20 +299,14 @@ def _write_float(text: str) -> Any:
     return text if f'"{text}"' in SPECIAL else exact(text)
 
 
-_INTEGERS = {kind: _integer(kind) for kind in INTEGER_RANGE}
-_REACHES = {
-    read: INTEGER_RANGE[kind]
-    for kind, bare in _INTEGERS.items()
-    for read in (bare, _unquoted(bare))
-}
 _NUMBERS = {
-    "float32": read_float32,
-    "float64": read_float64,
-}
-_WRITERS: dict[str, Callable[[str], Any]] = {
-    **{f"{sign}int{size}": write_integer for sign in ("", "u") for size in (8, 16, 32, 64)},
-    "float32": _write_float,
-    "float64": _write_float,
+    **{
+        kind: Notation("raw", _integer(kind), write_integer, integers(*reach), WHOLE_DIGITS)
+        for kind, reach in INTEGER_RANGE.items()
+    },
+    "number": Notation("raw", _number, exact, DIGITS, DIGITS),
+    "float32": Notation("raw", read_float32, _write_float, None, DIGITS),
+    "float64": Notation("raw", read_float64, _write_float, SHORT_FLOATS, DIGITS),
 }
 
 

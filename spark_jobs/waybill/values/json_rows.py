@@ -11,19 +11,18 @@ from msgspec import UNSET, Raw
 from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.records import Column, intern_schema
-from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN, LogicalType
+from waybill.types import UNKNOWN, LogicalType
 from waybill.values.generated import fill, function, gaps, nulls, picker
 from waybill.values.json_columns import (
     WIRE_TYPES,
-    Notation,
     Style,
-    exact,
     kind_of,
+    loses_types,
     notation_of,
     read_one,
-    write_integer,
 )
 from waybill.values.known_columns import Form, Memory
+from waybill.values.notation import DIGITS, WHOLE_DIGITS, Notation
 from waybill.values.values import JSON_ERRORS, is_plain_number, quotes_of
 
 if TYPE_CHECKING:
@@ -285,7 +284,7 @@ def _converted(v: str, read: str, notation: Notation) -> list[str]:
     if notation.wire == "text":
         return [f"if {v}.__class__ is str: {v} = {read}({v})"]
     convert = f'{v} = None if {v} == "null" else {read}({v})'
-    if notation.number == "plain":
+    if notation.plain:
         seen = f'{v}[0] in "-0123456789" and "e" not in {v} and "E" not in {v}'
         convert = f"if not ({v}.isdecimal() or {seen}): {convert}"
     elif notation.reach is not None:
@@ -345,10 +344,10 @@ class RowWriter:
             two += [f"a{i} = after.f{i}", f"b{i} = before.f{i}"]
             if notation.write is not None:
                 helpers[f"c{i}"] = notation.write
-                written = _written(f"a{i}", f"c{i}", notation.write)
+                written = _written(f"a{i}", f"c{i}", notation)
                 one.append(written)
                 two += [f"if a{i} == b{i}:", f"    {written}", f"    b{i} = a{i}", "else:"]
-                two += [f"    {written}", f"    {_written(f'b{i}', f'c{i}', notation.write)}"]
+                two += [f"    {written}", f"    {_written(f'b{i}', f'c{i}', notation)}"]
         before, after = (", ".join(f"{v}{i}" for i in range(len(notations))) for v in "ba")
         self.wire = function("wire(image)", [*one, f"return Row({after})"], helpers)
         self.wires = function(
@@ -358,8 +357,7 @@ class RowWriter:
         self.key_of = picker(self.key_fields)
         self.gaps = gaps(len(notations))
         self.nulls = nulls(len(notations))
-        told = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
-        self.loses_types = any(column.type not in told for column in schema.columns)
+        self.loses_types = loses_types(schema, style)
 
     def types_lost(self, image: Any, before: Any = None) -> bool:
         """Whether a reader who was told nothing takes a column for another type.
@@ -400,15 +398,15 @@ class RowWriter:
         return image
 
 
-def _written(v: str, write: str, how: Callable[[str], Any]) -> str:
+def _written(v: str, write: str, notation: Notation) -> str:
     """A statement that turns a canonical text into what is to stand in the JSON.
 
     What is seen to be a number is not asked for.
     """
     value = f"{write}({v})"
-    if how is exact:
+    if notation.writes == DIGITS:
         value = f"Raw({v}) if plain({v}) is not None else {value}"
-    elif how is write_integer:
+    elif notation.writes == WHOLE_DIGITS:
         whole = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
         value = f"Raw({v}) if {whole} else {value}"
     return f"if {v}.__class__ is str: {v} = {value}"

@@ -108,13 +108,18 @@ ZoneName = Annotated[str, AfterValidator(_known_zone)]
 """A setting that names a time zone; another text is refused when the settings are read."""
 
 
+def is_utc(zone: ZoneInfo) -> bool:
+    """Whether the clocks of a zone always show UTC."""
+    return zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT")
+
+
 def utc_from_wall(zone: ZoneInfo) -> Callable[[str], str]:
     """A function from wall clock texts of a zone to UTC texts that end in Z.
 
     Of the two instants of an hour that the clocks went through twice, the first is taken.
     Texts that are no valid time stay as they are, and so do those of an hour that was left out.
     """
-    if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):
+    if is_utc(zone):
         return _utc_from_utc_wall
 
     def convert(text: str) -> str:
@@ -165,7 +170,7 @@ def wall_from_utc(zone: ZoneInfo, once: bool = False) -> Callable[[str], str]:
             raise Refusal("encoding", f"{message}; set timezone: UTC here and where it is read")
         return f"{wall.replace(tzinfo=None).isoformat(' ')}{text[19:-1]}"
 
-    if zone.key in ("UTC", "Etc/UTC", "GMT", "Etc/GMT"):
+    if is_utc(zone):
         return _utc_wall_from_utc
     return convert
 

@@ -12,20 +12,14 @@ import numpy as np
 
 from waybill.bulk.kinds import NULL_SIZE
 from waybill.bulk.notations import (
-    BLANK,
     NOTHING,
     PUT_TEXT,
     TAKE_TEXT,
     TEXT,
-    Convert,
     Put,
-    T,
     Take,
     by_call,
     numbers,
-    or_else,
-    short_float,
-    wall_clock,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
@@ -42,12 +36,10 @@ from waybill.bulk.values import (
 from waybill.caches import Bounded
 from waybill.envelopes.canal.encoder import mysql_text
 from waybill.envelopes.canal.tables import SqlTypes
-from waybill.envelopes.canal.values import WRITE_WALL_CLOCK, is_year, text_reader, text_writer
+from waybill.envelopes.canal.values import notation_of
 from waybill.records import Column, intern_schema
-from waybill.types import INTEGER_RANGE
-from waybill.values.bulk_json_columns import DIGITS, decimals, in_reach
+from waybill.values.column_forms import with_form
 from waybill.values.instants import FIRST_MS, LAST_MS
-from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +126,7 @@ class CanalReader(BulkReader):
             return None
         image = change.before if change.after is None else change.after
         named = {name for name, _ in types.unusual(image)}
-        wanted = [name in named for _, name, *_ in (*types.raised, *types.sets)]
+        wanted = [one.name in named for one in types.varying]
 
         def check(rows: Rows) -> Mask:
             unusual, other = unusual_rows(types, rows)
@@ -146,24 +138,10 @@ class CanalReader(BulkReader):
 
 
 def _take(column: Column, zone: ZoneInfo) -> Take:
-    read = text_reader(column.type, column.source_type, zone)
-    if read is None:
+    notation = notation_of(column.type, column.source_type, zone)
+    if notation.read is None:
         return TAKE_TEXT
-    if read is iso_from_blank:
-        return Take(TEXT | NOTHING, or_else(wall_clock(BLANK, T), by_call(read)))
-    return Take(TEXT | NOTHING, _seen_to_fit(column, by_call(read)))
-
-
-def _seen_to_fit(column: Column, otherwise: Convert) -> Convert:
-    """A converter of numbers, most of which are seen to be values of the column's type."""
-    kind = column.type
-    if kind.is_integer and not is_year(column.source_type):
-        return in_reach(*INTEGER_RANGE[kind.kind])
-    if kind.kind == "decimal":
-        return decimals(kind, otherwise)
-    if kind.kind == "number":
-        return or_else(DIGITS, otherwise)
-    return or_else(short_float, otherwise) if kind.kind == "float64" else otherwise
+    return Take(TEXT | NOTHING, with_form(notation.reads, by_call(notation.read)))
 
 
 def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
@@ -174,17 +152,16 @@ def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
     image: Columns = (rows.before if rows.after is None else rows.after) or ()
     found = []
     alone = np.zeros(len(rows), np.bool_)
-    for field, _, _, limit in types.raised:
-        texts = image[int(field[1:])]
+    for one in types.varying:
+        texts = image[one.place]
         if texts is None:
             found.append(np.zeros(len(rows), np.bool_))
-            continue
-        values, _, lengths = numbers(rows.arena, texts)
-        found.append(values >= limit)
-        alone |= (lengths < 0) & (texts.lengths >= 0)
-    for field, _ in types.sets:
-        texts = image[int(field[1:])]
-        found.append(np.zeros(len(rows), np.bool_) if texts is None else texts.lengths == NULL_SIZE)
+        elif one.least is None:
+            found.append(texts.lengths == NULL_SIZE)
+        else:
+            values, _, lengths = numbers(rows.arena, texts)
+            found.append(values >= one.least)
+            alone |= (lengths < 0) & (texts.lengths >= 0)
     return found, alone
 
 
@@ -204,12 +181,10 @@ class _Table:
 
 
 def _put(column: Column, mysql: str, zone: ZoneInfo) -> Put:
-    write = text_writer(column.type, mysql, zone)
-    if write is None:
+    notation = notation_of(column.type, mysql, zone)
+    if notation.write is None:
         return PUT_TEXT
-    if write is WRITE_WALL_CLOCK:
-        return Put(True, or_else(wall_clock(T, BLANK), by_call(write)))
-    return Put(True, _seen_to_fit(column, by_call(write)))
+    return Put(True, with_form(notation.writes, by_call(notation.write)))
 
 
 class CanalWriter(BulkWriter):

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from waybill.caches import Bounded
 from waybill.envelopes.canal.tables import SqlTypes
-from waybill.envelopes.canal.values import text_writer
+from waybill.envelopes.canal.values import notation_of
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement, truncate_of
@@ -185,7 +185,7 @@ class _Table:
         texts = [mysql_text(schema, column) for column in schema.columns]
         writers = {}
         for i, (column, text) in enumerate(zip(schema.columns, texts, strict=True)):
-            write = text_writer(column.type, text, zone)
+            write = notation_of(column.type, text, zone).write
             if write is not None:
                 writers[i] = write
         self.convert = converter(writers)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.counting import counted
-from waybill.envelopes.canal.values import text_reader
+from waybill.envelopes.canal.values import notation_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
 from waybill.values.generated import converter, counter, gaps, overlay, untold
@@ -101,7 +101,7 @@ class CanalTable:
         )
         readers = {}
         for i, column in enumerate(columns):
-            read = text_reader(column.type, column.source_type, zone)
+            read = notation_of(column.type, column.source_type, zone).read
             if read is not None:
                 readers[i] = read
         self.buffer = bytearray()
@@ -352,6 +352,29 @@ def _number(text: str) -> int:
     return jdbc_type(text)
 
 
+class Varying(NamedTuple):
+    """A column whose number in `sqlType` depends on its value.
+
+    Attributes:
+        place: its place in the schema.
+        name: its name.
+        number: what is stated instead of the usual number.
+        least: of which integer on; None for a null.
+    """
+
+    place: int
+    name: str
+    number: int
+    least: int | None
+
+    def holds(self, value: Any) -> bool:
+        """Whether it is stated for a value; `bulk.unusual_rows` tells the same of many."""
+        if self.least is None:
+            return value is None
+        digits = value.__class__ is str and len(value) < 21 and value.isdecimal()
+        return digits and int(value) >= self.least
+
+
 class SqlTypes:
     """`sqlType` as Canal would state it.
 
@@ -364,16 +387,14 @@ class SqlTypes:
 
     def __init__(self, schema: TableSchema) -> None:
         self.usual = {c.name: _number(c.source_type or "") for c in schema.columns}
-        self.raised: list[tuple[str, str, int, int]] = []
-        self.sets: list[tuple[str, str]] = []
+        self.varying: list[Varying] = []
         for i, column in enumerate(schema.columns):
             text = column.source_type or ""
             raised = raised_jdbc_type(text)
             if raised is not None:
-                self.raised.append((f"f{i}", column.name, *raised))
+                self.varying.append(Varying(i, column.name, *raised))
             elif text.lower().startswith("set") and members(text):
-                self.sets.append((f"f{i}", column.name))
-        self.varying = bool(self.raised or self.sets)
+                self.varying.append(Varying(i, column.name, _BLOB, None))
         self._json = {_USUAL: _json(self.usual)}
 
     def of(self, image: Any) -> dict[str, int]:
@@ -394,16 +415,11 @@ class SqlTypes:
         """Columns whose number depends on the value, with the number, where it is another one."""
         if not self.varying:
             return _USUAL
-        found = []
-        for field, name, number, limit in self.raised:
-            value = getattr(image, field)
-            digits = value.__class__ is str and len(value) < 21 and value.isdecimal()
-            if digits and int(value) >= limit:
-                found.append((name, number))
-        for field, name in self.sets:
-            if getattr(image, field) is None:
-                found.append((name, _BLOB))
-        return frozenset(found)
+        return frozenset(
+            (one.name, one.number)
+            for one in self.varying
+            if one.holds(getattr(image, f"f{one.place}"))
+        )
 
 
 def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:

@@ -24,14 +24,10 @@ from waybill.records import Change, refused, skipped
 from waybill.values.generated import overlay
 from waybill.values.json_columns import Style
 from waybill.values.json_rows import Readers, Row, row_of
-from waybill.values.temporal import (
-    blank_from_iso,
-    faithful,
-    iso_from_blank,
-    utc_from_wall,
-    zone_named,
-)
+from waybill.values.notation import Notation
+from waybill.values.temporal import faithful, iso_from_blank, utc_from_wall, zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
+from waybill.values.wall_clocks import WITH_BLANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,8 +176,8 @@ def _style(zone: ZoneInfo) -> Style:
     """Flink's notations of values, in both of its forms of times (SQL and ISO-8601)."""
     read = _instant_reader(zone)
     return Style(
-        timestamp=(iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
-        timestamptz=(read, faithful(lambda text: text, read)),
+        timestamp=WITH_BLANK,
+        timestamptz=Notation("text", read, faithful(lambda text: text, read)),
     )
 
 

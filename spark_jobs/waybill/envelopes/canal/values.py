@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from waybill.counting import counted
 from waybill.errors import Refusal
+from waybill.types import BOOLEAN
 from waybill.values.declared import check_for
 from waybill.values.mysql_types import fixed_length, logical_type, members
-from waybill.values.temporal import (
-    blank_from_iso,
-    faithful,
-    iso_from_blank,
-    utc_from_wall,
-    wall_from_utc,
-)
+from waybill.values.notation import Notation, column_form
 from waybill.values.values import base64_bytes, base64_text, bits_digits, bits_text, is_integer_text
+from waybill.values.wall_clocks import WITH_BLANK, instants_in
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -38,8 +34,10 @@ MOST_BITS, MOST_BYTES = 64, 255
 """The n of MySQL's largest BIT(n) and BINARY(n): no value is filled up to what messages invent."""
 
 
-def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
-    """A function from Canal's value of a column to its canonical text; None if they are equal.
+def notation_of(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Notation:
+    """How the values of a column stand in Canal's messages.
+
+    Writing refuses (kind `encoding`) what has no notation.
 
     Args:
         kind: what the column holds, as declared or as `mysql` says.
@@ -48,37 +46,34 @@ def text_reader(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert
     """
     named = logical_type(mysql).kind
     if named in ("enum", "set") and kind.kind in _TEXTS:
-        names = members(mysql or "")
-        return (enum_reader(names) if named == "enum" else set_reader(names)) if names else None
-    if kind.kind in ("bytes", "geometry"):
-        return bytes_reader(fixed_length(mysql or ""), kind.kind == "geometry")
+        return _words(named, members(mysql or ""))
+    if kind.kind == "geometry":
+        return Notation("text", bytes_reader(fixed_length(mysql or ""), True), geometry_writer)
+    if kind.kind == "bytes":
+        length = fixed_length(mysql or "")
+        write = bytes_writer if length is None else fixed_bytes_writer(length)
+        return Notation("text", bytes_reader(length, False), write)
     if kind.kind == "bit":
-        return bits_reader(kind.precision or 1)
+        return Notation("text", bits_reader(kind.precision or 1), bits_digits)
     if kind.kind == "timestamptz":
-        return utc_from_wall(zone)
+        return instants_in(zone)
     if kind.is_integer and is_year(mysql):
-        return _year
-    return check_for(kind) if kind.is_number or kind.kind in _CHECKED else None
+        return Notation("text", _year, _four_digits)
+    return _number(kind) if kind.is_number else _NOTATIONS.get(kind.kind, _TEXT)
 
 
-def text_writer(kind: LogicalType, mysql: str | None, zone: ZoneInfo) -> Convert | None:
-    """The inverse of `text_reader`; its functions refuse (kind `encoding`) what has no notation."""
-    named = logical_type(mysql).kind
-    if named in ("enum", "set") and kind.kind in _TEXTS:
-        names = members(mysql or "")
-        return (enum_writer(names) if named == "enum" else set_writer(names)) if names else None
-    if kind.kind == "timestamptz":
-        return faithful(wall_from_utc(zone, once=True), utc_from_wall(zone))
-    if kind.is_integer and is_year(mysql):
-        return _four_digits
-    if kind.kind == "bytes" and (length := fixed_length(mysql or "")) is not None:
-        return fixed_bytes_writer(length)
-    return _held(kind) if kind.is_number else _WRITERS.get(kind.kind)
+def _words(named: str, names: tuple[str, ...]) -> Notation:
+    """The notation of an ENUM or SET, which stands as its text where its words are not known."""
+    if not names:
+        return _TEXT
+    if named == "enum":
+        return Notation("text", enum_reader(names), enum_writer(names))
+    return Notation("text", set_reader(names), set_writer(names))
 
 
 @cache
-def _held(kind: LogicalType) -> Convert:
-    """A writer of numbers that refuses what would be refused when it is read."""
+def _number(kind: LogicalType) -> Notation:
+    """The notation of a type of numbers, none of which is written that would be refused."""
     check = check_for(kind)
 
     def write(text: str) -> str:
@@ -89,7 +84,8 @@ def _held(kind: LogicalType) -> Convert:
             raise Refusal("encoding", refusal.sentence) from None
         return text
 
-    return write
+    form = column_form(kind)
+    return Notation("text", check, write, form, form)
 
 
 def is_year(mysql: str | None) -> bool:
@@ -288,15 +284,8 @@ def _digit(text: str) -> str:
     return {"false": "0", "true": "1"}.get(text, text)
 
 
-WRITE_WALL_CLOCK = faithful(blank_from_iso, iso_from_blank)
-"""How a `timestamp` is written."""
-
-_CHECKED = frozenset({"boolean", "timestamp"})
-"""Types whose values are read as declared ones are, beside numbers."""
-_WRITERS: dict[str, Convert] = {
-    "boolean": _digit,
-    "bytes": bytes_writer,
-    "geometry": geometry_writer,
-    "bit": bits_digits,
-    "timestamp": WRITE_WALL_CLOCK,
+_TEXT = Notation("text")
+_NOTATIONS = {
+    "boolean": Notation("text", check_for(BOOLEAN), _digit),
+    "timestamp": WITH_BLANK,
 }

@@ -18,7 +18,6 @@ from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import values
 from waybill.envelopes.dms.bulk_values import (
-    column_take,
     keys_alone,
     position_counts,
     time_count,
@@ -96,7 +95,7 @@ class DmsReader(RememberingReader):
     def __init__(self, decoder: DmsDecoder) -> None:
         super().__init__(decoder)
         self._settings = decoder.settings
-        self._take = styled(style_of(KAFKA, decoder.settings), column_take)
+        self._take = styled(style_of(KAFKA, decoder.settings))
 
     def meaning(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a record with a row."""
@@ -304,7 +303,7 @@ class DmsFilesReader(RememberingReader):
         settings = decoder.settings
         super().__init__(decoder)
         self._settings = settings
-        self._take = styled(style_of(FILES, settings), column_take)
+        self._take = styled(style_of(FILES, settings))
         self._added = ("Op", settings.timestamp_column, settings.sequence_column)
         self.reads_keys = not settings.table
 

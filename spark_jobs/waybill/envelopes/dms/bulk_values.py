@@ -15,11 +15,7 @@ from waybill.bulk.arena import Texts
 from waybill.bulk.kinds import INTEGER, NULL_SIZE, PLAIN
 from waybill.bulk.notations import (
     BLANK,
-    NOTHING,
-    TEXT,
-    Put,
     T,
-    Take,
     Z,
     by_call,
     instant_to_units,
@@ -28,8 +24,7 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import Count
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
-from waybill.envelopes.dms.values import KAFKA, WRITE_WALL, micros_of, order_of, read_wall
-from waybill.values.bulk_json_columns import put_of, take_of
+from waybill.envelopes.dms.values import micros_of, order_of
 from waybill.values.instants import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
@@ -38,8 +33,6 @@ if TYPE_CHECKING:
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Columns, Rows
     from waybill.records import TableSchema
-    from waybill.types import LogicalType
-    from waybill.values.json_columns import Style
 
 _decode = msgspec.json.Decoder(str).decode
 _from_blank, _same_wall = wall_clock(BLANK, T), wall_clock(T, T)
@@ -48,18 +41,14 @@ _from_blank, _same_wall = wall_clock(BLANK, T), wall_clock(T, T)
 # Columns
 
 
-def column_take(column: LogicalType, style: Style, kind: int) -> Take | None:
-    """How a column is read whose type is declared; see `bulk_json_columns.take_of`."""
-    if column.kind == "timestamp":
-        return Take(TEXT | NOTHING, _read_wall)
-    return take_of(column, style, kind)
+def wall_clocks() -> Convert:
+    """A converter of wall clocks as DMS writes them: with a blank, or with a Z behind."""
+    return or_else(_from_blank, _without_z)
 
 
-def column_put(column: LogicalType, style: Style) -> Put | None:
-    """How a column is written; None for one whose values are written one by one."""
-    if column.kind == "timestamp" and style.timestamp == KAFKA.timestamp:
-        return Put(True, or_else(_with_z, by_call(WRITE_WALL)))
-    return put_of(column, style)
+def with_z() -> Convert:
+    """A converter of wall clocks to those with a Z behind."""
+    return _with_z
 
 
 def _without_z(arena: Arena, texts: Texts) -> Texts:
@@ -74,9 +63,6 @@ def _with_z(arena: Arena, texts: Texts) -> Texts:
     at = arena.room(int(lengths[lengths >= 0].sum()) + len(lengths))
     arena.size = kernels.with_last(arena.data, found.starts, lengths, Z, at)
     return found
-
-
-_read_wall = or_else(_from_blank, or_else(_without_z, by_call(read_wall)))
 
 
 def keys_alone(schema: TableSchema, image: Columns, rows: int) -> Mask:

@@ -24,11 +24,12 @@ from waybill.bulk.notations import (
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
 from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
 from waybill.caches import Bounded
-from waybill.envelopes.dms.bulk_values import column_put, keys_alone
+from waybill.envelopes.dms.bulk_values import keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
 from waybill.envelopes.dms.values import FILES, KAFKA, SEQUENCE_DIGITS, style_of
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.errors import Refusal
+from waybill.values.bulk_json_columns import put_of
 from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class _Puts:
         """Those of one table."""
         puts = self._known.get(schema)
         if puts is None:
-            puts = tuple(column_put(column.type, self._style) for column in schema.columns)
+            puts = tuple(put_of(column.type, self._style) for column in schema.columns)
             self._known[schema] = puts
         return puts
 

@@ -13,6 +13,7 @@ from waybill.caches import Bounded
 from waybill.errors import Refusal
 from waybill.protocol import Settings
 from waybill.values.json_columns import Style
+from waybill.values.notation import TO_BLANK, ColumnForm, Notation
 from waybill.values.seconds import Seconds, second_text
 from waybill.values.temporal import blank_from_iso, faithful, is_wall_clock, iso_from_blank
 
@@ -269,10 +270,19 @@ def _write_wall(text: str) -> str:
     return f"{text}Z" if is_wall_clock(text) else text
 
 
-WRITE_WALL = faithful(_write_wall, read_wall)
-"""Writes a wall clock in records for Kafka."""
-KAFKA = Style(timestamp=(read_wall, WRITE_WALL), quoted=True)
-FILES = Style(timestamp=(read_wall, faithful(blank_from_iso, read_wall)), quoted=True)
+_WITH_Z = Notation(
+    "text",
+    read_wall,
+    faithful(_write_wall, read_wall),
+    ColumnForm("waybill.envelopes.dms.bulk_values:wall_clocks"),
+    ColumnForm("waybill.envelopes.dms.bulk_values:with_z"),
+)
+"""A wall clock in records for Kafka."""
+KAFKA = Style(timestamp=_WITH_Z, quoted=True)
+FILES = Style(
+    timestamp=_WITH_Z._replace(write=faithful(blank_from_iso, read_wall), writes=TO_BLANK),
+    quoted=True,
+)
 
 
 def style_of(style: Style, settings: DmsFilesSettings) -> Style:

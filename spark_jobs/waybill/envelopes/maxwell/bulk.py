@@ -34,8 +34,8 @@ from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECON
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.stated_keys import is_compared
-from waybill.types import NUMBER, STRING, UNKNOWN
 from waybill.values.bulk_json_columns import put_of
+from waybill.values.json_columns import loses_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,8 +184,7 @@ class _Table:
 
     def __init__(self, schema: TableSchema, style: Style) -> None:
         self.puts = tuple(put_of(column.type, style) for column in schema.columns)
-        told = (NUMBER, STRING, UNKNOWN)
-        self.loses_types = any(column.type not in told for column in schema.columns)
+        self.loses_types = loses_types(schema, style)
         names = {"database": schema.database or "", "table": schema.table or ""}
         self.names = {name: _json(text)[1:-1] for name, text in names.items()}
 

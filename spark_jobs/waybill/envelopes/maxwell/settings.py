@@ -9,15 +9,8 @@ from pydantic import Field
 from waybill.envelopes.unnamed_tables import UnnamedTableSettings
 from waybill.protocol import Settings
 from waybill.values.json_columns import Style
-from waybill.values.temporal import (
-    ZoneName,
-    blank_from_iso,
-    faithful,
-    iso_from_blank,
-    utc_from_wall,
-    wall_from_utc,
-    zone_named,
-)
+from waybill.values.temporal import ZoneName, zone_named
+from waybill.values.wall_clocks import WITH_BLANK, instants_in
 
 
 class MaxwellSettings(Settings):
@@ -78,11 +71,9 @@ class MaxwellWriteSettings(MaxwellSettings):
 
 def style_of(settings: MaxwellSettings) -> Style:
     """Maxwell's notations of values."""
-    zone = zone_named(settings.timezone)
-    read = utc_from_wall(zone)
     return Style(
-        timestamp=(iso_from_blank, faithful(blank_from_iso, iso_from_blank)),
-        timestamptz=(read, faithful(wall_from_utc(zone, once=True), read)),
+        timestamp=WITH_BLANK,
+        timestamptz=instants_in(zone_named(settings.timezone)),
         digits=True,
         arrays=True,
         nested=settings.json_columns == "nested",

@@ -36,9 +36,9 @@ from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.values import POSITION_DIGITS, STYLE, read_style
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.sequence_layout import OWN
-from waybill.types import BOOLEAN, NUMBER, STRING, UNKNOWN
 from waybill.values.bulk_json_columns import put_of
-from waybill.values.temporal import utc_from_wall, zone_named
+from waybill.values.json_columns import loses_types
+from waybill.values.temporal import is_utc, zone_named
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
@@ -130,7 +130,7 @@ def _own(arena: Arena, texts: Texts) -> Texts:
 def _micros(clock: Clock, zone: str) -> Convert:
     """Times as microseconds since 1970."""
     each = by_call(lambda text: str(clock.micros(text)))
-    if utc_from_wall(zone_named(zone)) is not utc_from_wall(zone_named("UTC")):
+    if not is_utc(zone_named(zone)):
         return each
     return or_else(_units_from(BLANK), or_else(_units_from(T), each))
 
@@ -155,8 +155,7 @@ class _Table:
 
     def __init__(self, schema: TableSchema) -> None:
         self.puts = tuple(put_of(column.type, STYLE) for column in schema.columns)
-        told = (NUMBER, STRING, UNKNOWN, BOOLEAN)
-        self.loses_types = any(column.type not in told for column in schema.columns)
+        self.loses_types = loses_types(schema, STYLE)
 
 
 class OggWriter(BulkWriter):

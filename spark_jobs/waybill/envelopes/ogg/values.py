@@ -13,6 +13,7 @@ from waybill.envelopes.unnamed_tables import UnnamedTableSettings
 from waybill.errors import Refusal
 from waybill.sequence_layout import optional
 from waybill.values.json_columns import Style
+from waybill.values.notation import FROM_BLANK, TO_BLANK, Notation
 from waybill.values.seconds import Seconds, second_text
 from waybill.values.temporal import (
     ZoneName,
@@ -215,8 +216,10 @@ def _write_instant(text: str) -> str:
 
 
 STYLE = Style(
-    timestamp=(_read_wall, faithful(blank_from_iso, _read_wall)),
-    timestamptz=(_read_instant, faithful(_write_instant, _read_instant)),
+    timestamp=Notation(
+        "text", _read_wall, faithful(blank_from_iso, _read_wall), FROM_BLANK, TO_BLANK
+    ),
+    timestamptz=Notation("text", _read_instant, faithful(_write_instant, _read_instant)),
     quoted=True,
 )
 """GoldenGate's notations of values: numbers, or everything as strings by configuration."""
@@ -232,4 +235,4 @@ def read_style(settings: OggReadSettings) -> Style:
         found = _read_instant(text)
         return to_utc(_read_wall(text)) if found is text else found
 
-    return STYLE._replace(timestamptz=(read, faithful(_write_instant, read)))
+    return STYLE._replace(timestamptz=Notation("text", read, faithful(_write_instant, read)))

@@ -7,7 +7,7 @@ value, to the functions of a column's `Notation`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,22 +26,20 @@ from waybill.bulk.notations import (
     Put,
     Take,
     by_call,
-    or_else,
     raw_by_call,
     same,
-    short_float,
     without_zeros,
 )
 from waybill.bulk.readings import Cell
 from waybill.bulk.rows import Extra
-from waybill.envelopes.oms import values as columns
-from waybill.envelopes.oms.values import write_boolean, write_number
+from waybill.bulk.typed_values import plainly
 from waybill.envelopes.sequence.written import came_without
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message
-from waybill.types import LogicalType
-from waybill.values.bulk_json_columns import DIGITS, INTEGERS, TO_BLANK, TO_ISO, as_digits, take_of
-from waybill.values.json_columns import exact, notation_of, write_integer
+from waybill.values.bulk_json_columns import take_of
+from waybill.values.column_forms import with_form
+from waybill.values.json_columns import notation_of
+from waybill.values.notation import DIGITS, TO_BLANK, WHOLE_DIGITS, WORDS_AS_DIGITS
 from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
@@ -52,7 +50,9 @@ if TYPE_CHECKING:
     from waybill.bulk.readings import Sample
     from waybill.bulk.rows import Rows
     from waybill.records import TableSchema
-    from waybill.values.json_columns import Notation, Style
+    from waybill.types import LogicalType
+    from waybill.values.json_columns import Style
+    from waybill.values.notation import Notation
 
 Cells = tuple[Cell | None, ...]
 
@@ -91,22 +91,20 @@ def takes_of(schema: TableSchema, style: Style) -> tuple[Takes, ...]:
 def _takes(kind: LogicalType, style: Style) -> Takes:
     notation = notation_of(kind, style)
     read = notation.read
-    if read is columns.whole_number:
+    if notation.reads == WHOLE_DIGITS:
         return Takes(None, TAKE_WHOLE, TAKE_WHOLE)
-    if read is None or notation.wire != "raw" or notation.number:
+    if read is None or notation.wire != "raw" or notation.plain or notation.reach:
         take = take_of(kind, style, NULL)
         return Takes(take, take, take)
-    fast: Convert | None = short_float if kind.kind == "float64" else None
-    other = Take(NUMERIC | WORD | NOTHING, _first(fast, _by_literal(read, False)))
+    # The column form is one of numbers, or of texts.
+    form, textual = notation.reads, kind.kind in ("timestamp", "timestamptz")
+    single = _by_literal(read, False)
+    other = Take(NUMERIC | WORD | NOTHING, single if textual else with_form(form, single))
     text = TAKE_TEXT
     if kind.kind != "json":
-        fast = TO_ISO if kind.kind == "timestamp" else None
-        text = Take(TEXT | NOTHING, _first(fast, _by_literal(read, True)))
+        single = _by_literal(read, True)
+        text = Take(TEXT | NOTHING, with_form(form, single) if textual else single)
     return Takes(text, other, text if kind.kind in _IN_TEXTS or kind.precision else other)
-
-
-def _first(fast: Convert | None, then: Convert) -> Convert:
-    return then if fast is None else or_else(fast, then)
 
 
 def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
@@ -165,38 +163,29 @@ def of_kinds(cell: Cell, wanted: int) -> Cell:
 # Writing
 
 
-def _shown(longest: int, convert: Convert | None, clock: int, zeros: bool) -> Convert:
+def shown_times(kind: str, zeros: bool) -> Convert:
     """A converter of times as OMS shows them; what is no usual one needs a closer look.
 
     Args:
-        longest: bytes of the longest one.
-        convert: what else is done to them.
-        clock: where the time of day begins.
+        kind: `time` or `timestamp`.
         zeros: whether zeros at the end of the fraction stay.
     """
+    clock = len("2020-11-25T") if kind == "timestamp" else 0
+    longest = clock + len("00:01:02.123456789")
+    to_wall = TO_BLANK.convert() if kind == "timestamp" else _usual_clocks
 
     def show(arena: Arena, texts: Texts) -> Texts:
         found = Texts(texts.starts, np.where(texts.lengths > longest, BAD, texts.lengths))
-        if convert is not None:
-            found = convert(arena, found)
+        found = to_wall(arena, found)
         return found if zeros else without_zeros(arena, found, clock)
 
     return show
 
 
-def _times(zeros: bool) -> dict[Any, Convert]:
-    to_blank = TO_BLANK, len("2020-11-25T")
-    longest = len("00:01:02.123456789")
-    return {
-        columns.notation_of(LogicalType(kind), zeros=zeros).write: _shown(
-            longest + clock, convert, clock, zeros
-        )
-        for kind, convert, clock in (("timestamp", *to_blank), ("time", None, 0))
-    }
-
-
-TIMES = _times(False) | _times(True)
-"""What writes times that are not longer than those with the nine digits of a second."""
+def _usual_clocks(arena: Arena, texts: Texts) -> Texts:
+    """Times of day, as they are."""
+    usual = plainly(arena, texts, "time")
+    return Texts(texts.starts, np.where(usual, texts.lengths, BAD))
 
 
 def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
@@ -204,20 +193,18 @@ def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
     return tuple(put_of(notation_of(column.type, style)) for column in schema.columns)
 
 
-def put_of(notation: Notation | columns.Notation) -> Put:
+def put_of(notation: Notation) -> Put:
     """How values are written that stand in a notation."""
     write = notation.write
     if write is None:
         return PUT_TEXT
-    if write in (exact, write_number):
-        return Put(False, or_else(DIGITS, raw_by_call(write)))
-    if write is write_integer:
-        return Put(False, or_else(INTEGERS, raw_by_call(write)))
-    if write is write_boolean:
-        return Put(False, as_digits)
-    if write in TIMES:
-        return Put(True, or_else(TIMES[write], by_call(write)))
-    return Put(False, raw_by_call(write))
+    if notation.writes is None or notation.writes in BARE:
+        return Put(False, with_form(notation.writes, raw_by_call(write)))
+    return Put(True, with_form(notation.writes, by_call(write)))
+
+
+BARE = (DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS)
+"""Forms of what is written without quotes."""
 
 
 def may_look_untouched(rows: Rows, lobs: tuple[int, ...]) -> Mask:

@@ -7,19 +7,16 @@ is called that can stand in the function itself.
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
-from waybill.envelopes.oms.values import Notation, notation_of
 from waybill.envelopes.sequence.settings import settled
 from waybill.errors import Refusal
 from waybill.records import Change
-from waybill.types import INTEGER_RANGE, NUMBER
+from waybill.types import INTEGER_RANGE
 from waybill.values.generated import function
-from waybill.values.temporal import iso_from_blank
 from waybill.values.values import is_integer_text, quotes_of
 
 if TYPE_CHECKING:
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from waybill.records import Message, TableSchema
+    from waybill.values.notation import Notation
 
 ROWS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "ROW": "read"}
 """Record types that carry a row, and their operations; ROW is a row of a full synchronization."""
@@ -39,7 +37,6 @@ _MINUS_ZERO = re.compile(rb":\s*-0[,}\s]")
 _LONGEST = 12
 _MAX_TIMES = 1_000
 
-_plain = notation_of(NUMBER).read
 _json = msgspec.json.Encoder()
 
 
@@ -86,8 +83,6 @@ def row_reader(
         "Image": schema.Image,
         "Change": Change,
         "Carried": carried,
-        "parse": datetime.fromisoformat,
-        "blank": frozenset({"-- ::", "-- ::."}),
         "told": light,
         "told_or_not": (light, UNSET),
         "settled": settled,
@@ -188,20 +183,11 @@ def _taken(v: str, i: int, notation: Notation) -> list[str]:
         return [f"if {v} is not None:", *checked, f"    {v} = str({v})"]
     if notation.wire == "number":
         lines = [f'{v} = str({v}, "ascii")']
-        if notation.read is _plain:
+        if notation.plain:
             # JSON that stands between these two is a number; most have no exponent.
             plain = f'"," < {v} < ":" and "e" not in {v} and "E" not in {v}'
             return [*lines, f"if not ({plain}): {v} = c{i}({v})"]
         return [*lines, f"{v} = c{i}({v})"]
-    if notation.read is iso_from_blank:
-        # As that function, without a call.
-        wall = f"{v}[4:20:3] in blank and parse({v}).tzinfo is None and len({v}) <= 32"
-        return [
-            f"if {v} is not None:",
-            "    try:",
-            f'        if {wall}: {v} = {v}.replace(" ", "T")',
-            "    except ValueError: pass",
-        ]
     return [] if notation.read is None else [f"if {v} is not None: {v} = c{i}({v})"]
 
 

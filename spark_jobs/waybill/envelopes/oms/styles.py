@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from waybill.envelopes.oms.values import WIRE_TYPES, notation_of, write_number
+from waybill.envelopes.oms.values import WIRE_TYPES, notation_of
 from waybill.errors import Refusal
 from waybill.types import NUMBER, UNKNOWN
-from waybill.values.json_columns import JSON, Notation, Style, exact
+from waybill.values.json_columns import JSON, Style
 from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from waybill.envelopes.oms.settings import Version
     from waybill.types import LogicalType
+    from waybill.values.notation import Notation
 
 _LEFT_ALONE = frozenset({NUMBER, JSON, UNKNOWN})
 """Types that stand as in every other envelope of JSON rows; integers and decimals do too."""
@@ -43,16 +44,13 @@ def own_notation(kind: LogicalType, earlier: bool, zeros: bool = False) -> Notat
     """The notation of a type, None where it is that of other envelopes too."""
     if kind in _LEFT_ALONE or kind.is_integer or kind.kind == "decimal":
         return None
-    wire, read, write = notation_of(kind, earlier, zeros)
-    take: Any = read
-    if write is write_number:
-        # The same, as the writer of rows knows it.
-        write = exact
+    notation = notation_of(kind, earlier, zeros)
+    wire, read = notation.wire, notation.read
     if wire in ("text", "null"):
-        return Notation(wire, take, write)
+        return notation
     if wire != "number" and read is not None:
-        take = _decoded(wire, read)
-    return Notation("raw", take, write)
+        read = _decoded(wire, read)
+    return notation._replace(wire="raw", read=read)
 
 
 def _decoded(wire: str, read: Callable[[Any], str | None]) -> Callable[[str], str | None]:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from waybill.envelopes.oms.lobs import forget, untouchable
 from waybill.envelopes.oms.rows import ROWS, row_reader
 from waybill.envelopes.oms.type_names import DIALECT, in_notation
-from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, Notation, notation_of, read_one
+from waybill.envelopes.oms.values import TRUTH, WIRE_TYPES, notation_of, read_one
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.stated_keys import is_compared
 from waybill.records import Column, intern_schema
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from waybill.records import Change, Message, TableSchema
     from waybill.types import LogicalType
+    from waybill.values.notation import Notation
 
 OCEANBASE = frozenset({"OCEANBASE", "OB_MYSQL", "OB_ORACLE"})
 """Values of `dbType` whose `db` is `tenant.database`."""

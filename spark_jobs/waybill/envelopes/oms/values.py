@@ -8,6 +8,10 @@ original text. In projects made before V3.3.0 a BIT
 is a number, a TIMESTAMP an integer of seconds, and other times have a T and maybe no seconds (the
 list below that table).
 The messages themselves say no types: what is not declared is what JSON says it is.
+
+The wire of a `Notation` is here the name of an integer type, `number`, `text`, `boolean`, `truth`,
+`bits`, `moment` or `null`. What reads a `number` is given the literal (`null` too), what reads any
+other wire a value that is not null.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Raw
@@ -33,6 +37,17 @@ from waybill.errors import Refusal
 from waybill.types import BOOLEAN, INTEGER_RANGE, NUMBER, STRING, UNKNOWN, LogicalType
 from waybill.values.declared import decimal_check, integer_check
 from waybill.values.json_columns import read_float32, read_float64, write_integer
+from waybill.values.notation import (
+    DIGITS,
+    FROM_BLANK,
+    SHORT_FLOATS,
+    WHOLE_DIGITS,
+    WORDS_AS_DIGITS,
+    ColumnForm,
+    Notation,
+    digits_of,
+    integers,
+)
 from waybill.values.temporal import (
     blank_from_iso,
     epoch_from_utc,
@@ -50,22 +65,6 @@ from waybill.values.values import (
     is_plain_number,
     number_text,
 )
-
-
-class Notation(NamedTuple):
-    """How the values of a column stand in JSON.
-
-    Attributes:
-        wire: the name of an integer type, `number`, `text`, `boolean`, `truth`, `bits`, `moment`
-            or `null`.
-        read: from what stands there to the canonical text; None if it is that text already. For a
-            `number` it is given the literal (`null` too), otherwise a value that is not null.
-        write: from the canonical text to what is to stand there; None if it is a JSON string.
-    """
-
-    wire: str
-    read: Callable[[Any], str | None] | None = None
-    write: Callable[[str], Any] | None = None
 
 
 def _within(low: int, high: int) -> Any:
@@ -143,12 +142,13 @@ def read_one(notation: Notation, raw: Raw) -> str | None:
     Raises:
         Refusal: the value does not have the column's notation.
     """
+    read: Callable[[Any], str | None] | None = notation.read
     if notation.wire == "number":
         try:
             literal = str(raw, "ascii")
         except UnicodeDecodeError:
             literal = '"'
-        return _number(literal) if notation.read is None else notation.read(literal)
+        return _number(literal) if read is None else read(literal)
     try:
         if notation.wire in INTEGER_RANGE:
             whole = _decode_integer(raw)
@@ -158,9 +158,7 @@ def read_one(notation: Notation, raw: Raw) -> str | None:
         raise Refusal("shape", str(error)) from None
     if value is None:
         return None
-    if notation.read is not None:
-        return notation.read(value)
-    return str(value)
+    return str(value) if read is None else read(value)
 
 
 # Numbers
@@ -189,7 +187,8 @@ def _decimal(precision: int, scale: int) -> Notation:
     def read(literal: str) -> str | None:
         return check(number_text(literal)) if _is_number(literal) else None
 
-    return Notation("number", read, write_number)
+    form = digits_of(LogicalType("decimal", precision, scale))
+    return Notation("number", read, write_number, form, DIGITS)
 
 
 def _floating(read: Callable[[str], str]) -> Callable[[str], str | None]:
@@ -254,7 +253,7 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-TRUTH = Notation("truth", _truth, write_boolean)
+TRUTH = Notation("truth", _truth, write_boolean, None, WORDS_AS_DIGITS)
 """A column that is boolean because JSON says so: nothing but true and false is its notation."""
 
 _ONE, _ZERO = Raw(b"1"), Raw(b"0")
@@ -304,7 +303,7 @@ def _wall_clock(write: Callable[[str], str], read: Callable[[str], str]) -> Nota
             raise Refusal("encoding", f"{text[:60]!r} would be a DATETIME that names its zone")
         return written
 
-    return Notation("text", take, put)
+    return Notation("text", take, put, FROM_BLANK)
 
 
 def _times(earlier: bool, zeros: bool) -> dict[str, Notation]:
@@ -323,9 +322,20 @@ def _times(earlier: bool, zeros: bool) -> dict[str, Notation]:
             "timestamptz": Notation("text", instant_of, faithful(epoch_from_utc, instant_of)),
         }
     return {
-        kind: notation._replace(write=_shown(kind, notation.write or _as_it_is, zeros))
+        kind: notation._replace(
+            write=_shown(kind, notation.write or _as_it_is, zeros),
+            writes=None if earlier else _SHOWN_TIMES.get((kind, zeros)),
+        )
         for kind, notation in found.items()
     }
+
+
+_SHOWN_TIMES = {
+    (kind, zeros): ColumnForm("waybill.envelopes.oms.bulk_rows:shown_times", (kind, zeros))
+    for kind in ("time", "timestamp")
+    for zeros in (False, True)
+}
+"""What writes times that are not longer than those with the nine digits of a second."""
 
 
 def _shown(kind: str, write: Callable[[str], Any], zeros: bool) -> Callable[[str], Any]:
@@ -352,14 +362,17 @@ def _fine_enough(write: Callable[[str], Any]) -> Callable[[str], Any]:
 
 _TOO_FINE = re.compile(r"[-0-9:T]+\.[0-9]{10,}Z?")
 _ONE_BIT = Notation("boolean", _boolean, _write_bit)
-_INTEGERS = {kind: Notation(kind, None, write_integer) for kind in INTEGER_RANGE}
+_INTEGERS = {
+    kind: Notation(kind, None, write_integer, integers(*reach), WHOLE_DIGITS)
+    for kind, reach in INTEGER_RANGE.items()
+}
 _TEXT = Notation("text")
-_WHOLE_NUMBER = Notation("number", whole_number, write_number)
+_WHOLE_NUMBER = Notation("number", whole_number, write_number, WHOLE_DIGITS, DIGITS)
 _NOTATIONS = {
-    "number": Notation("number", _number, write_number),
-    "float32": Notation("number", _floating(read_float32), write_number),
-    "float64": Notation("number", _floating(read_float64), write_number),
-    "boolean": Notation("boolean", _boolean, write_boolean),
+    "number": Notation("number", _number, write_number, DIGITS, DIGITS),
+    "float32": Notation("number", _floating(read_float32), write_number, None, DIGITS),
+    "float64": Notation("number", _floating(read_float64), write_number, SHORT_FLOATS, DIGITS),
+    "boolean": Notation("boolean", _boolean, write_boolean, None, WORDS_AS_DIGITS),
     "unknown": Notation("null"),
     "bytes": Notation("text", _checked_bytes),
 }

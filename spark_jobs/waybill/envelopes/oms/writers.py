@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.oms.values import Notation, notation_of, write_boolean, write_number
+from waybill.envelopes.oms.values import notation_of
 from waybill.envelopes.stated_keys import SEPARATOR
 from waybill.types import LogicalType
 from waybill.values.generated import FEW, Few, function
-from waybill.values.json_columns import write_integer
+from waybill.values.notation import DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS, Notation
 from waybill.values.values import is_integer_text, is_plain_number
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _WHOLE_SECONDS = 19
 """One without a fraction."""
 
 _WALL_CLOCKS = {
-    notation_of(LogicalType("timestamp"), zeros=zeros).write: zeros for zeros in (False, True)
+    notation_of(LogicalType("timestamp"), zeros=zeros).writes: zeros for zeros in (False, True)
 }
 """What writes wall clocks, and whether with zeros at the end of their fraction."""
 
@@ -124,18 +124,18 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
         return []
     if kind.kind in FEW:
         return [f"{given} {v} = c{i}[{v}]"]
-    if notation.write in (write_number, write_integer):
+    if notation.writes in (DIGITS, WHOLE_DIGITS):
         test = f"plain({v}) is not None"
-        if notation.write is write_integer:
+        if notation.writes == WHOLE_DIGITS:
             # Most are positive, which need no pattern to be known.
             positive = f'{v}.isdecimal() and {v}.isascii() and {v}[0] != "0"'
             test = f"({positive}) or whole({v}) is not None"
         return [f"{given} {v} = Raw({v}) if {test} else c{i}({v})"]
-    if notation.write in _WALL_CLOCKS:
+    if notation.writes in _WALL_CLOCKS:
         # As that function, without a call for what is a time.
         wall = f'{v}[4:20:3] in ("--T::.", "--T::") and parse({v}).tzinfo is None'
         wall = f"{wall} and len({v}) <= {_LONGEST}"
-        if not _WALL_CLOCKS[notation.write]:
+        if not _WALL_CLOCKS[notation.writes]:
             wall = f'{wall} and ({v}[-1] != "0" or len({v}) == {_WHOLE_SECONDS})'
         return [
             given,
@@ -148,9 +148,9 @@ def _written(v: str, i: int, kind: LogicalType, notation: Notation) -> list[str]
 
 def _shown(i: int, notation: Notation) -> list[str]:
     """Statements that turn a value of the key into what `record_primary_value` shows."""
-    if notation.write is write_boolean:
+    if notation.writes == WORDS_AS_DIGITS:
         return [f"s{i} = digit.get(s{i}, s{i})"]
-    if notation.write in (None, write_number, write_integer):
+    if notation.write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
         return []
     if notation.wire in ("bits", "moment"):
         return [f"s{i} = shown(c{i}(s{i}))"]

@@ -17,11 +17,11 @@ from waybill.envelopes.oms.clocks import sum_from_utc, utc_from_sum
 from waybill.envelopes.oms.styles import own_notation
 from waybill.envelopes.oms.values import notation_of
 from waybill.errors import Refusal
-from waybill.values.json_columns import Notation, Style
+from waybill.values.json_columns import Style
+from waybill.values.notation import Notation
 from waybill.values.temporal import iso_from_blank, utc_from_wall, wall_from_utc
 
 if TYPE_CHECKING:
-    from waybill.envelopes.oms import values as columns
     from waybill.envelopes.oms.settings import Version
     from waybill.types import LogicalType
 
@@ -51,9 +51,9 @@ def dataworks_style(
 
 
 def _time_notation(
-    kind: LogicalType, notation: columns.Notation, zone: ZoneInfo, numbers: bool
+    kind: LogicalType, notation: Notation, zone: ZoneInfo, numbers: bool
 ) -> Notation:
-    wire, read_text, write_text = notation
+    wire, read_text, write_text = notation.wire, notation.read, notation.write
     instant = kind.kind == "timestamptz"
     to_wall, to_utc = wall_from_utc(zone), utc_from_wall(zone)
 
@@ -83,7 +83,8 @@ def _time_notation(
             return write_text(text) if write_text else text
         return Raw(number)
 
-    return Notation("raw", read, write if numbers else write_text)
+    put, form = (write, None) if numbers else (write_text, notation.writes)
+    return Notation("raw", read, put, notation.reads, form)
 
 
 _MILLIS = 13

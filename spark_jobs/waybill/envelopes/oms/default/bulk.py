@@ -7,7 +7,6 @@ earlier messages only has none here: such tables are read one message after the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,7 +27,6 @@ from waybill.bulk.notations import (
     Take,
     by_call,
     joined_texts,
-    or_else,
 )
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Get, Wording
@@ -44,23 +42,19 @@ from waybill.envelopes.oms.bulk_rows import (
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
 from waybill.envelopes.oms.type_names import in_notation, logical_type
-from waybill.envelopes.oms.values import (
-    Notation,
-    notation_of,
-    whole_number,
-    write_boolean,
-    write_number,
-)
+from waybill.envelopes.oms.values import notation_of
 from waybill.envelopes.oms.writers import LIGHT_TYPE
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
-from waybill.values.bulk_json_columns import TO_ISO, as_digits, decimals, in_reach
-from waybill.values.json_columns import write_integer
+from waybill.values.column_forms import with_form
+from waybill.values.notation import DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS, Notation
 from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra, Rows
@@ -202,15 +196,16 @@ def _nothing(_: Block, __: Places) -> Extra:
 
 def _take(kind: LogicalType, earlier: bool) -> Take | None:
     """How the values of a type are read; None for those that are read one by one."""
-    wire, read, _ = notation_of(kind, earlier)
+    notation = notation_of(kind, earlier)
+    wire, read = notation.wire, notation.read
     if wire in INTEGER_RANGE:
-        return Take(WHOLE | NOTHING, in_reach(*INTEGER_RANGE[wire]))
+        return Take(WHOLE | NOTHING, None if notation.reads is None else notation.reads.convert())
     if wire == "number":
-        if kind.kind in ("float32", "float64"):
-            return TAKE_NUMBER._replace(convert=by_call(_never_null(read)))
-        if kind.kind == "decimal":
-            return TAKE_NUMBER._replace(convert=decimals(kind, by_call(_never_null(read))))
-        return TAKE_WHOLE if read is whole_number else TAKE_NUMBER
+        if notation.plain:
+            return TAKE_NUMBER
+        if notation.reads == WHOLE_DIGITS:
+            return TAKE_WHOLE
+        return TAKE_NUMBER._replace(convert=with_form(notation.reads, by_call(_never_null(read))))
     if wire == "boolean" and kind.precision is None:
         return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if wire == "null":
@@ -219,10 +214,7 @@ def _take(kind: LogicalType, earlier: bool) -> Take | None:
         return None
     if read is None:
         return TAKE_TEXT
-    convert = by_call(_never_null(read))
-    if kind.kind == "timestamp":
-        convert = or_else(TO_ISO, convert)
-    return Take(TEXT | NOTHING, convert)
+    return Take(TEXT | NOTHING, with_form(notation.reads, by_call(_never_null(read))))
 
 
 def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str]:
@@ -256,10 +248,10 @@ class _Table:
 
 def _shown(notation: Notation, put: Put) -> Put | None:
     """How a value of the key stands in `record_primary_value`; None where that is not known."""
-    if notation.write in (None, write_number, write_integer):
+    if notation.write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
         return PUT_TEXT
-    if notation.write is write_boolean:
-        return Put(True, as_digits)
+    if notation.writes == WORDS_AS_DIGITS:
+        return Put(True, WORDS_AS_DIGITS.convert())
     if notation.wire != "text":
         return None
     return put if put.quoted else Put(True, by_call(notation.write))

@@ -64,7 +64,8 @@ from waybill.envelopes.oms.shareplex.encoder import shown
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.stated_keys import SEPARATOR, is_compared
 from waybill.errors import Refusal
-from waybill.values.json_columns import exact, notation_of, write_integer
+from waybill.values.json_columns import notation_of
+from waybill.values.notation import DIGITS, WHOLE_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
     from waybill.envelopes.oms.shareplex.decoder import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex.encoder import OmsShareplexEncoder
     from waybill.records import Change, TableSchema
-    from waybill.values.json_columns import Notation
+    from waybill.values.notation import Notation
 
 FAMILY = "shareplex"
 _FIELDS = frozenset({"op", "table", *META})
@@ -263,7 +264,7 @@ class _Table:
 def _shown(notation: Notation, put: Put) -> Put:
     """How a value of the key stands in `rowid`."""
     write = notation.write
-    if write is None or write is exact or write is write_integer:
+    if write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
         return PUT_TEXT
     if put.quoted:
         return put
