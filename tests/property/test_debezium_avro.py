@@ -60,7 +60,7 @@ def slowly(decoder, message):
 
     class Slow:
         def decode(self, message):
-            return decoder._by_json(message, message.value)
+            return decoder.exact(message)
 
     return outcome(Slow(), message)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Arena, Places
     from waybill.bulk.block import Dress
+    from waybill.values.notation import ColumnForm
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
@@ -46,13 +47,12 @@ def kinds_of(node: Node) -> int | None:
     return None if kind is None else kinds(VOID, kind, kind + OPTIONAL)
 
 
-def take_of(node: Node, leaf: Leaf, quick: Convert | None = None) -> Take | None:
+def take_of(node: Node, leaf: Leaf) -> Take | None:
     """How a column is read.
 
     Args:
         node: its type.
         leaf: how its values become texts.
-        quick: makes most of the texts.
 
     Returns:
         None for a column whose values are no single ones.
@@ -63,13 +63,33 @@ def take_of(node: Node, leaf: Leaf, quick: Convert | None = None) -> Take | None
     inner = without_null(node)
     exact = _each(inner, leaf)
     plain = leaf.convert is None and leaf.mark is None
-    if quick is not None:
+    if leaf.column is not None:
+        quick = leaf.column.convert()
+        if leaf.mark is not None:
+            quick = _without(leaf.mark, quick)
         return Take(allowed, or_else(quick, exact))
     if inner.kind in ("int", "long") and leaf.integer and leaf.mark is None:
         return Take(allowed, integer_texts)
     if inner.kind == "string" and plain:
         return Take(allowed, or_else(escaped, exact))
     return Take(allowed, exact)
+
+
+def _without(mark: str | bytes, quick: Convert) -> Convert:
+    """A converter that leaves out the values that stand for one that was not sent."""
+    told = mark.encode() if isinstance(mark, str) else mark
+
+    def convert(arena: Arena, texts: Texts) -> Texts:
+        made = quick(arena, texts)
+        same = np.flatnonzero(texts.lengths == len(told)).tolist()
+        marked = [row for row in same if arena.text(texts, row) == told]
+        if not marked:
+            return made
+        lengths = made.lengths.copy()
+        lengths[marked] = BAD
+        return Texts(made.starts, lengths)
+
+    return convert
 
 
 def integers(arena: Arena, texts: Texts) -> Places:
@@ -92,10 +112,13 @@ def escaped(arena: Arena, texts: Texts) -> Texts:
     return Texts(starts, lengths)
 
 
-def decimal(scale: int) -> Convert | None:
-    """Unscaled digits of a few bytes as numbers in plain digits; None for a scale that is rare."""
-    if scale > _MOST_SCALE:
-        return None
+def escaped_texts() -> Convert:
+    """A converter of texts to those of JSON."""
+    return escaped
+
+
+def decimal(scale: int) -> Convert:
+    """A converter of the unscaled digits of a few bytes to numbers in plain digits."""
 
     def convert(arena: Arena, texts: Texts) -> Texts:
         starts, lengths = texts.starts.copy(), texts.lengths.copy()
@@ -106,11 +129,9 @@ def decimal(scale: int) -> Convert | None:
     return convert
 
 
-_MOST_SCALE = 30
-
-
-def counted(convert: Convert) -> Convert:
-    """A converter of numbers in plain digits, for varints."""
+def counted_by(form: ColumnForm) -> Convert:
+    """A converter of varints, by a form of numbers in plain digits."""
+    convert = form.convert()
     return lambda arena, texts: convert(arena, integer_texts(arena, texts))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,9 @@ from waybill.avro.schema import Node
 from waybill.errors import Refusal
 from waybill.values.generated import later
 from waybill.values.values import float64_value
+
+if TYPE_CHECKING:
+    from waybill.values.notation import ColumnForm
 
 READ_ERRORS = (ValueError, IndexError, KeyError, ArithmeticError, struct.error)
 """What damaged data raises: catch these, and ask `faults.explain`."""
@@ -38,12 +41,14 @@ class Leaf(NamedTuple):
         integer: whether the value is an integer and its digits are the text.
         structure: whether `convert` takes what `object_reader` gives, to write it as JSON.
         mark: a value that stands for one that was not sent; None where there is none.
+        column: the column form of the conversion, see `values.notation`.
     """
 
     convert: Callable[[Any], Any] | None = None
     integer: bool = False
     structure: bool = False
     mark: Any = None
+    column: ColumnForm | None = None
 
 
 def _varint() -> Callable[[bytes, int, int], tuple[int, int]]:

@@ -11,32 +11,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waybill.avro.columns import counted, decimal, take_of
-from waybill.avro.schema import without_null
+from waybill.avro.columns import take_of
 from waybill.bulk.arena import Value
 from waybill.bulk.notations import (
     BLANK,
     T,
     Take,
     or_else,
-    plain_decimal,
-    units_to_instant,
-    units_to_wall_clock,
     wall_clock,
-    whole,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import values
 from waybill.caches import Bounded
 from waybill.envelopes.databus.bulk_scanning import number_of, version_number
-from waybill.envelopes.databus.columns import leaf_of, millis_text, zulu_text
 from waybill.envelopes.databus.decoder import written_key
 from waybill.envelopes.databus.kernels.binary_scanning import ANY_TIME, FINE, WHOLE_MICROS
 from waybill.errors import Refusal
-from waybill.types import INTEGER_RANGE
-from waybill.values.declared import check_for
-from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
     from waybill.avro.schema import Node
@@ -115,10 +106,8 @@ class DatabusReader(BulkReader):
         takes = self._takes.get(plan)
         if takes is None:
             takes = self._takes[plan] = tuple(
-                take_of(field.node, leaf_of(text), _quick(plan, place))
-                for place, (field, text) in enumerate(
-                    zip(plan.node.fields, plan.texts, strict=True)
-                )
+                take_of(field.node, leaf)
+                for field, leaf in zip(plan.node.fields, plan.leaves, strict=True)
             )
         cells: list[Cell | None] = [None] * len(plan.schema.columns)
         for field, take, at in zip(plan.node.fields, takes, plan.places, strict=True):
@@ -144,36 +133,9 @@ def _numbered(decoder: EventDecoder, versions: bool) -> dict[int, Registered]:
     return {number: one for number, one in found.items() if number not in several}
 
 
-def _quick(plan: RowPlan, place: int) -> Convert | None:
-    """What makes most texts of a column by compiled code."""
-    column, text = plan.columns[place], plan.texts[place]
-    declared = plan.schema.columns[plan.places[place]].type
-    node = without_null(plan.node.fields[place].node)
-    if text is None or text is str:
-        return None
-    if text is millis_text or text is zulu_text:
-        return counted((units_to_wall_clock if text is millis_text else units_to_instant)(3))
-    if text is column.text:
-        logical = column.logical or ""
-        if logical == "decimal":
-            return decimal(node.attributes.get("scale", 0))
-        if "timestamp" not in logical:
-            return None
-        made = units_to_wall_clock if logical.startswith("local-") else units_to_instant
-        return counted(made(_DIGITS[logical.rpartition("-")[2]]))
-    if column.text is str and declared.is_integer:
-        return counted(whole(*INTEGER_RANGE[declared.kind]))
-    if column.kind != "string":
-        return None
-    if declared.kind == "decimal":
-        precision, scale = declared.precision or 0, declared.scale or 0
-        return plain_decimal(precision - scale, scale) if 0 < scale < precision else None
-    if check_for(declared) is iso_from_blank:
-        return or_else(_wall_clocks, _from_blanks)
-    return None
-
-
-_wall_clocks, _from_blanks = wall_clock(T, T), wall_clock(BLANK, T)
+def wall_clocks() -> Convert:
+    """A converter of wall clocks with a T, as they are, and with a blank."""
+    return or_else(wall_clock(T, T), wall_clock(BLANK, T))
 
 
 class _Carried:

@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from waybill.avro.column_forms import instants, integers, unscaled, wall_clocks
 from waybill.avro.reading import Leaf, float_value
 from waybill.avro.schema import Node, without_null
 from waybill.errors import Refusal
-from waybill.types import BOOLEAN, BYTES, STRING, LogicalType
+from waybill.types import BOOLEAN, BYTES, INTEGER_RANGE, STRING, LogicalType
 from waybill.values.declared import check_for
 from waybill.values.instants import EPOCH_DAY, instant_text
+from waybill.values.notation import ColumnForm, digits_of
 from waybill.values.values import base64_text, float32_value, float64_value
 
 ToText = Callable[[Any], str]
@@ -28,7 +30,7 @@ class AvroColumn(NamedTuple):
 
     Attributes:
         type: what the values are.
-        text: makes the text of a value that is not null; None where it is that text already.
+        leaf: makes the text of a value that is not null.
         kind: the Avro type of a value that is not null (`long`, `string`, …), `complex` for one
             that is no column's.
         logical: the logical type of the schema that was understood, or None.
@@ -36,7 +38,7 @@ class AvroColumn(NamedTuple):
     """
 
     type: LogicalType
-    text: ToText | None
+    leaf: Leaf
     kind: str
     logical: str | None
     nullable: bool
@@ -52,19 +54,20 @@ def column_of(node: Node) -> AvroColumn:
         precision, scale = attributes.get("precision"), attributes.get("scale", 0)
         if type(precision) is int and type(scale) is int and 0 <= scale <= precision < 10_000:
             found = LogicalType("decimal", precision, scale)
-            return AvroColumn(found, _decimal(scale), kind, "decimal", nullable)
+            leaf = Leaf(_decimal(scale), column=unscaled(scale))
+            return AvroColumn(found, leaf, kind, "decimal", nullable)
     if isinstance(logical, str) and (kind, logical) in _LOGICAL:
         plain = _LOGICAL[kind, logical]
         return AvroColumn(plain[0], plain[1], kind, logical, nullable)
     if kind not in _PLAIN:
-        return AvroColumn(LogicalType("json"), json_value, "complex", None, nullable)
+        return AvroColumn(LogicalType("json"), Leaf(json_value), "complex", None, nullable)
     plain = _PLAIN[kind]
     return AvroColumn(plain[0], plain[1], kind, None, nullable)
 
 
-def leaf_of(text: ToText | None) -> Leaf:
-    """A column's text as the row reader takes it."""
-    return Leaf(integer=True) if text is str else Leaf(text)
+def text_of(leaf: Leaf) -> ToText | None:
+    """What makes the text of one value; None where it is that text already."""
+    return str if leaf.integer else leaf.convert
 
 
 def json_value(value: Any) -> str:
@@ -130,38 +133,46 @@ def _time(per_second: int, digits: int) -> ToText:
     return text
 
 
-def zulu_text(value: int) -> str:
+def _zulu_text(value: int) -> str:
     """An instant of milliseconds since 1970."""
     return f"{millis_text(value)}Z"
 
 
-_PLAIN: dict[str, tuple[LogicalType, ToText | None]] = {
-    "boolean": (BOOLEAN, _boolean),
-    "int": (LogicalType("int32"), str),
-    "long": (LogicalType("int64"), str),
-    "float": (LogicalType("float32"), float32_value),
-    "double": (LogicalType("float64"), float64_value),
-    "string": (STRING, None),
-    "enum": (LogicalType("enum"), None),
-    "bytes": (BYTES, base64_text),
-    "fixed": (BYTES, base64_text),
+_PLAIN = {
+    "boolean": (BOOLEAN, Leaf(_boolean)),
+    "int": (LogicalType("int32"), Leaf(integer=True)),
+    "long": (LogicalType("int64"), Leaf(integer=True)),
+    "float": (LogicalType("float32"), Leaf(float32_value)),
+    "double": (LogicalType("float64"), Leaf(float64_value)),
+    "string": (STRING, Leaf()),
+    "enum": (LogicalType("enum"), Leaf()),
+    "bytes": (BYTES, Leaf(base64_text)),
+    "fixed": (BYTES, Leaf(base64_text)),
 }
 _TIME, _WALL, _UTC = LogicalType("time"), LogicalType("timestamp"), LogicalType("timestamptz")
-_LOGICAL: dict[tuple[str, str], tuple[LogicalType, ToText | None]] = {
-    ("int", "date"): (LogicalType("date"), _date),
-    ("int", "time-millis"): (_TIME, _time(1000, 3)),
-    ("long", "time-micros"): (_TIME, _time(1_000_000, 6)),
-    ("long", "timestamp-millis"): (_UTC, zulu_text),
-    ("long", "timestamp-micros"): (_UTC, _units(1000, 3, "Z")),
-    ("long", "timestamp-nanos"): (_UTC, _units(1_000_000, 6, "Z")),
-    ("long", "local-timestamp-millis"): (_WALL, millis_text),
-    ("long", "local-timestamp-micros"): (_WALL, _units(1000, 3, "")),
-    ("long", "local-timestamp-nanos"): (_WALL, _units(1_000_000, 6, "")),
+_WALLS = {
+    digits: Leaf(text, column=wall_clocks(digits))
+    for digits, text in ((3, millis_text), (6, _units(1000, 3, "")), (9, _units(1_000_000, 6, "")))
 }
-_DECLARED_TIMES: dict[str, ToText] = {"timestamp": millis_text, "timestamptz": zulu_text}
+_INSTANTS = {
+    digits: Leaf(text, column=instants(digits))
+    for digits, text in ((3, _zulu_text), (6, _units(1000, 3, "Z")), (9, _units(1_000_000, 6, "Z")))
+}
+_LOGICAL = {
+    ("int", "date"): (LogicalType("date"), Leaf(_date)),
+    ("int", "time-millis"): (_TIME, Leaf(_time(1000, 3))),
+    ("long", "time-micros"): (_TIME, Leaf(_time(1_000_000, 6))),
+    ("long", "timestamp-millis"): (_UTC, _INSTANTS[3]),
+    ("long", "timestamp-micros"): (_UTC, _INSTANTS[6]),
+    ("long", "timestamp-nanos"): (_UTC, _INSTANTS[9]),
+    ("long", "local-timestamp-millis"): (_WALL, _WALLS[3]),
+    ("long", "local-timestamp-micros"): (_WALL, _WALLS[6]),
+    ("long", "local-timestamp-nanos"): (_WALL, _WALLS[9]),
+}
+_DECLARED_TIMES = {"timestamp": _WALLS[3], "timestamptz": _INSTANTS[3]}
 
 
-def declared_text(column: AvroColumn, declared: LogicalType) -> ToText | None:
+def declared_leaf(column: AvroColumn, declared: LogicalType) -> Leaf:
     """How a value becomes text of a type that is declared for its column.
 
     Databus writes dates and times of a database as milliseconds in a long: a long that is declared
@@ -171,6 +182,23 @@ def declared_text(column: AvroColumn, declared: LogicalType) -> ToText | None:
         return _DECLARED_TIMES[declared.kind]
     check = check_for(declared)
     if check is None or declared == column.type:
-        return column.text
-    to_text = column.text
-    return check if to_text is None else lambda value: check(to_text(value))
+        return column.leaf
+    to_text = text_of(column.leaf)
+    if to_text is None:
+        return Leaf(check, column=_checked_texts(declared) if column.kind == "string" else None)
+    form = None
+    if column.leaf.integer and declared.is_integer:
+        form = integers(*INTEGER_RANGE[declared.kind])
+    return Leaf(lambda value: check(to_text(value)), column=form)
+
+
+def _checked_texts(declared: LogicalType) -> ColumnForm | None:
+    """The form of texts that are values of a declared type."""
+    scale, precision = declared.scale or 0, declared.precision or 0
+    if declared.kind == "decimal" and 0 < scale < precision:
+        return digits_of(declared)
+    return WALL_CLOCKS if declared.kind == "timestamp" else None
+
+
+WALL_CLOCKS = ColumnForm("waybill.envelopes.databus.bulk_reading:wall_clocks")
+"""Wall clocks with a T as they are, and those with a blank."""

@@ -10,10 +10,9 @@ from waybill.avro.faults import explain
 from waybill.avro.reading import READ_ERRORS, Leaf, row_reader
 from waybill.avro.schema import parse
 from waybill.envelopes.databus.columns import (
-    ToText,
     column_of,
-    declared_text,
-    leaf_of,
+    declared_leaf,
+    text_of,
 )
 from waybill.envelopes.databus.schemas import Registered, plain_table
 from waybill.errors import Refusal
@@ -59,7 +58,7 @@ class RowPlan:
         node: the schema as a tree.
         columns: the fields as columns.
         places: the column of the table that each field is.
-        texts: how the value of each field becomes text.
+        leaves: how the value of each field becomes text.
 
     Raises:
         Refusal: kind `schema`; the schema cannot be used.
@@ -84,10 +83,10 @@ class RowPlan:
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             message = f"the schema {registered.source!r} does not tell its table: {error!r}"
             raise Refusal("schema", message[:500]) from None
-        self.texts = [self._text(i, at) for i, at in enumerate(self.places)]
-        leaves = [leaf_of(text) for text in self.texts]
+        self.leaves = [self._leaf(i, at) for i, at in enumerate(self.places)]
         values = ", ".join(f"f{at}=v{i}" for i, at in enumerate(self.places))
-        self._read = row_reader(self.node, leaves, f"Image({values})", {"Image": self.schema.Image})
+        made = {"Image": self.schema.Image}
+        self._read = row_reader(self.node, self.leaves, f"Image({values})", made)
 
     # What the columns are
 
@@ -155,12 +154,12 @@ class RowPlan:
             raise Refusal("schema", f"the schema's key {told!r} names no field of it")
         return tuple(name for name in key if name is not None)
 
-    def _text(self, place: int, at: int) -> ToText | None:
+    def _leaf(self, place: int, at: int) -> Leaf:
         column, kind = self.columns[place], self.schema.columns[at].type
         if self.own and column.kind == "string" and kind.kind in TIMES:
             # Waybill wrote the text of the value itself.
-            return column.text
-        return declared_text(column, kind)
+            return column.leaf
+        return declared_leaf(column, kind)
 
     # Rows
 
@@ -190,7 +189,8 @@ class RowPlan:
             )
         except READ_ERRORS as error:
             return explain(self.node, data, 0, error)
-        for field, text, value in zip(fields, self.texts, row, strict=True):
+        for field, leaf, value in zip(fields, self.leaves, row, strict=True):
+            text = text_of(leaf)
             if text is None or value is None:
                 continue
             try:

@@ -26,17 +26,16 @@ from waybill.bulk.notations import (
     Take,
     numbers,
     or_else,
-    plain_decimal,
     short_float,
     units_to_wall_clock,
     wall_clock_to_units,
     whole,
 )
-from waybill.envelopes.debezium import times
-from waybill.envelopes.debezium.json_values import unsigned_value
+from waybill.envelopes.debezium.connect import TIMESTAMP_UNITS
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
+from waybill.values.column_forms import with_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,13 +60,8 @@ _SMALL = 2**24
 _FAULTS = (Refusal, ValueError, ArithmeticError, RecursionError)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(str).decode
-_UNITS: dict[Any, int] = {times.millis_text: 3, times.micros_text: 6}
-_COUNTS = {
-    "io.debezium.time.Timestamp": 3,
-    "org.apache.kafka.connect.data.Timestamp": 3,
-    "io.debezium.time.MicroTimestamp": 6,
-}
-"""Counts of time without zone, and the digits of the second in their unit."""
+_FINE = 9
+"""Digits of the second in a unit that compiled code does not know."""
 _STRUCTURES = frozenset({"struct", "array", "map"})
 
 
@@ -107,7 +101,7 @@ def _kinds_of(reading: Reading) -> int:
     """The kinds that a column may have by how it is read, null besides; 0 if that is not told."""
     if reading.wire == str | None:
         return TEXT
-    if reading.quick == "str" or reading.convert in _UNITS:
+    if reading.quick == "str" or reading.unit in (3, 6):
         return WHOLE
     return 0
 
@@ -123,24 +117,24 @@ def _convert(reading: Reading, kinds: int) -> Convert | None:
     if quoted:
         if convert is None:
             return _without_marks(reading.marks)
-        digits = (60, 60) if reading.quick == "plain" else reading.digits
-        return exact if digits is None else or_else(plain_decimal(*digits), exact)
+        return exact if reading.unit else with_form(reading.column, exact)
     if reading.quick == "str":
         low, high = INTEGER_RANGE.get(reading.type.kind, (-_MANY_DIGITS, _MANY_DIGITS))
         return or_else(whole(max(low, -_MANY_DIGITS), min(high, _MANY_DIGITS)), exact)
     if reading.type.kind == "uint64":
         return or_else(whole(0, _MANY_DIGITS), exact)
-    if convert is times.micros_text:
-        return or_else(units_to_wall_clock(6), exact)
-    if convert is times.millis_text:
-        return or_else(millis_to_wall_clock, exact)
-    return exact
+    return with_form(reading.column, exact) if reading.unit else exact
 
 
 _all_millis = units_to_wall_clock(3)
 
 
-def millis_to_wall_clock(arena: Arena, texts: Texts) -> Texts:
+def wall_clocks_of_millis() -> Convert:
+    """A converter of milliseconds to wall clocks."""
+    return _millis_to_wall_clock
+
+
+def _millis_to_wall_clock(arena: Arena, texts: Texts) -> Texts:
     """Wall clocks of milliseconds, without a fraction where that is zero."""
     values, _, _ = numbers(arena, texts)
     made = _all_millis(arena, texts)
@@ -210,10 +204,10 @@ def put_of(writing: Writing) -> Put | None:
         return Put(True, _without_marks((writing.mark,) if writing.mark else ()))
     exact = _raw_each(convert, writing.integer)
     if writing.integer:
-        least = 0 if convert is unsigned_value else -_MANY_DIGITS
+        least = 0 if writing.unsigned else -_MANY_DIGITS
         return Put(False, or_else(whole(least, _MANY_DIGITS), exact))
-    digits = _COUNTS.get(connect.get("name", ""))
-    if digits is not None:
+    digits = TIMESTAMP_UNITS.get(connect.get("name", ""), _FINE)
+    if digits < _FINE:
         return Put(False, or_else(wall_clock_to_units(digits), exact))
     return Put(False, exact)
 

@@ -26,6 +26,7 @@ from waybill.envelopes.debezium.connect import (
     JSON,
     SEMANTIC,
     TEXT,
+    TIMESTAMP_UNITS,
     VARIABLE,
     Field,
     sql_type,
@@ -102,7 +103,7 @@ class Readings:
     def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
         if declared == reading.type or declared.kind == "unknown":
             return reading
-        if declared.kind == "timestamp" and reading.convert in _TIMESTAMPS.values():
+        if declared.kind == "timestamp" and reading.unit:
             return reading._replace(type=declared)
         if field.name is None and (field.type, declared.kind) in _PLAIN:
             found = self.of_json(_PLAIN[field.type, declared.kind], declared)
@@ -118,7 +119,9 @@ class Readings:
             if wire is INTEGER:
                 # A count is no longer than the type that Connect has for it.
                 wire = INTEGERS.get(field.type, wire)
-            return Reading(type_, wire, convert, source, self.marks.text if wire is TEXT else ())
+            marks = self.marks.text if wire is TEXT else ()
+            unit = TIMESTAMP_UNITS.get(name, 0)
+            return Reading(type_, wire, convert, source, marks, unit=unit)
         if name == DECIMAL:
             return self._decimal(field)
         if name == BITS:
@@ -223,7 +226,9 @@ class Readings:
             source = self._unit(declared) if kind == "int" else None
             read = None if read is _as_is else read
             quick = _QUICK.get(convert, "")
-            return held(Reading(declared, wire, read, source, marks, raw, quick))
+            counts = kind == "int" and declared.kind == "timestamp"
+            unit = self._digits(declared) if counts else 0
+            return held(Reading(declared, wire, read, source, marks, raw, quick, unit=unit))
         if kind == "real" and declared.kind in (*_COUNTED, "interval"):
             raise ValueError(f"a number with a fraction stands in a column declared {declared}")
         if kind == "mixed" and declared.kind in _ALIKE:
@@ -332,7 +337,7 @@ class Readings:
             return UNSET if value in marks else convert(value)
 
         convert_raw = self.marks.reader(read, known)
-        return reading._replace(wire=Raw, convert=convert_raw, marks=(), raw=True, quick="")
+        return reading._replace(wire=Raw, convert=convert_raw, marks=(), raw=True, quick="", unit=0)
 
 
 def _refined(field: Field, found: LogicalType) -> LogicalType | None:

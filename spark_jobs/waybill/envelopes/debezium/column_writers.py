@@ -61,6 +61,7 @@ class Writing(NamedTuple):
             may stand in its place.
         integer: whether digits without sign may be written by `int` directly.
         mark: the placeholder, which no text of the column may be.
+        unsigned: whether a number below zero is refused.
     """
 
     connect: dict[str, Any]
@@ -68,6 +69,7 @@ class Writing(NamedTuple):
     textual: bool = False
     integer: bool = False
     mark: str = ""
+    unsigned: bool = False
 
 
 class Writings:
@@ -151,7 +153,7 @@ class Writings:
             return Writing({"type": "int64"}, wrapped_value)
         if self.settings.schemas:
             return Writing({"type": "int64"}, unsigned_long)
-        return Writing({"type": "int64"}, unsigned_value, integer=True)
+        return Writing({"type": "int64"}, unsigned_value, integer=True, unsigned=True)
 
     def _number(self, type_: LogicalType) -> Writing:
         if self.settings.decimals == "string":

@@ -135,5 +135,12 @@ SEMANTIC: dict[str, tuple[LogicalType, Any, Callable[[Any], Any] | None]] = {
     "org.apache.kafka.connect.data.Time": (TIME, INTEGER, times.millis_time_text),
     "org.apache.kafka.connect.data.Timestamp": (TIMESTAMP, INTEGER, times.millis_text),
 }
+TIMESTAMP_UNITS = {
+    "io.debezium.time.Timestamp": 3,
+    "org.apache.kafka.connect.data.Timestamp": 3,
+    "io.debezium.time.MicroTimestamp": 6,
+    "io.debezium.time.NanoTimestamp": 9,
+}
+"""Counts of time without zone, and the digits of the second in their unit."""
 for _name in ("Geography", "Point"):
     SEMANTIC[f"io.debezium.data.geometry.{_name}"] = SEMANTIC["io.debezium.data.geometry.Geometry"]

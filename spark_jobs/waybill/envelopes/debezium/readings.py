@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from waybill.values.declared import check_for, may_hold
+from waybill.values.notation import ColumnForm, digits
 
 if TYPE_CHECKING:
     from msgspec import Raw
 
     from waybill.types import LogicalType
 
+_COUNTS = {
+    3: ColumnForm("waybill.envelopes.debezium.bulk_values:wall_clocks_of_millis"),
+    6: ColumnForm("waybill.bulk.notations:units_to_wall_clock", (6,)),
+}
+_MOST = 60
+_NUMBERS = digits(_MOST, _MOST)
+"""Numbers that are not too long to be seen at once."""
 TEXT_KINDS = frozenset({"string", "enum", "set", "json", "interval", "xml", "unknown"})
 """Kinds whose text is whatever the source says."""
 
@@ -33,6 +41,8 @@ class Reading(NamedTuple):
         wide: a wire type that lets more through than `wire`, for `convert` to say what is wrong.
         digits: how many digits a number in plain digits may have before the point and behind it to
             be its own text; None where that is not known.
+        unit: digits of the second in the unit, where `convert` makes a wall clock of a count; else
+            0.
     """
 
     type: LogicalType
@@ -44,6 +54,18 @@ class Reading(NamedTuple):
     quick: str = ""
     wide: Any = None
     digits: tuple[int, int] | None = None
+    unit: int = 0
+
+    @property
+    def column(self) -> ColumnForm | None:
+        """The column form of `convert`, for a value that is no raw JSON."""
+        if self.raw:
+            return None
+        if self.unit:
+            return _COUNTS.get(self.unit)
+        if self.digits is not None:
+            return digits(*self.digits)
+        return _NUMBERS if self.quick == "plain" else None
 
 
 def checked(reading: Reading, declared: LogicalType) -> Reading:
@@ -60,9 +82,10 @@ def checked(reading: Reading, declared: LogicalType) -> Reading:
     check = check_for(declared)
     if check is None and wanted != found:
         raise ValueError(_strange(reading.type, declared))
+    fitting = _digits(reading, declared)
+    unit = reading.unit if check is None else 0
     convert = _both(reading, check)
-    digits = _digits(reading, declared)
-    return reading._replace(type=declared, convert=convert, quick="", digits=digits)
+    return reading._replace(type=declared, convert=convert, quick="", digits=fitting, unit=unit)
 
 
 def held(reading: Reading) -> Reading:

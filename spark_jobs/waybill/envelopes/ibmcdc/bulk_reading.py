@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.avro.columns import counted, decimal, kinds_of, take_of
+from waybill.avro.columns import kinds_of, take_of
 from waybill.avro.reading import Leaf
 from waybill.avro.scanner import AvroScanner
 from waybill.avro.schema import without_null
@@ -21,20 +21,14 @@ from waybill.bulk.notations import (
     BLANK,
     T,
     or_else,
-    plain_decimal,
     same,
-    units_to_instant,
-    units_to_wall_clock,
     wall_clock,
     wall_clock_to_units,
 )
 from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.skeleton import values
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.text_values import number_or_special
-from waybill.envelopes.ibmcdc.column_readers import COUNTS, decimal_reader
 from waybill.envelopes.ibmcdc.decoder import micros_of
-from waybill.values.temporal import iso_from_blank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,15 +36,12 @@ if TYPE_CHECKING:
     from waybill.avro.schema import Field, Node
     from waybill.bulk.arena import Arena, Mask, Texts
     from waybill.bulk.block import Block
-    from waybill.bulk.notations import Convert, Take
+    from waybill.bulk.notations import Take
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
     from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
     from waybill.records import Change
 
-_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
-_MOST = 60
-"""Digits of a number that is taken as it is, before the point and behind it."""
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
@@ -127,7 +118,7 @@ class IbmCdcReader(BulkReader):
         takes = self._takes.get(table)
         if takes is None:
             takes = self._takes[table] = tuple(
-                None if leaf is None else _take(field, leaf)
+                None if leaf is None else take_of(field.node, leaf)
                 for field, leaf in zip(table.node.fields, table.leaves, strict=True)
             )
         cells: list[Cell | None] = []
@@ -186,30 +177,6 @@ class IbmCdcReader(BulkReader):
             check=replace(check or _Check(), row_before=True) if before is old else check,
             free=free,
         )
-
-
-def _take(field: Field, leaf: Leaf) -> Take | None:
-    return take_of(field.node, leaf, _quick(without_null(field.node), leaf))
-
-
-def _quick(node: Node, leaf: Leaf) -> Convert | None:
-    """What makes most texts of a column by compiled code."""
-    convert = leaf.convert
-    if convert is None:
-        return None
-    if convert is iso_from_blank:
-        return wall_clock(BLANK, T)
-    if convert is number_or_special:
-        return plain_decimal(_MOST, _MOST)
-    logical, scale = str(node.attributes.get("logicalType")), node.attributes.get("scale", 0)
-    if node.kind in ("bytes", "fixed"):
-        return decimal(scale) if convert is decimal_reader(scale) else None
-    count = COUNTS.get((node.kind, logical))
-    digits = _DIGITS.get(logical.rpartition("-")[2], 0)
-    if count is None or convert is not count[1] or not digits or "timestamp" not in logical:
-        return None
-    made = units_to_wall_clock if logical.startswith("local-") else units_to_instant
-    return counted(made(digits))
 
 
 def _is_told(sample: Sample, cell: Cell | None) -> bool:

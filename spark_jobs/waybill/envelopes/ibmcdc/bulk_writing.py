@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.avro import writing
 from waybill.avro.columns import bytes_by_call, unscaled
 from waybill.avro.scanner import AvroScanner
 from waybill.bulk.arena import Value
@@ -20,7 +19,6 @@ from waybill.bulk.notations import (
     T,
     by_call,
     or_else,
-    plain_decimal,
     same,
     units_to_wall_clock,
     wall_clock,
@@ -30,9 +28,9 @@ from waybill.bulk.notations import (
 from waybill.bulk.templates import BulkWriter, Wording
 from waybill.bulk.values import column, transactions
 from waybill.caches import Bounded
-from waybill.envelopes.ibmcdc.column_writers import timestamp_text, write_number, write_timestamp
 from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
 from waybill.types import INTEGER_RANGE
+from waybill.values.column_forms import with_form
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """Microseconds of the years 1 to 9999."""
 _ENTRY_TYPE, _TIME, _TRANSACTION = AUDIT
-_MOST = 60
-"""Digits of a number that is written as it is, before the point and behind it."""
 _SIZED = ("bytes", "string")
 
 
@@ -124,12 +120,10 @@ def _constant(path: Path) -> bool:
 def _put(column: Column, told: ColumnWriting) -> Put:
     """What stands in the messages of a column, without its length."""
     kind, write = told.type["type"], told.write
-    if write is writing.write_text:
-        return PUT_TEXT
-    if write is write_timestamp:
-        return Put(True, or_else(wall_clock(T, BLANK), by_call(timestamp_text)))
-    if write is write_number:
-        return Put(True, plain_decimal(_MOST, _MOST))
+    if told.text is not None:
+        if told.text.write is None:
+            return PUT_TEXT
+        return Put(True, with_form(told.text.writes, by_call(told.text.write)))
     if kind in ("int", "long"):
         return Put(False, whole(*INTEGER_RANGE[column.type.kind]))
     exact = bytes_by_call(write, kind in _SIZED)

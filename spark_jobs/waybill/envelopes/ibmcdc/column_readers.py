@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from waybill.avro.column_forms import instants, unscaled, wall_clocks
 from waybill.avro.reading import Leaf
 from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium import times
@@ -20,10 +21,13 @@ from waybill.envelopes.ibmcdc.hints import hint_of, refined
 from waybill.errors import Refusal
 from waybill.types import BOOLEAN, BYTES, STRING, UNKNOWN, LogicalType
 from waybill.values.declared import check_for, may_hold
+from waybill.values.notation import FROM_BLANK, digits
 from waybill.values.temporal import iso_from_blank, utc_from_wall, zone_named
 from waybill.values.values import base64_text, float32_value, float64_value
 
 _MAX_PRECISION = 10_000
+MOST_DIGITS = 60
+"""Digits of a number that is seen to be one, before the point and behind it."""
 
 
 class ColumnReading(NamedTuple):
@@ -59,15 +63,13 @@ def column_reading(
     inner = without_null(node)
     column = column_name(name, node, strip)
     type_, leaf = _plain(inner)
-    convert = leaf.convert
     hint = hint_of(inner.attributes)
     wanted = declared.get(column)
     if wanted is not None and wanted.kind != "unknown" and wanted.kind != type_.kind:
-        return _declared(column, inner, hint, wanted, (type_, convert))
+        return _declared(column, inner, hint, wanted, (type_, leaf))
     if wanted is not None and wanted != type_ and wanted.kind != "unknown":
-        check = check_for(wanted)
-        if check is not None:
-            return ColumnReading(column, wanted, hint, Leaf(_both(inner, convert, check)))
+        if check_for(wanted) is not None:
+            return ColumnReading(column, wanted, hint, _both(inner, leaf, wanted))
         type_ = wanted
     return ColumnReading(column, type_, hint, leaf)
 
@@ -99,29 +101,33 @@ def _declared(
     node: Node,
     hint: str | None,
     wanted: LogicalType,
-    found: tuple[LogicalType, Callable[[Any], str] | None],
+    found: tuple[LogicalType, Leaf],
 ) -> ColumnReading:
     """The reading of a column that is declared to be something else than the schema says."""
-    type_, convert = found
+    type_, leaf = found
     if node.kind in ("bytes", "fixed") and wanted.kind == "decimal" and type_ == BYTES:
-        return ColumnReading(name, wanted, hint, Leaf(decimal_reader(wanted.scale or 0)))
+        return ColumnReading(name, wanted, hint, _decimal(wanted.scale or 0))
     check = check_for(wanted)
     strange = check is None and (node.kind != "string" or wanted.kind == "bytes")
     if strange or not may_hold(wanted, type_):
         sentence = f"column {name!r} is {type_} in its Avro schema and is declared {wanted}"
         raise Refusal("schema", f"{sentence}: declare a type that has such values")
-    read = convert or str if check is None else _both(node, convert, check)
-    return ColumnReading(name, wanted, hint, Leaf(read))
+    if check is None:
+        read = Leaf(leaf.convert or str, column=leaf.column)
+    else:
+        read = _both(node, leaf, wanted)
+    return ColumnReading(name, wanted, hint, read)
 
 
-def _both(
-    node: Node, convert: Callable[[Any], str] | None, check: Callable[[str], str]
-) -> Callable[[Any], str]:
+def _both(node: Node, leaf: Leaf, wanted: LogicalType) -> Leaf:
     """What reads a value and then checks its text; a text that is read twice stays as it is."""
-    if convert is check or (convert is None and node.kind == "string"):
-        return check
-    read = convert or str
-    return lambda value: check(read(value))
+    check = check_for(wanted)
+    if check is None or (wanted.kind == "timestamp" and leaf.column == FROM_BLANK):
+        return leaf
+    if leaf.convert is None and node.kind == "string":
+        return Leaf(check, column=FROM_BLANK if wanted.kind == "timestamp" else None)
+    read = leaf.convert or str
+    return Leaf(lambda value: check(read(value)))
 
 
 def _plain(node: Node) -> tuple[LogicalType, Leaf]:
@@ -131,17 +137,17 @@ def _plain(node: Node) -> tuple[LogicalType, Leaf]:
         sizes = _decimal_sizes(node)
         if sizes is not None:
             told = refined("decimal", hint)
-            return told or LogicalType("decimal", *sizes), Leaf(decimal_reader(sizes[1]))
+            return told or LogicalType("decimal", *sizes), _decimal(sizes[1])
         return refined("bytes", hint) or BYTES, Leaf(base64_text)
     if kind in ("int", "long"):
         count = COUNTS.get((kind, str(node.attributes.get("logicalType"))))
         if count is not None:
-            return count[0], Leaf(count[1])
+            return count
         type_ = LogicalType("int32" if kind == "int" else "int64")
         return refined(kind, hint) or type_, Leaf(integer=True)
     if kind == "string":
         found = refined("string", hint) or STRING
-        return found, Leaf(_TEXTS.get(found.kind))
+        return found, _TEXTS.get(found.kind, Leaf())
     if kind in _SIMPLE:
         type_, convert = _SIMPLE[kind]
         return type_, Leaf(convert)
@@ -161,8 +167,8 @@ def _decimal_sizes(node: Node) -> tuple[int, int] | None:
 
 
 @lru_cache
-def decimal_reader(scale: int) -> Callable[[bytes], str]:
-    """What reads the unscaled digits of decimals of a scale; the same one for the same scale."""
+def _decimal(scale: int) -> Leaf:
+    """What reads the unscaled digits of decimals of a scale."""
 
     def read(data: bytes) -> str:
         if not data:
@@ -175,7 +181,7 @@ def decimal_reader(scale: int) -> Callable[[bytes], str]:
         digits = str(abs(number)).rjust(scale + 1, "0")
         return f"{'-' if number < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
 
-    return read
+    return Leaf(read, column=unscaled(scale))
 
 
 def _boolean(value: bool) -> str:
@@ -202,15 +208,16 @@ def _counted(digits: int) -> Callable[[int], str]:
     return read
 
 
-Count = tuple[LogicalType, Callable[[int], str]]
-COUNTS: dict[tuple[str, str], Count] = {
-    ("int", "date"): (LogicalType("date"), times.date_text),
-    ("int", "time-millis"): (LogicalType("time"), times.millis_time_text),
-    ("long", "time-micros"): (LogicalType("time"), times.micros_time_text),
+COUNTS: dict[tuple[str, str], tuple[LogicalType, Leaf]] = {
+    ("int", "date"): (LogicalType("date"), Leaf(times.date_text)),
+    ("int", "time-millis"): (LogicalType("time"), Leaf(times.millis_time_text)),
+    ("long", "time-micros"): (LogicalType("time"), Leaf(times.micros_time_text)),
     **{
         ("long", f"{prefix}timestamp-{unit}"): (
             LogicalType("timestamp" if prefix else "timestamptz"),
-            read if prefix else _instant(read),
+            Leaf(read, column=wall_clocks(digits))
+            if prefix
+            else Leaf(_instant(read), column=instants(digits)),
         )
         for prefix in ("", "local-")
         for unit, digits in (("millis", 3), ("micros", 6), ("nanos", 9))
@@ -225,9 +232,10 @@ _SIMPLE: dict[str, tuple[LogicalType, Callable[[Any], str] | None]] = {
     "enum": (LogicalType("enum"), None),
     "null": (UNKNOWN, None),
 }
-_TEXTS: dict[str, Callable[[str], str]] = {
-    "timestamp": iso_from_blank,
-    "decimal": number_or_special,
-    "number": number_or_special,
+_NUMBER = Leaf(number_or_special, column=digits(MOST_DIGITS, MOST_DIGITS))
+_TEXTS = {
+    "timestamp": Leaf(iso_from_blank, column=FROM_BLANK),
+    "decimal": _NUMBER,
+    "number": _NUMBER,
 }
 """Texts that the source writes another way than the canonical change."""

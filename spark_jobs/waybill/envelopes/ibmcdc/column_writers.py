@@ -11,11 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.avro import writing
+from waybill.avro.writing import Write
 from waybill.envelopes.debezium.json_values import boolean_value, unscaled_digits
 from waybill.envelopes.debezium.text_values import number_or_special
+from waybill.envelopes.ibmcdc.column_readers import MOST_DIGITS
 from waybill.envelopes.ibmcdc.hints import DIALECT, hint_attributes
 from waybill.types import INTEGER_RANGE, LogicalType
-from waybill.values.temporal import blank_from_iso, faithful, iso_from_blank
+from waybill.values.notation import Notation, digits
 from waybill.values.values import (
     base64_bytes,
     float32_text,
@@ -25,9 +27,9 @@ from waybill.values.values import (
     is_integer_text,
     to_float32,
 )
+from waybill.values.wall_clocks import WITH_BLANK
 
 if TYPE_CHECKING:
-    from waybill.avro.writing import Write
     from waybill.records import Column
 
 _DIALECTS = frozenset({DIALECT, "mysql", "postgresql"})
@@ -41,16 +43,18 @@ class ColumnWriting(NamedTuple):
         type: its Avro type, null apart.
         default: the default value of the type.
         write: appends the value of a text.
+        text: how the value stands in a string of Avro; None where it is none.
     """
 
     type: dict[str, Any]
     default: Any
     write: Write
+    text: Notation | None
 
 
 def column_writing(column: Column, dialect: str) -> ColumnWriting:
     """The writing of a column."""
-    kind, write, default = _holder(column.type)
+    kind, write, default, text = _holder(column.type)
     source = column.source_type if dialect in _DIALECTS else None
     type_: dict[str, Any] = {"type": kind}
     if kind == "decimal":
@@ -59,7 +63,7 @@ def column_writing(column: Column, dialect: str) -> ColumnWriting:
         type_.update(precision=sizes.precision, scale=sizes.scale)
     hints = hint_attributes(source, kind, column.type)
     type_ = {**hints, **type_, "dbColumnName": column.name}
-    return ColumnWriting(type_, default, write)
+    return ColumnWriting(type_, default, write, text)
 
 
 _UINT64 = LogicalType("decimal", 20, 0)
@@ -69,16 +73,20 @@ _HOLDERS = {
 }
 
 
-def _holder(type_: LogicalType) -> tuple[str, Write, Any]:
-    """Avro type (or `decimal`), writer and default of a logical type."""
+_Holder = tuple[str, Write, Any, Notation | None]
+"""Avro type (or `decimal`), writer and default, and the notation of texts."""
+
+
+def _holder(type_: LogicalType) -> _Holder:
+    """What holds the values of a logical type."""
     kind = type_.kind
     if kind in _HOLDERS:
-        return _HOLDERS[kind], _integer(kind, _HOLDERS[kind]), 0
+        return _HOLDERS[kind], _integer(kind, _HOLDERS[kind]), 0, None
     if kind == "uint64":
-        return "decimal", _decimal(_UINT64, 2**64), ""
+        return "decimal", _decimal(_UINT64, 2**64), "", None
     if kind == "decimal" and 0 <= (type_.scale or 0) <= (type_.precision or 0):
-        return "decimal", _decimal(type_, 10 ** (type_.precision or 0)), ""
-    return _KINDS.get(kind, ("string", writing.write_text, ""))
+        return "decimal", _decimal(type_, 10 ** (type_.precision or 0)), "", None
+    return _KINDS.get(kind, _TEXT)
 
 
 def _integer(kind: str, avro: str) -> Write:
@@ -152,26 +160,34 @@ def _write_base64(out: bytearray, text: str) -> None:
     writing.write_bytes(out, base64_bytes(text))
 
 
-def write_number(out: bytearray, text: str) -> None:
+def _number(text: str) -> str:
     """A number in plain digits."""
     if number_or_special(text) != text:
         raise ValueError(f"{text[:60]!r} is not a number in plain digits")
-    writing.write_text(out, text)
+    return text
 
 
-timestamp_text = faithful(blank_from_iso, iso_from_blank)
+def _string(notation: Notation) -> _Holder:
+    """A string of Avro that holds values in a notation."""
+    convert = notation.write
+    if convert is None:
+        return "string", writing.write_text, "", notation
+
+    def write(out: bytearray, text: str) -> None:
+        writing.write_text(out, convert(text))
+
+    return "string", write, "", notation
 
 
-def write_timestamp(out: bytearray, text: str) -> None:
-    """A wall clock with a blank."""
-    writing.write_text(out, timestamp_text(text))
-
-
-_KINDS: dict[str, tuple[str, Write, Any]] = {
-    "boolean": ("boolean", _write_boolean, False),
-    "float32": ("float", _write_float32, 0.0),
-    "float64": ("double", _write_float64, 0.0),
-    **dict.fromkeys(("bytes", "bit", "geometry"), ("bytes", _write_base64, "")),
-    **dict.fromkeys(("number", "decimal"), ("string", write_number, "")),
-    "timestamp": ("string", write_timestamp, ""),
+_TEXT = _string(Notation("text"))
+_KINDS: dict[str, _Holder] = {
+    "boolean": ("boolean", _write_boolean, False, None),
+    "float32": ("float", _write_float32, 0.0, None),
+    "float64": ("double", _write_float64, 0.0, None),
+    **dict.fromkeys(("bytes", "bit", "geometry"), ("bytes", _write_base64, "", None)),
+    **dict.fromkeys(
+        ("number", "decimal"),
+        _string(Notation("text", None, _number, None, digits(MOST_DIGITS, MOST_DIGITS))),
+    ),
+    "timestamp": _string(WITH_BLANK),
 }

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from waybill.avro.reading import Leaf, float_value, row_reader
 from waybill.avro.schema import Node, without_null
 from waybill.avro.writing import exact_float, exact_float32
+from waybill.envelopes.databus.columns import text_of
 from waybill.errors import Refusal
 from waybill.values.declared import shown
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
@@ -48,7 +49,8 @@ def image_of_json(plan: RowPlan, text: str) -> Any:
         raise Refusal("value", f"the row and its Avro schema differ in the field {strange!r}")
     # By place: a struct looks through all of its fields for each one that is named.
     values: list[Any] = [UNSET] * len(plan.schema.columns)
-    for field, at, convert in zip(fields, plan.places, plan.texts, strict=True):
+    for field, at, leaf in zip(fields, plan.places, plan.leaves, strict=True):
+        convert = text_of(leaf)
         value = _value(row[field.name], field.node, field.name)
         try:
             values[at] = value if value is None or convert is None else convert(value)

@@ -14,7 +14,6 @@ import numpy as np
 from waybill.avro.columns import (
     ANY,
     between,
-    counted,
     escaped,
     integer_texts,
     integers,
@@ -22,43 +21,35 @@ from waybill.avro.columns import (
     take_of,
 )
 from waybill.avro.scanner import AvroScanner
-from waybill.avro.schema import without_null
-from waybill.bulk.arena import Texts, Value
+from waybill.bulk.arena import Value
 from waybill.bulk.block import JSON, Scanned
-from waybill.bulk.kinds import BAD, OPTIONAL, STRING, VARINT
-from waybill.bulk.notations import Take, plain_decimal, units_to_wall_clock, whole
+from waybill.bulk.kinds import OPTIONAL, STRING, VARINT
+from waybill.bulk.notations import Take
 from waybill.bulk.readings import BulkReader, Cell, Count, KeyCell, Reading, Sample
 from waybill.bulk.rows import Extra
 from waybill.bulk.skeleton import Place, values
 from waybill.caches import Bounded
-from waybill.envelopes.debezium import times
 from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.decoder import MILLIS
 from waybill.envelopes.debezium.bulk_reading import Around
-from waybill.envelopes.debezium.bulk_values import millis_to_wall_clock
 from waybill.envelopes.debezium.control import EXTRA
 from waybill.envelopes.debezium.source import Source
 from waybill.errors import Refusal
-from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.avro.reading import Leaf
     from waybill.avro.schema import Node
-    from waybill.bulk.arena import Arena, Mask, Places
+    from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Block, Path
     from waybill.bulk.notations import Convert
     from waybill.bulk.rows import Rows
     from waybill.envelopes.debezium.avro.decoder import DebeziumAvroDecoder, Way
     from waybill.envelopes.debezium.avro.events import AvroEvents
-    from waybill.envelopes.debezium.readings import Reading as ColumnReading
     from waybill.records import Change
 
 _ROWS = frozenset({"read", "insert", "update", "delete"})
 _IMAGES = ("before", "after")
-_MOST = 60
-"""Digits of a number that is taken as it is, before the point and behind it."""
 
 
 class _Family(msgspec.Struct):
@@ -124,13 +115,13 @@ class DebeziumAvroReader(BulkReader):
         """The values of the message key that tell columns; None if one is not read at once."""
         if way.key is None or sample.key is None:
             return None if way.events.plan.told_key else ()
-        columns, schema = way.events.plan.columns, way.events.plan.schema
+        schema = way.events.plan.schema
         cells: list[KeyCell] = []
         for field, leaf in zip(way.key.node.fields, way.key.leaves, strict=True):
             if leaf is None:
                 continue
             name = field.name
-            slot, take = sample.key.slots.get((name,)), _take(field.node, leaf, columns[name])
+            slot, take = sample.key.slots.get((name,)), take_of(field.node, leaf)
             if slot is None or take is None:
                 return None
             cells.append(KeyCell(slot, schema.names.index(name), take))
@@ -145,9 +136,8 @@ class DebeziumAvroReader(BulkReader):
         takes = self._takes.get((events, image))
         if takes is None:
             node, leaves = events.rows[image]
-            columns = events.plan.columns
             takes = self._takes[events, image] = {
-                field.name: _take(field.node, leaf, columns[field.name])
+                field.name: take_of(field.node, leaf)
                 for field, leaf in zip(node.fields, leaves, strict=True)
                 if leaf is not None
             }
@@ -288,51 +278,3 @@ class _Carried:
         found = between(arena, len(places), self._text, self._cuts, made)
         tail = Value(found, False)
         return Extra("debezium", (EXTRA, tail, b"}}"), {"tail": tail})
-
-
-# Columns
-
-
-def _take(node: Node, leaf: Leaf, reading: ColumnReading) -> Take | None:
-    inner = without_null(node)
-    quick = _quick(inner, leaf, reading)
-    if quick is not None and leaf.mark is not None:
-        quick = _without(leaf.mark, quick)
-    return take_of(node, leaf, quick)
-
-
-def _quick(node: Node, leaf: Leaf, reading: ColumnReading) -> Convert | None:
-    """What makes most texts of a column by compiled code."""
-    convert = reading.convert
-    if node.kind == "string" and leaf.convert is convert and not leaf.structure:
-        if convert is None:
-            return escaped
-        if reading.digits is not None:
-            return plain_decimal(*reading.digits)
-        return plain_decimal(_MOST, _MOST) if reading.quick == "plain" else None
-    if node.kind not in ("int", "long") or leaf.structure:
-        return None
-    if reading.type.is_integer and convert is str and leaf.convert is not None:
-        return counted(whole(*INTEGER_RANGE[reading.type.kind]))
-    if leaf.convert is convert:
-        if convert is times.micros_text:
-            return counted(units_to_wall_clock(6))
-        return counted(millis_to_wall_clock) if convert is times.millis_text else None
-    return None
-
-
-def _without(mark: str | bytes, quick: Convert) -> Convert:
-    """A converter that leaves out the values that stand for one that was not sent."""
-    told = mark.encode() if isinstance(mark, str) else mark
-
-    def convert(arena: Arena, texts: Texts) -> Texts:
-        made = quick(arena, texts)
-        same = np.flatnonzero(texts.lengths == len(told)).tolist()
-        marked = [row for row in same if arena.text(texts, row) == told]
-        if not marked:
-            return made
-        lengths = made.lengths.copy()
-        lengths[marked] = BAD
-        return Texts(made.starts, lengths)
-
-    return convert

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
+from waybill.avro.column_forms import TEXTS, counted, integers
 from waybill.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.avro.repeated_values import block_reader, pair_reader
 from waybill.avro.schema import Node, without_null
@@ -235,7 +236,9 @@ def _leaf(node: Node, reading: Reading) -> Leaf:
         if leaf is not None:
             return leaf
     if kind in ("string", "enum") and _takes("", reading.wire):
-        return Leaf(convert, mark=_only(reading.marks))
+        text = TEXTS if convert is None else reading.column
+        form = text if kind == "string" else None
+        return Leaf(convert, mark=_only(reading.marks), column=form)
     if kind in ("bytes", "fixed") and _takes("", reading.wire):
         mark = _only([data for data in map(_bytes_of, reading.marks) if data is not None])
         if convert is None or convert is text_values.base64_checked:
@@ -250,11 +253,15 @@ def _integer(kind: str, reading: Reading, convert: Callable[[int], Any]) -> Leaf
     """The same for integers; None where the JSON type takes other ones than it should."""
     wire, end = reading.wire, _RANGES[kind]
     if _takes(-end, wire) and _takes(end - 1, wire):
-        return Leaf(integer=True) if reading.quick == "str" or convert is str else Leaf(convert)
+        if reading.quick == "str" or convert is str:
+            return Leaf(integer=True)
+        form = reading.column
+        return Leaf(convert, column=None if form is None else counted(form))
     if reading.type.is_integer:
         low, high = INTEGER_RANGE[reading.type.kind]
         if _takes(low, wire) and _takes(high, wire):
-            return Leaf(_ranged(convert, low, high))
+            form = integers(low, high) if convert is str else None
+            return Leaf(_ranged(convert, low, high), column=form)
     return None
 
 
