@@ -120,8 +120,8 @@ class Readings:
                 # A count is no longer than the type that Connect has for it.
                 wire = INTEGERS.get(field.type, wire)
             marks = self.marks.text if wire is TEXT else ()
-            unit = TIMESTAMP_UNITS.get(name, 0)
-            return Reading(type_, wire, convert, source, marks, unit=unit)
+            unit, quick = TIMESTAMP_UNITS.get(name, 0), "str" if type_.is_integer else ""
+            return Reading(type_, wire, convert, source, marks, quick=quick, unit=unit)
         if name == DECIMAL:
             return self._decimal(field)
         if name == BITS:
@@ -215,7 +215,7 @@ class Readings:
             return Reading(declared, _NOTHING, source_type=self._unit(declared) if counts else None)
         convert = self._converter(kind, declared)
         if convert is not None:
-            wire = Raw if convert is values.json_raw else _WIRES[kind]
+            wire = Raw if declared.kind == "json" and kind in _OBJECTS else _WIRES[kind]
             if kind == "int":
                 wire = self._count(declared)
             marks = self._marks_of(declared) if wire is TEXT else ()
@@ -224,7 +224,8 @@ class Readings:
             if raw:
                 read = self.marks.reader(convert, known)
             source = self._unit(declared) if kind == "int" else None
-            read = None if read is _as_is else read
+            if kind == "str" and declared.kind in TEXT_KINDS:
+                read = None  # every text is its own
             quick = _QUICK.get(convert, "")
             counts = kind == "int" and declared.kind == "timestamp"
             unit = self._digits(declared) if counts else 0

@@ -62,6 +62,7 @@ class Writing(NamedTuple):
         integer: whether digits without sign may be written by `int` directly.
         mark: the placeholder, which no text of the column may be.
         unsigned: whether a number below zero is refused.
+        document: whether the text is JSON, which stands as it is.
     """
 
     connect: dict[str, Any]
@@ -70,6 +71,7 @@ class Writing(NamedTuple):
     integer: bool = False
     mark: str = ""
     unsigned: bool = False
+    document: bool = False
 
 
 class Writings:
@@ -105,7 +107,7 @@ class Writings:
         if self.dialect not in ("json", "connect"):
             return None
         if source.startswith("{"):
-            return Writing(msgspec.json.decode(source), structure)
+            return Writing(msgspec.json.decode(source), structure, document=True)
         name, _, allowed = source.partition("(")
         if name in (ENUM, ENUM_SET):
             parameters = {"parameters": {"allowed": allowed[:-1]}} if allowed else {}
@@ -287,7 +289,7 @@ _GEOMETRY = [
 ]
 UNDECLARED = {
     "number": Writing({"type": "string"}, json_number, integer=True),
-    "structure": Writing({"type": "string"}, structure),
+    "structure": Writing({"type": "string"}, structure, document=True),
     VARIABLE: _VARIABLE,
 }
 """Columns of messages without schema, written as they came where there is none again."""

@@ -170,9 +170,7 @@ class DebeziumDecoder:
         """See `protocol.Shortened`."""
         if message.value is None:
             return [skipped(message, "tombstone")]
-        topic = self._topics.get(message.topic)
-        if topic is None:
-            topic = self._topics[message.topic] = _Topic(message.topic)
+        topic = self._topics.setdefault(message.topic, _Topic(message.topic))
         return self._read(topic, message, message.value)
 
     def _read(self, topic: _Topic, message: Message, value: bytes) -> list[Change]:

@@ -9,7 +9,6 @@ from msgspec import UNSET
 
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.column_writers import Writing, Writings
-from waybill.envelopes.debezium.json_values import structure
 from waybill.envelopes.debezium.text_values import Marks
 from waybill.errors import Refusal
 from waybill.values.generated import function
@@ -203,10 +202,10 @@ def _guarded(writing: Writing, mark: str, raw: frozenset[str]) -> Writing:
     convert = writing.convert
     if convert is None:
         return writing._replace(mark=mark)
-    if convert is structure:
+    if writing.document:
 
         def write_raw(text: str) -> Any:
-            return taken(text) if text.replace(" ", "") in raw else structure(text)
+            return taken(text) if text.replace(" ", "") in raw else convert(text)
 
         return writing._replace(convert=write_raw)
     if not writing.textual:

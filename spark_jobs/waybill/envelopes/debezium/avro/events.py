@@ -253,14 +253,14 @@ def _integer(kind: str, reading: Reading, convert: Callable[[int], Any]) -> Leaf
     """The same for integers; None where the JSON type takes other ones than it should."""
     wire, end = reading.wire, _RANGES[kind]
     if _takes(-end, wire) and _takes(end - 1, wire):
-        if reading.quick == "str" or convert is str:
+        if reading.quick == "str":
             return Leaf(integer=True)
         form = reading.column
         return Leaf(convert, column=None if form is None else counted(form))
     if reading.type.is_integer:
         low, high = INTEGER_RANGE[reading.type.kind]
         if _takes(low, wire) and _takes(high, wire):
-            form = integers(low, high) if convert is str else None
+            form = integers(low, high) if reading.quick == "str" else None
             return Leaf(_ranged(convert, low, high), column=form)
     return None
 
