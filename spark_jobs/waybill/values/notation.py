@@ -7,7 +7,7 @@ here and loaded when a column is converted, so that whoever reads single values 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +37,7 @@ class ColumnForm(NamedTuple):
         return _made(self)
 
 
-@cache
+@lru_cache(maxsize=4096)  # messages may tell of types without end
 def _made(form: ColumnForm) -> ColumnConvert:
     module, _, name = form.maker.partition(":")
     found: ColumnConvert = getattr(import_module(module), name)(*form.arguments)
