@@ -43,6 +43,11 @@ _LONGEST = 4000
 """Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
+PRICE = 2 * FEWEST
+"""Learning a form takes as long as so many messages one by one. A topic of many tables has some
+thousand forms, so one is learnt only after so many messages without a known form."""
+DEAR = 8 * PRICE
+"""What a form costs beside that where few messages of a block have it, as in later blocks too."""
 
 
 class Form(Skeleton):
@@ -187,7 +192,8 @@ class Forms:
     Args:
         decoder: reads one message exactly.
         reader: says what values mean.
-        fewest: fewer messages of a block that look alike are not worth the trouble.
+        fewest: fewer messages of a block that look alike are not worth the trouble; with 1 forms
+            are learnt at any price.
     """
 
     def __init__(self, decoder: Decoder, reader: BulkReader, fewest: int = FEWEST) -> None:
@@ -196,6 +202,11 @@ class Forms:
         self.lead = LEAD if self._remembers else 0
         """So many messages are best read apart at first: blocks with new forms are not."""
         self._fewest = 1 if self._remembers else fewest
+        self._group = fewest
+        """So many messages of a form are read at once in less time than one by one."""
+        self._price = 0 if fewest == 1 else PRICE
+        self._unknown: Bounded[_Look, int] = Bounded()
+        """How many messages had no known form, less what forms were learnt for."""
         self._candidates = Candidates()
         by_form = reader.scanner is JSON
         self._scanner: Scanner = self._candidates if by_form else reader.scanner
@@ -287,12 +298,15 @@ class Forms:
             rest = self._through(form, block, texts, rest, found, slow)
             if not len(rest):
                 return
+        self._unknown[look] = self._unknown.get(look, 0) + len(rest)
         while len(rest):
             known = self._known.get(look, [])
             tried = self._tries.get(look, 0) >= MOST_TRIES
-            if len(rest) < self._fewest or len(known) >= MOST_FORMS or tried:
+            poor = self._unknown[look] < self._price
+            if len(rest) < self._fewest or len(known) >= MOST_FORMS or tried or poor:
                 slow.append(rest)
                 return
+            self._unknown[look] -= self._price
             learnt = self._learn(block, texts, int(rest[0]))
             if learnt is None:
                 self._tries[look] = self._tries.get(look, 0) + 1
@@ -302,7 +316,10 @@ class Forms:
             self._known[look] = [*known, learnt]
             if texts is block:
                 self._candidates.add(learnt, look[1])
+            before = len(rest)
             rest = self._through(learnt, block, texts, rest, found, slow)
+            if before - len(rest) < self._group:
+                self._unknown[look] -= DEAR
 
     def _through(
         self,
@@ -325,9 +342,10 @@ class Forms:
                 fits &= block.keys.counts[rest] >= 0
                 fits[fits] = form.key.fits(block.keys, rest[fits])
         ready = form.reading.ready
-        if ready is not None and fits.any() and not ready():
+        count = int(np.count_nonzero(fits))
+        if 0 < count < self._group or (count and ready is not None and not ready()):
             slow.append(rest[fits])
-        elif fits.any():
+        elif count:
             if form.schema is not form.reading.schema:
                 form.plan()
                 form.alike = self._shapes.of(form.shape())
