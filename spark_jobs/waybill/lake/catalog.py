@@ -40,14 +40,28 @@ class Catalog:
         self.spark = spark
         self._warehouse = warehouse.rstrip("/")
         self.jvm: Any = spark._jvm
+        self._identifiers: dict[tuple[str, str], Any] = {}
         manager = spark._jsparkSession.sessionState().catalogManager()
         self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
 
+    def java(self, name: str) -> Any:
+        """A class of Java by its full name.
+
+        As attributes of one another, its packages would each be looked for as a class, in every
+        jar there is.
+        """
+        return getattr(self.jvm, name)
+
     def identifier(self, namespace: str, name: str) -> Any:
         """Iceberg's identifier of a table."""
-        names = self.spark.sparkContext._gateway.new_array(self.jvm.java.lang.String, 2)  # type: ignore[union-attr]
-        names[0], names[1] = namespace, name
-        return self.jvm.org.apache.iceberg.catalog.TableIdentifier.of(names)
+        found = self._identifiers.get((namespace, name))
+        if found is None:
+            gateway = self.spark.sparkContext._gateway
+            names = gateway.new_array(self.java("java.lang.String"), 2)  # type: ignore[union-attr]
+            names[0], names[1] = namespace, name
+            found = self.java("org.apache.iceberg.catalog.TableIdentifier").of(names)
+            self._identifiers[namespace, name] = found
+        return found
 
     def exists(self, namespace: str, name: str) -> bool:
         """Whether the table is there."""
@@ -67,7 +81,7 @@ class Catalog:
     def metadata(self, namespace: str, name: str) -> Metadata:
         """Snapshots and refs as they are now."""
         current = self.load(namespace, name).operations().current()
-        text = self.jvm.org.apache.iceberg.TableMetadataParser.toJson(current)
+        text = self.java("org.apache.iceberg.TableMetadataParser").toJson(current)
         return read_metadata(str(text))
 
     def create(
@@ -87,7 +101,7 @@ class Catalog:
             if not is_java(error, "AlreadyExistsException"):
                 raise
         columns = self._columns(schema)
-        spec = self.jvm.org.apache.iceberg.PartitionSpec.builderFor(columns)
+        spec = self.java("org.apache.iceberg.PartitionSpec").builderFor(columns)
         for column in partition_by:
             spec = spec.identity(column)
         try:
@@ -128,7 +142,7 @@ class Catalog:
         opened = None if laid_out else self._opened_by_tasks(folder)
         if opened is None or any(transform != "identity" for _, transform in parts):
             return None
-        told = str(self.jvm.org.apache.iceberg.SchemaParser.toJson(table.schema()))
+        told = str(self.java("org.apache.iceberg.SchemaParser").toJson(table.schema()))
         names = tuple(part for part, _ in parts)
         return DataFileWriter(folder, opened, with_field_ids(schema, told), names)
 
@@ -156,14 +170,16 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        iceberg, gateway = self.jvm.org.apache.iceberg, self.spark.sparkContext._gateway
+        gateway = self.spark.sparkContext._gateway
         # What is a list of Python comes to Java as one of small integers, which these are not.
-        as_list = iceberg.relocated.com.google.common.primitives.Longs.asList
-        bounds = iceberg.MetricsConfig.forTable(table)
+        longs = self.java("org.apache.iceberg.relocated.com.google.common.primitives.Longs")
+        bounds = self.java("org.apache.iceberg.MetricsConfig").forTable(table)
+        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
+        data_files = self.java("org.apache.iceberg.DataFiles")
 
         def described(file: Row) -> Any:
             source = table.io().newInputFile(file.path)
-            metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, bounds)
+            metrics = parquet.fileMetrics(source, bounds)
             if int(metrics.recordCount()) != file.rows:
                 message = (
                     f"{file.path} holds {counted(metrics.recordCount(), 'row')} and "
@@ -171,12 +187,12 @@ class Catalog:
                     "batch again"
                 )
                 raise ReconciliationError(message)
-            data = iceberg.DataFiles.builder(table.spec()).withPath(file.path)
+            data = data_files.builder(table.spec()).withPath(file.path)
             data = data.withFormat("parquet").withFileSizeInBytes(file.bytes).withMetrics(metrics)
             groups = gateway.new_array(self.jvm.long, len(file.groups))  # type: ignore[union-attr]
             for i, start in enumerate(file.groups):
                 groups[i] = start
-            data = data.withPartitionValues(file.partition).withSplitOffsets(as_list(groups))
+            data = data.withPartitionValues(file.partition).withSplitOffsets(longs.asList(groups))
             return data.build()
 
         append = table.newAppend()
@@ -206,7 +222,7 @@ class Catalog:
         else:
             scan = table.newIncrementalAppendScan().fromSnapshotExclusive(span.after)
             scan = scan.toSnapshot(span.upto)
-        expressions = self.jvm.org.apache.iceberg.expressions.Expressions
+        expressions = self.java("org.apache.iceberg.expressions.Expressions")
         for column, values in where.items():
             equal = [expressions.equal(column, value) for value in values]
             scan = scan.filter(reduce(getattr(expressions, "or"), equal))
@@ -231,8 +247,8 @@ class Catalog:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         text = from_arrow_schema(schema, prefer_timestamp_ntz=True).json()
-        spark_type = self.jvm.org.apache.spark.sql.types.DataType.fromJson(text)
-        return self.jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(spark_type)
+        spark_type = self.java("org.apache.spark.sql.types.DataType").fromJson(text)
+        return self.java("org.apache.iceberg.spark.SparkSchemaUtil").convert(spark_type)
 
     def move(
         self,
@@ -265,9 +281,11 @@ class Catalog:
                 return True
             if main != expected or (alone and self._branches(before) - {"main", drop}):
                 return False
-            ref = self.jvm.org.apache.iceberg.SnapshotRef.branchBuilder(to)
+            ref = self.java("org.apache.iceberg.SnapshotRef").branchBuilder(to)
             ref = ref.maxSnapshotAgeMs(FOREVER_MS).build()
-            after = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before).setRef("main", ref)
+            after = (
+                self.java("org.apache.iceberg.TableMetadata").buildFrom(before).setRef("main", ref)
+            )
             if drop is not None:
                 after = after.removeRef(drop)
             if self._commit(operations, before, after.build()):
@@ -275,13 +293,15 @@ class Catalog:
 
     def set_ref(self, namespace: str, name: str, ref: str, snapshot: int, tag: bool) -> None:
         """Let a tag or branch name a snapshot, whatever it named before."""
-        kind = self.jvm.org.apache.iceberg.SnapshotRef
+        kind = self.java("org.apache.iceberg.SnapshotRef")
         while True:
             operations = self.load(namespace, name).operations()
             before = operations.current()
             builder = kind.tagBuilder(snapshot) if tag else kind.branchBuilder(snapshot)
-            builder = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before).setRef(
-                ref, builder.build()
+            builder = (
+                self.java("org.apache.iceberg.TableMetadata")
+                .buildFrom(before)
+                .setRef(ref, builder.build())
             )
             if self._commit(operations, before, builder.build()):
                 return
@@ -291,7 +311,7 @@ class Catalog:
         while refs:
             operations = self.load(namespace, name).operations()
             before = operations.current()
-            builder = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(before)
+            builder = self.java("org.apache.iceberg.TableMetadata").buildFrom(before)
             there = [ref for ref in refs if self._snapshot_of(before, ref) is not None]
             for ref in there:
                 builder = builder.removeRef(ref)

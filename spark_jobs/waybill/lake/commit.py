@@ -160,7 +160,7 @@ class Branch:
         Returns:
             How many rows were deleted.
         """
-        expressions = self._catalog.jvm.org.apache.iceberg.expressions.Expressions
+        expressions = self._catalog.java("org.apache.iceberg.expressions.Expressions")
         table = self._catalog.load(*self._path)
         delete = table.newDelete().deleteFromRowFilter(expressions.equal(column, value))
         delete.toBranch(self.name).commit()
