@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tests.kafka.producing import send
 from tests.spark.conftest import spark
 from waybill.connections import Connection
 from waybill.kafka.client import properties
+from waybill.lake.settings import SHORT_RUNS
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tests.consumers.sources import Published
 
 __all__ = ["spark"]  # the fixture of the Spark tests, here too
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
 
 _numbers = itertools.count()
 

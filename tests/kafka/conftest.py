@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,8 +16,11 @@ from tests.kafka.certificates import make_certificate
 from tests.spark.conftest import lake, migration, spark, tiny
 from waybill.connections import Connection
 from waybill.kafka.client import properties
+from waybill.lake.settings import SHORT_RUNS
 
 __all__ = ["lake", "migration", "spark", "tiny"]  # fixtures of the Spark tests, here too
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
 
 PASSWORD = "s3cret of ann"
 """Of the user ann."""

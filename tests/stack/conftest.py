@@ -10,7 +10,10 @@ import pytest
 
 from scripts import packed
 from stack.local import MIGRATIONS, LocalStack
+from waybill.lake.settings import SHORT_RUNS
 from waybill_airflow.free_ports import free_port
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_RUNS)
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,8 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # Spark words every plan for its pages, although there are none: the short form is enough.
+    "spark.sql.ui.explainMode": "simple",
     "spark.driver.memory": "2g",
 }
 """With a local master everything runs in one process, which nobody else has to reach."""
@@ -114,6 +116,9 @@ def spark_settings(spec: Migration | None = None) -> dict[str, str]:
         "spark.jars": ",".join(jars(spec)),
         "spark.sql.extensions": EXTENSIONS,
         "spark.ui.showConsoleProgress": "false",
+        # Which line of this library named a column helps nobody; to note it takes several calls of
+        # Java, a fifth of all that a small batch makes.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "waybill-spark-warehouse"),
         "spark.driver.extraJavaOptions": " ".join(options),
         **SESSION_SETTINGS,
