@@ -69,7 +69,7 @@ packed: dist/executors.tar.gz ## Pack Python and the packages of Spark's executo
 
 .PHONY: test
 test: setup ## Run every test that needs no server: fast, Spark, Airflow, the demo
-	@scripts/test.sh fast hostile spark airflow e2e
+	@scripts/test.sh spark fast e2e airflow hostile
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
@@ -105,12 +105,16 @@ test-consumers: setup consumers ## Let Flink, Debezium and Canal read what is wr
 
 .PHONY: test-e2e
 test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other readers, and real servers: Kafka, S3, PostgreSQL, the whole stack
-	@scripts/test.sh killed kafka consumers s3 stack
+	@scripts/test.sh stack kafka consumers killed s3
+
+.PHONY: test-all
+test-all: setup-s3 consumers ## Run both of them, in less time than one after the other
+	@scripts/test.sh spark stack kafka fast consumers e2e killed s3 airflow hostile
 
 .PHONY: test-nightly
 test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills
 	@WAYBILL_EFFORT=$(EFFORT) WAYBILL_HISTORY_SEEDS=$(SEEDS) WAYBILL_HISTORY_FIRST=$(FIRST) \
-		WAYBILL_KILLS=$(KILLS) scripts/test.sh drawn histories campaign
+		WAYBILL_KILLS=$(KILLS) WAYBILL_LANES=1 scripts/test.sh drawn histories campaign
 
 .PHONY: check
 check: $(VENV)/.ready ## Lint, check the format and the types

@@ -1,18 +1,17 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...      PYTEST_ADDOPTS is passed on to pytest as usual
+#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...
+#
+# One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, one
+# process each, begun in the order of their names here: Spark and servers start once a phase, and while one waits
+# others work. What each says comes when it ends, and is in build/tests meanwhile. PYTEST_ADDOPTS is passed on to
+# pytest.
 set -u
 cd "$(dirname "$0")/.."
 
-# Airflow writes its configuration on import: never into the home of whoever runs the tests.
-AIRFLOW_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waybill-airflow.XXXXXX") || exit 1
-export AIRFLOW_HOME
-# What failed in any phase is said once more at the end, below whatever later phases print.
-WAYBILL_FAILURES=$(mktemp "${TMPDIR:-/tmp}/waybill-failures.XXXXXX") || exit 1
-export WAYBILL_FAILURES
-trap 'rm -rf "$AIRFLOW_HOME" "$WAYBILL_FAILURES"' EXIT
-trap 'exit 130' INT TERM HUP
+PHASES="fast hostile spark kafka s3 airflow e2e killed consumers stack drawn histories campaign"
+LOGS=build/tests
 
 # Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
 with_tests() {
@@ -23,12 +22,13 @@ with_tests() {
     done
 }
 
-# Two processes, each with a session of Spark and servers of its own: much of a small batch is waiting.
-two="-n 2 --dist worksteal"
-# The same where the tests of a file share an Airflow.
-two_by_file="-n 2 --dist loadfile"
-
+# Says how the phase ended in $outcome.
 run_phase() {
+    # With Airflow, tests of a file share a database.
+    two="-n 2 --dist worksteal" two_by_file="-n 2 --dist loadfile"
+    if [ "$lanes" -gt 1 ]; then
+        two= two_by_file=
+    fi
     case $1 in
         fast)
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
@@ -51,9 +51,6 @@ run_phase() {
             options="--timeout=1800" ;;
         # What it killed, and when, is on the terminal as it goes.
         campaign) paths="tests/killed/test_campaign.py" options="--capture=no" ;;
-        *)
-            echo "test.sh: no phase '$1'; there are fast, hostile, spark, kafka, s3, airflow, e2e, killed, consumers, stack, drawn, histories and campaign" >&2
-            return 2 ;;
     esac
     # shellcheck disable=SC2086 # lists of words
     paths=$(with_tests $paths)
@@ -75,16 +72,58 @@ run_phase() {
     return $code
 }
 
-failed=0
-summary=
+# One phase, for its lane: in a process of its own, with its log, and a line in the summary.
+run_lane() {
+    # Airflow writes its configuration on import: never into the home of whoever runs the tests.
+    AIRFLOW_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waybill-airflow.XXXXXX") || exit 1
+    export AIRFLOW_HOME
+    trap 'rm -rf "$AIRFLOW_HOME"' EXIT
+    outcome=BROKEN failed=0 started=$(date +%s)
+    if [ "$lanes" -gt 1 ]; then
+        echo "== $1 has begun: $LOGS/$1.log"
+        run_phase "$1" >"$LOGS/$1.log" 2>&1 || failed=1
+        cat "$LOGS/$1.log"
+    else
+        run_phase "$1" || failed=1
+    fi
+    printf '%-9s %-18s %4d s\n' "$1" "$outcome" $(($(date +%s) - started)) >>"$WAYBILL_SUMMARY"
+    exit $failed
+}
+
+trap 'exit 130' INT TERM HUP
+lanes=${WAYBILL_LANES:-3}
+if [ "${1:-}" = --lane ]; then
+    run_lane "$2"
+fi
 for phase in "$@"; do
-    outcome=BROKEN
-    started=$(date +%s)
-    run_phase "$phase" || failed=1
-    summary="$summary$(printf '%-8s %-18s %4d s' "$phase" "$outcome" $(($(date +%s) - started)))
-"
+    case " $PHASES " in
+        *" $phase "*) ;;
+        *)
+            echo "test.sh: no phase '$phase'; there are $PHASES" >&2
+            exit 2 ;;
+    esac
 done
-printf '\n== tests\n%s' "$summary"
+if [ $# -eq 1 ]; then
+    lanes=1
+fi
+mkdir -p "$LOGS"
+# What failed in any phase is said once more at the end, below whatever later phases print.
+WAYBILL_FAILURES=$(mktemp "${TMPDIR:-/tmp}/waybill-failures.XXXXXX") || exit 1
+WAYBILL_SUMMARY=$(mktemp "${TMPDIR:-/tmp}/waybill-summary.XXXXXX") || exit 1
+export WAYBILL_FAILURES WAYBILL_SUMMARY WAYBILL_LANES="$lanes"
+trap 'rm -f "$WAYBILL_FAILURES" "$WAYBILL_SUMMARY"' EXIT
+
+started=$(date +%s)
+failed=0
+printf '%s\n' "$@" | xargs -n 1 -P "$lanes" scripts/test.sh --lane || failed=1
+printf '\n== tests: %d s\n' $(($(date +%s) - started))
+cat "$WAYBILL_SUMMARY"
+for phase in "$@"; do
+    if ! grep -q "^$phase " "$WAYBILL_SUMMARY"; then
+        printf '%-9s %s\n' "$phase" "DID NOT END"
+        failed=1
+    fi
+done
 if [ -s "$WAYBILL_FAILURES" ]; then
     printf '\n== failures\n'
     cat "$WAYBILL_FAILURES"
