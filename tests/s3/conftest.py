@@ -116,6 +116,8 @@ def spark(event_log: Path) -> Iterator[SparkSession]:
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": event_log.as_uri(),
         "spark.eventLog.compress": "false",
+        # With all that plans tell where somebody reads them.
+        "spark.sql.ui.explainMode": "formatted",
     }
     session = start_session(name="tests", settings=settings)
     yield session
