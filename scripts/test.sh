@@ -3,10 +3,9 @@
 #
 #   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...
 #
-# One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, one
-# process each, begun in the order of their names here: Spark and servers start once a phase, and while one waits
-# others work. What each says comes when it ends, and is in build/tests meanwhile. PYTEST_ADDOPTS is passed on to
-# pytest.
+# One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, begun in
+# the order of their names here, most in one process each: Spark and servers start once a phase, and while one waits
+# others work. What each says comes when it ends, and is in build/tests meanwhile. PYTEST_ADDOPTS is passed on to pytest.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -24,11 +23,12 @@ with_tests() {
 
 # Says how the phase ended in $outcome.
 run_phase() {
-    # With Airflow, tests of a file share a database.
-    two="-n 2 --dist worksteal" two_by_file="-n 2 --dist loadfile"
+    two="-n 2 --dist worksteal"
     if [ "$lanes" -gt 1 ]; then
-        two= two_by_file=
+        two=
     fi
+    # With Airflow, tests of a file share a database; and some only wait for its components.
+    two_by_file="-n 2 --dist loadfile"
     case $1 in
         fast)
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
