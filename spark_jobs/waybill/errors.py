@@ -76,6 +76,7 @@ class Code(Enum):
     BATCH_VISIBLE_IN_PART = "WB-5003", "An earlier batch is visible in part"
     TABLE_CHANGED = "WB-5004", "A merged table was changed by another program"
     STAGE_MISSING = "WB-5005", "An earlier stage of the batch has not run"
+    KEY_TWICE = "WB-5006", "A merged table has a key twice"
 
     TARGET_REMOVED = "WB-6001", "Messages wait for a target that is gone"
     TARGET_TAKEN = "WB-6002", "Another target publishes to the folder"

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import LakeError
+from waybill.errors import Code, LakeError
 from waybill.lake.upkeep import keep_up
 from waybill.merge.ledger import Ledger
 from waybill.merge.tombstones import forget_tombstones
@@ -76,7 +76,8 @@ def run_upkeep(
     tables = [Staged(name, lake.read(table), None) for table, name in merged.items()]
     for staged, profile in zip(tables, table_profiles(tables, ""), strict=True):
         if profile["duplicate_keys"]:
-            raise LakeError(_keys_twice(spec, staged, profile["duplicate_keys"]))
+            message = _keys_twice(spec, staged, profile["duplicate_keys"])
+            raise LakeError(message, code=Code.KEY_TWICE)
     return done
 
 

@@ -84,7 +84,11 @@ def test_damage_is_found_and_nothing_else(target, damage):
     damaged = pa.Table.from_pylist(rows, messages.schema)
     found = list(comparison.compare(changes, damaged))
     assert {one.place for one in found} == {("shop", 0, offset, 0) for offset in wrong}
-    assert {one.undecodable for one in found} == {damage == "a cut message"}
+    # A message key of Debezium that is another row's than the value is refused.
+    unread = damage == "a cut message" or (
+        target == "debezium-json" and damage == "values of two rows swapped"
+    )
+    assert {one.undecodable for one in found} == {unread}
 
 
 def test_a_change_that_came_twice_has_its_messages_twice():

@@ -157,14 +157,17 @@ def test_quarantine(file):
 def test_nothing_is_held(file, words):
     code, out, said = watched(words[0], file, *words[1:])
     assert (code, out) == (2, b"")
-    assert said == ("waybill: no batch waits for the gate, so nothing is held: leave --held out\n")
+    assert said == (
+        "waybill: WB-1002: no batch waits for the gate, so nothing is held: leave --held out\n"
+    )
 
 
 def test_what_cannot_be_shown_is_said_before_spark_starts(file):
     code, _, said = watched("table", file, "shop.orders")
     assert code == 2
     assert said == (
-        f"waybill: migration shop has no merged table yet: run it first, `waybill run {file}`\n"
+        "waybill: WB-1002: migration shop has no merged table yet: "
+        f"run it first, `waybill run {file}`\n"
     )
     catalog = catalog_in(file.parent / "lake")
     for name in ("orders", "items"):

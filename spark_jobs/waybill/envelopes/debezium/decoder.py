@@ -26,8 +26,13 @@ from waybill.envelopes.debezium.control import (
 )
 from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
-from waybill.envelopes.debezium.message_keys import check_message_key
-from waybill.envelopes.debezium.opening import Opened, opened_key, opening
+from waybill.envelopes.debezium.message_keys import (
+    NEW_KEY,
+    OLD_KEY,
+    check_message_key,
+    keys_of_headers,
+)
+from waybill.envelopes.debezium.opening import Opened, opening
 from waybill.envelopes.debezium.plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
 from waybill.envelopes.debezium.row_readers import NO_KEY_COLUMNS, fields_of, to_json
 from waybill.envelopes.debezium.source import (
@@ -66,8 +71,6 @@ _NAMES = frozenset(
     {"before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message"}
 )
 _BRACE = ord("}")
-_OLD_KEY, _NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
-_KEY_HEADERS = frozenset({_OLD_KEY, _NEW_KEY})
 
 
 class _Topic:
@@ -272,7 +275,7 @@ class DebeziumDecoder:
                 if plan.key_only:
                     before = plan.only_key(before)
             if operation == "insert" and message.headers:
-                moved = self._header(message, plan, _OLD_KEY)
+                moved = self._header(message, plan, OLD_KEY)
                 if moved is not None:
                     operation, head = "update", MOVED
         try:
@@ -302,7 +305,7 @@ class DebeziumDecoder:
 
         Both halves stand at one position, the delete first.
         """
-        new_key = self._header(message, plan, _NEW_KEY)
+        new_key = self._header(message, plan, NEW_KEY)
         if new_key is None:
             return EXTRA, 1
         return LEFT + to_json(new_key) + b',"debezium":{', 0
@@ -382,7 +385,7 @@ class DebeziumDecoder:
             rows,
             message.key,
             None if known is None else known.plan,
-            _keys_told(message),
+            keys_of_headers(message),
         )
         block = bytes(fields.get("source", _NULL))
         event = topic.layout(
@@ -400,21 +403,6 @@ class DebeziumDecoder:
         if opened.whole and plan.lasting:
             topic.learn(opened.prefix, event)
         return change
-
-
-def _keys_told(message: Message) -> tuple[dict[str, Raw], ...]:
-    """The keys in the headers of a change of the key: a null in the row is a value there, or not.
-
-    What is no key is left to `RowPlan.key_of`, which refuses it.
-    """
-    told = []
-    for header, value in message.headers or ():
-        if header in _KEY_HEADERS and value is not None:
-            try:
-                told.append(opened_key(value).fields)
-            except (Refusal, *JSON_ERRORS):
-                continue
-    return tuple(told)
 
 
 def _is_row_event(opened: Opened) -> bool:

@@ -16,14 +16,34 @@ from waybill.envelopes.debezium.opening import opened_key
 from waybill.envelopes.debezium.row_readers import text_of
 from waybill.envelopes.stated_keys import contradiction, is_same
 from waybill.errors import Refusal
+from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from waybill.envelopes.debezium.readings import Reading
     from waybill.envelopes.debezium.row_readers import RowPlan
+    from waybill.records import Message
 
+OLD_KEY, NEW_KEY = "__debezium.oldkey", "__debezium.newkey"
+"""Headers of a change of the key."""
+_KEY_HEADERS = frozenset({OLD_KEY, NEW_KEY})
 _FAULTS = (Refusal, ValueError, ArithmeticError, RecursionError)
+
+
+def keys_of_headers(message: Message) -> tuple[dict[str, Raw], ...]:
+    """The keys in the headers of a change of the key: a null in the row is a value there, or not.
+
+    What is no key is left to `RowPlan.key_of`, which refuses it.
+    """
+    told = []
+    for header, value in message.headers or ():
+        if header in _KEY_HEADERS and value is not None:
+            try:
+                told.append(opened_key(value).fields)
+            except (Refusal, *JSON_ERRORS):
+                continue
+    return tuple(told)
 
 
 def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -> None:
