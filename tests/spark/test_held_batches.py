@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.line import Killed, Line, insert, kill
-from waybill.cli.status import stage_status
+from waybill.cli.status import PLACES, stage_status
 from waybill.errors import GateError
 from waybill.lake.commit import Branch
 from waybill.validate import stage as gate
@@ -62,6 +62,8 @@ def test_status_shows_a_first_batch_that_is_held(line: Line) -> None:
     line.run("b2", drop_held=True)
     merge = stage_status(line.lake, "merge")
     assert (merge["held"], merge["batch"], merge["batches"]) == (None, "b2", 1)
+    # That merge has taken what two batches of convert brought, and nothing waits for any stage.
+    assert [stage_status(line.lake, stage)["lag"] for stage in PLACES] == [0, 0, 0, 0, 0]
 
 
 def test_a_replay_drops_what_is_held(line: Line) -> None:

@@ -14,8 +14,9 @@ import pytest
 from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.lake_columns import ARCHIVE, CHANGES, RUNS
+from waybill.lake_columns import ARCHIVE, CHANGES, MERGES, RUNS
 from waybill.merge.position import order_of
+from waybill.merge.state import MergeState
 from waybill.order import order_key, order_number
 from waybill.spec.file import load_migration
 from waybill_airflow.free_ports import free_port
@@ -102,6 +103,22 @@ def test_status(file):
     snapshot, convert, *_ = look("status", file)
     assert (snapshot["batch"], snapshot["batches"], snapshot["in"]) == ("b2", 3, 1)
     assert (convert["batch"], convert["lag"]) == (None, 3)
+
+
+def test_one_batch_of_a_stage_may_read_several_of_the_stage_before(file):
+    """Lag goes by what was read: ids of batches that were taken with a later one come never."""
+    catalog = catalog_in(file.parent / "lake")
+    head = catalog.load_table("shop_log.changes").metadata.current_snapshot_id
+    report = {"rows_in": 3, "rows_out": 3, "refused": {}, "details": {}}
+    state = [{"batch": "b2", "kind": "state", "body": MergeState().to_json()}]
+    stamp = ("b2", "merge", {"after": None, "changes": head}, report)
+    commit(catalog, "shop_log.merges", MERGES, state, stamp)
+    assert [(told["stage"], told["lag"]) for told in look("status", file)[2:4]] == [
+        ("merge", 0),
+        ("validate", 1),
+    ]
+    commit(catalog, "shop_log.changes", CHANGES, [row(3, "9")], ("b3", "convert", {}, report))
+    assert look("status", file)[2]["lag"] == 1
 
 
 def test_changes_come_in_the_order_of_the_merge(file):
