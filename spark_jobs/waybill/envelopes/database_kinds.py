@@ -1,8 +1,8 @@
 """The kind of database that messages name: `dbType` of OMS and of DataHub BLOB.
 
-OMS Default, its extended form and OMS DataWorks have it (OceanBase documentation, Data formats), and
-messages of DataWorks in DataHub. It travels in `Change.extra`; another of these formats writes it
-again, and all others count it.
+OMS Default, its extended form and OMS DataWorks have it (OceanBase documentation, Data formats),
+and messages of DataWorks in DataHub. It travels in `Change.extra`; another of these formats writes
+it again, and all others count it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def kind_of(change: Change) -> str | None:
 
 
 def count_kind(change: Change, losses: list[str]) -> None:
-    """Count what a format without a place for it gives up."""
+    """Count what a format without a place for it gives up; a sign of life is of no database."""
     extra = change.extra
-    if extra is not None and _MARK in extra and _named(extra) is not None:
+    if extra is None or _MARK not in extra or change.operation == "heartbeat":
+        return
+    if _named(extra) is not None:
         losses.append(CAPABILITY)
