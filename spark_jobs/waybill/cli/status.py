@@ -12,6 +12,7 @@ from waybill.errors import WaybillError
 from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge
+from waybill.report import told_cursor
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "batches": len(done),
         "held": None if held is None else held.batch,
         "lag": _lag(lake, stage, last),
-        "cursor": last.cursor if last else None,
+        "cursor": told_cursor(stage, last.cursor) if last else None,
         "made_ids": report.get("made_ids", {}),
     }
 
