@@ -1,4 +1,7 @@
-"""A lake that many small batches have written, made without Spark in a minute or two."""
+"""A lake that many small batches have written, and one that the gate holds, made without Spark.
+
+It takes a minute or two. Every batch takes a row of the one before away, by a file of deletes.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import (
     UNASSIGNED_SEQ,
     DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
-    write_manifest,
+    ManifestWriterV2,
     write_manifest_list,
 )
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 
-from waybill.merge.columns import BATCH, DELETED, KEY, OWN_COLUMNS
+from waybill.lake.names import branch_prefix
+from waybill.lake.planned_files import PATH_ID
+from waybill.merge.columns import BATCH, DELETED, IMAGE, KEY, OWN_COLUMNS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -44,6 +53,19 @@ ROW = pa.schema(
 )
 """The merged table, without the source's own columns."""
 
+DELETES = pa.schema(
+    [
+        pa.field(name, kind, False, {"PARQUET:field_id": str(id_)})
+        for name, kind, id_ in (
+            ("file_path", pa.string(), PATH_ID),
+            ("pos", pa.int64(), PATH_ID - 1),
+        )
+    ]
+)
+"""A file that names deleted rows; Iceberg specification, "Position Delete Files"."""
+
+MERGED = "shop.shop_orders"
+
 Rows = list[dict[str, Any]]
 
 
@@ -63,13 +85,17 @@ def filled_lake(folder: Path, batches: int) -> Path:
         "shop_log.merges": ("merge", layout.MERGES, ("kind",)),
         "shop_log.runs": ("validate", layout.RUNS, ()),
         "shop_log.published": ("publish", layout.PUBLISHED, ()),
-        "shop.shop_orders": ("merge", ROW, ()),
+        MERGED: ("merge", ROW, ()),
     }
     for name, (stage, schema, partitions) in tables.items():
         filling = _Filling(_created(catalog, name, schema, partitions), stage)
-        for number in range(batches):
+        # The last batch is held: converted, merged and not visible.
+        for number in range(batches + (stage in ("snapshot", "convert"))):
             filling.add(number, schema)
-        place = filling.commit()
+        held = stage == "merge"
+        if held:
+            filling.hold(batches, schema)
+        place = filling.commit(held)
         catalog.drop_table(name)
         catalog.register_table(name, place)
     file = folder / "shop.yaml"
@@ -104,34 +130,51 @@ class _Filling:
     def __init__(self, table: Table, stage: str) -> None:
         self.table, self.stage = table, stage
         self.snapshots: list[Snapshot] = []
-        self.manifests: list[ManifestFile] = []
-        self.entries: list[ManifestEntry] = []
+        self.data = _Manifests(table, ManifestContent.DATA)
+        self.deletes = _Manifests(table, ManifestContent.DELETES)
+        self.before: DataFile | None = None
         self.rows = self.files = 0
+        self.refs: dict[str, int] = {}
 
     def add(self, number: int, schema: pa.Schema) -> None:
         """A batch: a snapshot with its rows, and one with its stamp."""
         rows = _rows(self.table.name()[-1], number)
         whole = [{**dict.fromkeys(schema.names), **row} for row in rows]
         added = self._append(pa.Table.from_pylist(whole, schema))
-        self._snapshot(added, len(rows), {})
-        self._snapshot([], 0, _stamp(self.stage, number, len(rows), self.snapshots[-1].snapshot_id))
-
-    def commit(self) -> str:
-        """Write the metadata down; its place."""
-        main = SnapshotRef(
-            snapshot_id=self.snapshots[-1].snapshot_id, snapshot_ref_type=SnapshotRefType.BRANCH
+        deletes = []
+        if schema is ROW and self.before is not None:
+            deletes.append(self._deleted(self.before))
+        self.before = added[0]
+        self._snapshot(added, deletes, len(rows), {})
+        self._snapshot(
+            [], [], 0, _stamp(self.stage, number, len(rows), self.snapshots[-1].snapshot_id)
         )
+        self.refs["main"] = self.snapshots[-1].snapshot_id
+
+    def hold(self, number: int, schema: pa.Schema) -> None:
+        """A batch that is not visible, on a branch."""
+        visible = self.refs["main"]
+        self.add(number, schema)
+        self.refs = {"main": visible, _branch(number): self.refs["main"]}
+
+    def commit(self, held: bool) -> str:
+        """Write the metadata down; its place."""
+        refs = {
+            name: SnapshotRef(snapshot_id=head, snapshot_ref_type=SnapshotRefType.BRANCH)
+            for name, head in self.refs.items()
+        }
         metadata = self.table.metadata.model_copy(
             update={
                 "snapshots": self.snapshots,
-                "refs": {"main": main},
-                "current_snapshot_id": main.snapshot_id,
+                "refs": refs,
+                "current_snapshot_id": self.refs["main"],
                 "last_sequence_number": len(self.snapshots),
                 "last_updated_ms": int(time.time() * 1000),
                 "metadata_log": [],
                 "snapshot_log": [
                     SnapshotLogEntry(snapshot_id=one.snapshot_id, timestamp_ms=one.timestamp_ms)
                     for one in self.snapshots
+                    if not held or one.snapshot_id <= self.refs["main"]
                 ],
             }
         )
@@ -142,32 +185,41 @@ class _Filling:
     def _append(self, rows: pa.Table) -> list[DataFile]:
         return list(_dataframe_to_data_files(self.table.metadata, rows, self.table.io))
 
-    def _snapshot(self, added: list[DataFile], rows: int, stamp: dict[str, str]) -> None:
+    def _deleted(self, file: DataFile) -> DataFile:
+        """A file that says that the first row of another one is gone."""
+        place = f"{self.table.location()}/data/{len(self.snapshots)}-deletes.parquet"
+        row = pa.Table.from_pylist([{"file_path": file.file_path, "pos": 0}], DELETES)
+        with self.table.io.new_output(place).create() as output:
+            pq.write_table(row, output)
+        bounds = {PATH_ID: file.file_path.encode()}
+        return DataFile.from_args(
+            content=DataFileContent.POSITION_DELETES,
+            file_path=place,
+            file_format=FileFormat.PARQUET,
+            partition=file.partition,
+            record_count=1,
+            file_size_in_bytes=len(self.table.io.new_input(place)),
+            lower_bounds=bounds,
+            upper_bounds=bounds,
+        )
+
+    def _snapshot(
+        self, added: list[DataFile], deletes: list[DataFile], rows: int, stamp: dict[str, str]
+    ) -> None:
         number = len(self.snapshots) + 1
         parent = number - 1 or None
         self.rows, self.files = self.rows + rows, self.files + len(added)
-        where = f"{self.table.location()}/metadata"
-        if added:
-            entries = [
-                ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file
-                )
-                for file in added
-            ]
-            self.manifests.insert(0, self._manifest(number, entries))
-            for entry in entries:
-                entry.sequence_number = entry.file_sequence_number = number
-            self.entries = [*entries, *self.entries]
-            if len(self.manifests) == MANIFESTS:
-                self.manifests = [self._manifest(number, self.entries, existing=True)]
-        lists = f"{where}/snap-{number}.avro"
+        self.data.add(number, added)
+        self.deletes.add(number, deletes)
+        lists = f"{self.table.location()}/metadata/snap-{number}.avro"
         written = write_manifest_list(
             2, self.table.io.new_output(lists), number, parent, number, "deflate"
         )
+        manifests = [*self.data.files, *self.deletes.files]
         with written:
-            written.add_manifests(self.manifests)
+            written.add_manifests(manifests)
         # From here on the manifests have the number that the list gave them.
-        for manifest in self.manifests:
+        for manifest in manifests:
             if manifest.sequence_number == UNASSIGNED_SEQ:
                 manifest.sequence_number = manifest.min_sequence_number = number
         totals = {
@@ -175,8 +227,8 @@ class _Filling:
             "added-data-files": str(len(added)),
             "total-records": str(self.rows),
             "total-data-files": str(self.files),
-            "total-delete-files": "0",
-            "total-position-deletes": "0",
+            "total-delete-files": str(self.deletes.count),
+            "total-position-deletes": str(self.deletes.count),
             "total-equality-deletes": "0",
             "engine-name": "spark",
         }
@@ -192,13 +244,44 @@ class _Filling:
             )
         )
 
-    def _manifest(
+
+class _Manifests:
+    """The lists of a table's files of data, or of deletes."""
+
+    def __init__(self, table: Table, content: ManifestContent) -> None:
+        self.table, self.content = table, content
+        self.files: list[ManifestFile] = []
+        self.entries: list[ManifestEntry] = []
+
+    @property
+    def count(self) -> int:
+        """How many files they list."""
+        return len(self.entries)
+
+    def add(self, number: int, files: list[DataFile]) -> None:
+        """List the files that a snapshot adds."""
+        if not files:
+            return
+        entries = [
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED, snapshot_id=number, data_file=file
+            )
+            for file in files
+        ]
+        self.files.insert(0, self._written(number, entries))
+        for entry in entries:
+            entry.sequence_number = entry.file_sequence_number = number
+        self.entries = [*entries, *self.entries]
+        if len(self.files) == MANIFESTS:
+            self.files = [self._written(number, self.entries, existing=True)]
+
+    def _written(
         self, number: int, entries: list[ManifestEntry], existing: bool = False
     ) -> ManifestFile:
-        kind = "joined" if existing else "added"
-        output = self.table.io.new_output(f"{self.table.location()}/metadata/{number}-{kind}.avro")
-        spec, schema = self.table.spec(), self.table.schema()
-        with write_manifest(2, spec, schema, output, number, "deflate") as written:
+        name = f"{number}-{self.content.name}-{'joined' if existing else 'added'}.avro"
+        output = self.table.io.new_output(f"{self.table.location()}/metadata/{name}")
+        writer = ManifestWriterV2 if self.content is ManifestContent.DATA else _DeletesWriter
+        with writer(self.table.spec(), self.table.schema(), output, number, "deflate") as written:
             for entry in entries:
                 if existing:
                     written.existing(entry)
@@ -207,13 +290,36 @@ class _Filling:
         return written.to_manifest_file()
 
 
+class _DeletesWriter(ManifestWriterV2):
+    """Writes lists of files of deletes, for which PyIceberg has no writer."""
+
+    def content(self) -> ManifestContent:
+        """What the files hold."""
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def _branch(number: int) -> str:
+    """The branch of a held batch."""
+    return f"{branch_prefix('merge', f'b{number}')}held"
+
+
 def _stamp(stage: str, number: int, rows: int, newest: int) -> dict[str, str]:
     """What a stage notes with a batch."""
     from waybill.report import StageReport
 
     report = StageReport(stage, f"b{number}", rows_in=rows, rows_out=rows)
     report.details = {"outcome": "passed", "page": "gate.html", "sizes": {"bytes": 4454}}
-    cursor = {"changes": newest, "archive": {"after": None, "upto": newest}}
+    # All tables have the snapshots of a batch at the same numbers.
+    upto = newest + 1
+    cursor = {
+        **dict.fromkeys(("changes", "merges", "runs"), upto),
+        "archive": {"after": None, "upto": upto},
+        "branches": {f"lake.{MERGED}": _branch(number)},
+    }
     return {
         "waybill.batch": f"b{number}",
         "waybill.stage": stage,
@@ -244,15 +350,21 @@ def _rows(table: str, number: int) -> Rows:
         place = {**places[2], **REASON, "kind": "refused", "table": "shop.orders"}
         return [{"batch": batch, "kind": "state", "body": _state()}, place]
     if table == "shop_orders":
+        images = (json.dumps(_image(place["offset"])) for place in places)
+        keys = (json.dumps({"id": str(place["offset"])}) for place in places)
         live = {DELETED: False, BATCH: batch}
-        return [{**live, KEY: json.dumps({"id": str(place["offset"])})} for place in places]
+        return [{**live, KEY: key, IMAGE: row} for key, row in zip(keys, images, strict=True)]
     return [{"batch": batch}]
+
+
+def _image(number: int) -> dict[str, str]:
+    return {"id": str(number), "amount": str(number), "note": f"the note of {number}"}
 
 
 def _change(number: int) -> dict[str, Any]:
     from waybill.order import order_key
 
-    image = {"id": str(number % 500), "amount": str(number), "note": f"the note of {number}"}
+    image = {**_image(number), "id": str(number % 500)}
     return {
         "operation": "insert",
         "database": "shop",

@@ -26,6 +26,8 @@ COMMANDS = {
     "quarantine list": ["quarantine", "list"],
     "quarantine show": ["quarantine", "show", "shop/0/147"],
     "changes": ["changes"],
+    "table": ["table", "shop.orders"],
+    "table --held": ["table", "shop.orders", "--held"],
     "changes of a row": ["changes", "--table", "shop.orders", "--key", "7"],
 }
 """What is measured: the words before and after the migration's file."""

@@ -223,11 +223,7 @@ def read_table(
         wanted = table_state(lake, migration, table, as_of, held)
         if wanted.table is None:
             return
-        if wanted.branch is None:
-            rows = lake.read(wanted.table, wanted.snapshot)
-        else:
-            rows = lake.reopen(wanted.table, wanted.branch).read()
-        live = rows.where("NOT _waybill_deleted")
+        live = lake.read(wanted.table, wanted.snapshot).where("NOT _waybill_deleted")
         ordered = live.orderBy(*_by_key(live)).select("_waybill_image")
         empty = dict.fromkeys(wanted.columns)
         for row in ordered.toLocalIterator(prefetchPartitions=True):
@@ -235,8 +231,13 @@ def read_table(
 
 
 def _by_key(rows: DataFrame) -> list[Column]:
-    """Columns to sort by: each key column as a number where it is one, then as text."""
+    """Columns to sort by: each key column as a number where it is one, then as text.
+
+    `waybill.merge.table_rows.by_key` is the same without Spark.
+    """
     from pyspark.sql import functions as F
+
+    from waybill.merge.table_rows import DIGITS, NUMBER
 
     first = rows.select("_waybill_key").where("_waybill_key IS NOT NULL").head()
     names: Sequence[str] = [] if first is None else list(json.loads(first[0]))
@@ -244,7 +245,8 @@ def _by_key(rows: DataFrame) -> list[Column]:
     columns: list[Column] = []
     for name in names:
         value = values[F.lit(name)]
-        columns += [value.try_cast("decimal(38,0)"), value]
+        number = F.when(value.rlike(rf"\A(?:{NUMBER})\z"), value.try_cast(f"decimal({DIGITS},0)"))
+        columns += [number, value]
     return [*columns, F.col("_waybill_key")]
 
 

@@ -27,6 +27,13 @@ def _as_texts(data: Any, least: int) -> Any:
     return str(data) if is_number and abs(data) >= least else data
 
 
+def told_cursor(stage: str, cursor: dict[str, Any]) -> dict[str, Any]:
+    """The cursor of a stage for other programs, its ids of snapshots as texts."""
+    # Apart from what the source is read up to, cursors hold nothing but snapshots.
+    told: dict[str, Any] = _as_texts(cursor, EXACT if stage == STAGES[0] else 0)
+    return told
+
+
 @dataclass(slots=True)
 class StageReport:
     """The account of one stage of one batch.
@@ -101,9 +108,7 @@ class StageReport:
         """
         data = asdict(self)
         data["snapshots"] = {table: str(snapshot) for table, snapshot in self.snapshots.items()}
-        # Apart from what the source is read up to, cursors hold nothing but snapshots.
-        least = EXACT if self.stage == STAGES[0] else 0
-        data["cursor"] = _as_texts(self.cursor, least)
+        data["cursor"] = told_cursor(self.stage, self.cursor)
         return data
 
     @classmethod

@@ -148,6 +148,15 @@ PROBES: dict[str, Callable[[], list[Change]]] = {
         for time in (0, 1_700_000_000_000_000, 1_700_000_000_123_000, 1_700_000_000_123_456, -1)
     ],
     "schema_name": lambda: [change("insert", after=ROW, schema=IN_PUBLIC)],
+    "database_kind": lambda: [
+        change(operation, before, after, extra=b'{"%b":{"dbType":"%b"}}' % told)
+        for told in ((b"oms", b"OB_ORACLE"), (b"dataworks", b"ORACLE"), (b"streamx", b"Oracle"))
+        for operation, before, after in (
+            ("insert", None, ROW),
+            ("update", ROW, OTHER),
+            ("delete", ROW, None),
+        )
+    ],
     "other": lambda: [change("other", schema=NO_TABLE, ddl_text=None)],
 }
 """Changes by the capability that they need."""

@@ -15,6 +15,7 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from tests.histories import by_name
+from waybill.envelopes.database_kinds import kind_of
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import Refusal
 from waybill.made_ids import lost_of
@@ -226,6 +227,10 @@ def _common_differences(change: Change, found: Change) -> set[str]:
             lost.add("schema_name")
     if change.sequence is not None and found.sequence not in _alike(change.sequence):
         lost.add("sequence_id")
+    kind = kind_of(change)
+    # OMS has no small letters in it.
+    if kind is not None and kind.upper() != (kind_of(found) or "").upper():
+        lost.add("database_kind")
     if change.source_time != found.source_time:
         lost.add("source_time")
     if change.transaction != found.transaction:

@@ -77,6 +77,8 @@ def look(envelope: Envelope, streams: Streams, expect: str | None) -> Counter[st
                 kind, sentence = found.refused
                 assert kind in FAULTS, f"{shown}: {kind}"
                 assert sentence, shown
+                named = kind != "value" or re.search(r"\bcolumn |\bv\b|'v'", sentence)
+                assert named, f"{shown}: {sentence}"
                 counts["refused"] += 1
                 continue
             counts["taken"] += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,7 @@ def file(spark, migration, tmp_path: Path, monkeypatch, request) -> Path:
     if request.param == "spark":
         for module in (quarantine, status, tables):
             monkeypatch.setattr(module, "look_into", opened)
+        monkeypatch.setattr(tables, "without_spark", lambda spec: nullcontext(None))
     return path
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.line import Killed, Line, insert, kill
-from waybill.cli.status import stage_status
+from waybill.cli.status import PLACES, stage_status
 from waybill.errors import GateError
 from waybill.lake.commit import Branch
 from waybill.validate import stage as gate
@@ -62,6 +62,8 @@ def test_status_shows_a_first_batch_that_is_held(line: Line) -> None:
     line.run("b2", drop_held=True)
     merge = stage_status(line.lake, "merge")
     assert (merge["held"], merge["batch"], merge["batches"]) == (None, "b2", 1)
+    # That merge has taken what two batches of convert brought, and nothing waits for any stage.
+    assert [stage_status(line.lake, stage)["lag"] for stage in PLACES] == [0, 0, 0, 0, 0]
 
 
 def test_a_replay_drops_what_is_held(line: Line) -> None:
@@ -82,6 +84,30 @@ def test_a_run_that_drops_what_is_held_decodes_its_refused_messages_again(line: 
     line.mend()
     line.run("b3", drop_held=True)
     came_out(line, "0", "1", "2", "3", "4")
+
+
+def test_what_the_gate_has_let_pass_holds_no_batch_that_refuses_it_again(line: Line) -> None:
+    """A message that nobody can mend stays in quarantine, however often it is tried."""
+    line.limit = 0.5
+    line.feed("0", insert(0), insert(1, True))
+    line.run("b0")
+    for batch, mode in (("b1", "replay"), ("b2", "replay"), ("b3", "full"), ("b4", "incremental")):
+        line.run(batch, mode)
+        profile = read_result(line.spec, batch)["profiles"]["changes"]
+        assert [row["refused_share"] for row in profile] == [0] * len(profile)
+    refused = line.lake.read(line.lake.log("changes")).where("outcome = 'refused'")
+    assert [row.offset for row in refused.select("offset").distinct().collect()] == [1]
+    # What is refused for the first time counts, beside it and when it is tried again.
+    line.feed("1", insert(2), insert(3, True), insert(4, True), insert(5, True))
+    with pytest.raises(GateError, match="share of refused messages"):
+        line.run("b5")
+    with pytest.raises(GateError, match="share of refused messages"):
+        line.run("b6", "replay", drop_held=True)
+    profile = read_result(line.spec, "b6")["profiles"]["changes"][0]
+    assert (profile["refused"], profile["refused_messages"], profile["messages"]) == (4, 3, 5)
+    line.mend()
+    line.run("b7", "replay", drop_held=True)
+    assert line.rows() == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_full_run_drops_what_is_held(line: Line) -> None:

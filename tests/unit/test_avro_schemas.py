@@ -15,7 +15,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.contract.probes import IN_PUBLIC, OTHER, PLAIN, ROW, change
 from tests.histories import by_name
 from tests.schema_registry import schema_registry
-from waybill.avro.schema import parse
+from waybill.avro.schema import MAX_TYPES, parse
 from waybill.avro.settings import CREDENTIALS
 from waybill.avro.sinks import id_of_text
 from waybill.batches.messages import decode_message
@@ -23,7 +23,7 @@ from waybill.envelopes import registry as envelopes
 from waybill.envelopes.debezium.avro.connect import avro_schema
 from waybill.errors import ConfigurationError, Refusal, UnavailableError
 from waybill.records import Message
-from waybill.tables import TableRules
+from waybill.tables import MAX_COLUMNS, TableRules
 
 AVRO = ["ibmcdc-avro", "debezium-avro"]
 BOTH = pytest.mark.parametrize("name", AVRO)
@@ -317,6 +317,31 @@ def test_a_schema_that_cannot_be_is_refused(schema):
     with pytest.raises(Refusal) as caught:
         parse(text)
     assert caught.value.kind == "schema"
+
+
+def test_as_many_columns_as_are_taken_unless_max_columns_is_set():
+    """Of Debezium's widest type: a Point that may be null, in the row before and after."""
+    point = {
+        "type": "record",
+        "name": "io.debezium.data.geometry.Point",
+        "fields": [
+            *({"name": name, "type": "double"} for name in ("x", "y")),
+            {"name": "wkb", "type": ["null", "bytes"]},
+            {"name": "srid", "type": ["null", "int"]},
+        ],
+    }
+    columns = [
+        {"name": f"c{n}", "type": ["null", point["name"] if n else point]}
+        for n in range(MAX_COLUMNS)
+    ]
+    value = {"type": "record", "name": "Value", "fields": columns}
+    rows = [
+        {"name": "before", "type": ["null", value]},
+        {"name": "after", "type": ["null", "Value"]},
+    ]
+    source = [{"name": f"f{n}", "type": ["null", "string"]} for n in range(100)]
+    found = parse(json.dumps({"type": "record", "name": "E", "fields": [*rows, *source]}))
+    assert 2 * 11 * MAX_COLUMNS < found.types < MAX_TYPES
 
 
 def test_names_of_tables_and_columns_that_avro_does_not_allow():

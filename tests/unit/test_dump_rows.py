@@ -332,6 +332,13 @@ def test_what_is_loaded_once_is_not_loaded_again(tmp_path):
         plan_dumps({"shop.t": Dump(path=str(tmp_path / "none"))}, known)
     with pytest.raises(ConfigurationError, match=r"loaded in full before.*as_of"):
         plan_dumps(full, {"full:shop.t@3:1": after["full:shop.t@3:1"]})
+    # Another file is no change of the one that was loaded.
+    new = tmp_path / "new.jsonl"
+    new.write_bytes(b'{"id":3}\n')
+    with pytest.raises(ConfigurationError, match=r"loaded in full before: .*new\.jsonl"):
+        plan_dumps({"shop.t": Dump(path=str(new))}, known)
+    with pytest.raises(ConfigurationError, match=r"before with the same as_of: .*new\.jsonl"):
+        plan_dumps({"shop.t": Dump(path=str(new), as_of=[3, 1])}, after)
     # A table whose name begins with this one's is another table.
     other = {"full:shop.t_items": known["full:shop.t"], "full:shop.t_items@3": []}
     assert [task.path for task in plan_dumps(full, other)[0]] == [task.path for task in tasks]

@@ -83,7 +83,8 @@ def manifests(table: Any) -> list[Path]:
 def planned(table: Any, where: Any, by: tuple[str, ...] = ()) -> list[Planned]:
     found = planned_files(table.current_snapshot().manifest_list, read, where, by)
     assert found is not None
-    return found
+    assert found.deletes == []
+    return found.files
 
 
 def test_a_container_is_read_as_pyiceberg_reads_it(table: Any) -> None:
@@ -213,6 +214,12 @@ def test_rows_of_large_groups_are_those_of_small_ones(
     assert list(rows_of_files([Planned(str(path), 1, {"later": [1]})], str, ("offset",))) == []
     new = Chosen(("later",), lambda row: row["later"] is None)
     assert len(list(rows_of_files([Planned(str(path), 1, {})], str, ("offset",), new))) == 100
+    gone = frozenset({0, 29, 31, 32, 60, 99})
+    rest = list(rows_of_files([Planned(str(path), 1, {}, gone=gone)], str, ("offset",)))
+    assert [row["offset"] for row in rest] == [n for n in range(100) if n not in gone]
+    assert list(rows_of_files([file._replace(gone=gone)], str, ("offset", "later"), even)) == found
+    left = list(rows_of_files([file._replace(gone=frozenset({40, 99}))], str, ("offset",)))
+    assert left == [{"offset": 31}]
 
 
 def test_a_damaged_list_of_files_is_told(table: Any, lake: LakeWithoutSpark) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from waybill.errors import ConfigurationError, SourceError
+from waybill.errors import Code, ConfigurationError, SourceError
 from waybill.lake import names
 from waybill.lake.catalog_properties import catalog_properties, local_catalog_folder
-from waybill.lake.session import _choose_address
+from waybill.lake.session import _choose_address, _new_session
 from waybill.lake.settings import jars, session_settings, spark_settings
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spec.migration import Migration
@@ -247,3 +247,10 @@ def test_only_a_local_session_hides_its_address(monkeypatch) -> None:
     assert variables == {}
     _choose_address("local[2]")
     assert variables == {"SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def test_a_warehouse_that_cannot_be_made_is_said_before_anything_is_run() -> None:
+    said = "the folder /proc/lake of the lake cannot be made .* under lake.warehouse"
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        _new_session(None, catalog_properties(migration(warehouse="/proc/lake")), {})
+    assert (caught.value.code, caught.value.transient) == (Code.PLACE_NOT_WRITABLE, False)

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from tests.lake_by_hand import catalog_in, commit
 from tests.unit.command_line import PROJECT, waybill
+from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.without_spark import LakeWithoutSpark
-from waybill.lake_columns import ARCHIVE, CHANGES, RUNS
+from waybill.lake_columns import ARCHIVE, CHANGES, MERGES, OUTBOX, RUNS
+from waybill.merge.columns import DELETED, IMAGE, KEY, OWN_COLUMNS, Column
 from waybill.merge.position import order_of
+from waybill.merge.state import MergeState, TableState
+from waybill.merge.table_rows import is_small
+from waybill.merge.table_states import TableState as State
 from waybill.order import order_key, order_number
 from waybill.spec.file import load_migration
 from waybill_airflow.free_ports import free_port
 
+_SHOW = ("quarantine", "show", "shop/0/1")
 TIME = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
 
 WATCHED = """
@@ -104,6 +113,30 @@ def test_status(file):
     assert (convert["batch"], convert["lag"]) == (None, 3)
 
 
+def test_ids_of_snapshots_are_texts_in_json(file):
+    """Programs that read JSON's numbers as floats would round them."""
+    upto, report = 2574707495988811973, {"rows_in": 1, "rows_out": 1, "refused": {}, "details": {}}
+    stamp = ("b2", "convert", {"archive": {"after": None, "upto": upto}}, report)
+    commit(catalog_in(file.parent / "lake"), "shop_log.outbox", OUTBOX, [], stamp)
+    assert look("status", file)[1]["cursor"] == {"archive": {"after": None, "upto": str(upto)}}
+
+
+def test_one_batch_of_a_stage_may_read_several_of_the_stage_before(file):
+    """Lag goes by what was read: ids of batches that were taken with a later one come never."""
+    catalog = catalog_in(file.parent / "lake")
+    head = catalog.load_table("shop_log.changes").metadata.current_snapshot_id
+    report = {"rows_in": 3, "rows_out": 3, "refused": {}, "details": {}}
+    state = [{"batch": "b2", "kind": "state", "body": MergeState().to_json()}]
+    stamp = ("b2", "merge", {"after": None, "changes": head}, report)
+    commit(catalog, "shop_log.merges", MERGES, state, stamp)
+    assert [(told["stage"], told["lag"]) for told in look("status", file)[2:4]] == [
+        ("merge", 0),
+        ("validate", 1),
+    ]
+    commit(catalog, "shop_log.changes", CHANGES, [row(3, "9")], ("b3", "convert", {}, report))
+    assert look("status", file)[2]["lag"] == 1
+
+
 def test_changes_come_in_the_order_of_the_merge(file):
     found = look("changes", file, "--table", "shop.orders")
     assert [change["offset"] for change in found] == [2, 1, 0]
@@ -184,6 +217,70 @@ def test_what_cannot_be_shown_is_said_before_spark_starts(file):
         code, _, said = watched("table", file, *words)
         assert code == 2
         assert told in said
+
+
+def test_a_table_that_is_small_is_read_without_spark(file):
+    catalog = catalog_in(file.parent / "lake")
+    state = MergeState()
+    state.tables["orders"] = TableState(columns=tuple(Column(n, n, "string") for n in ("id", "n")))
+    report = {"rows_in": 3, "rows_out": 3, "refused": {}, "details": {}}
+    of_state = [{"batch": "b1", "kind": "state", "body": state.to_json()}]
+    cursor = {"after": None, "changes": 1, "branches": {}}
+    commit(catalog, "shop_log.merges", MERGES, of_state, ("b1", "merge", cursor, report))
+    columns = {name: pa.bool_() if name == DELETED else pa.string() for name in OWN_COLUMNS}
+    rows = [
+        {KEY: json.dumps({"id": key}), IMAGE: image, DELETED: image is None}
+        for key, image in (("10", '{"id":"10"}'), ("9", '{"id":"9","n":"1.10"}'), ("8", None))
+    ]
+    stamp = ("b1", "merge", cursor, report)
+    commit(catalog, "shop.orders", pa.schema(columns), rows, stamp)
+    assert look("table", file) == [{"id": "9", "n": "1.10"}, {"id": "10", "n": None}]
+    output = file.parent / "rows.jsonl"
+    assert watched("table", file, "--output", output)[:2] == (0, b"")
+    assert json.loads(output.read_bytes().splitlines()[0]) == {"id": "9", "n": "1.10"}
+    (data,) = (file.parent / "lake" / "shop").rglob("*.parquet")
+    data.unlink()
+    code, _, said = watched("table", file)
+    assert (code, said) == (1, lost(data))
+
+
+def lost(data: Path) -> str:
+    """What is said of a data file that is not there."""
+    return (
+        f"waybill: WB-7002: the lake has lost the data file {data}, which its tables name: put it "
+        "back from a copy, or continue under a new migration name, which reads the source again\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [("changes", ("changes",)), ("changes", ("quarantine", "list")), ("archive", _SHOW)],
+)
+def test_a_data_file_that_is_gone_is_named(file, table, words):
+    for data in (file.parent / "lake" / "shop_log" / table).rglob("*.parquet"):
+        data.rename(data.with_suffix(".away"))
+    at = 2 if words[0] == "quarantine" else 1
+    code, _, said = watched(*words[:at], file, *words[at:])
+    assert code == 1
+    (path,) = re.findall(r"lost the data file (\S+), ", said)
+    assert said == lost(Path(path))
+    assert Path(path).with_suffix(".away").exists()
+
+
+@pytest.mark.parametrize("total", ["total-records", "total-files-size"])
+def test_a_large_table_is_left_to_spark(total):
+    told = {"total-records": "200000", "total-files-size": str(64 << 20)}
+    lake = SimpleNamespace()
+
+    def small() -> bool:
+        snapshot = Snapshot(1, None, 0, told)
+        lake.metadata = lambda _: Metadata({1: snapshot}, {"main": 1}, frozenset(), {})
+        return is_small(lake, State("lake.shop.orders", ()))
+
+    assert small()
+    told[total] = str(int(told[total]) + 1)
+    assert not small()
+    assert is_small(lake, State(None, ()))
 
 
 def test_looking_makes_nothing(tmp_path):

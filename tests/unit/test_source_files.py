@@ -278,7 +278,7 @@ def test_a_file_that_was_read_may_not_change(tmp_path: Path, spoil, sentence: st
     cursor = FilesCursor(str(tmp_path), states, 1, 0)
     with pytest.raises(SourceError, match=sentence) as caught:
         files.plan(source(tmp_path), cursor)
-    assert "mode full" in str(caught.value)
+    assert "mode full (`--full`)" in str(caught.value)
     assert "else give the migration a new name" in str(caught.value)
     afresh = files.plan(source(tmp_path), cursor, afresh=True)
     assert [task.number for task in afresh.tasks] == ([] if spoil is removed else [0])

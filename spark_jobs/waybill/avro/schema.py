@@ -19,8 +19,13 @@ PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "str
 
 MAX_DEPTH = 32
 """Deepest nesting of types; rows of tables have three or four levels."""
-MAX_TYPES = 50_000
-"""Most types in a schema with every named type written out where it is used."""
+MAX_TYPES = 250_000
+"""Most types in a schema with every named type written out where it is used.
+
+A few bytes could name more than anybody can go through. 10,000 columns (`tables.MAX_COLUMNS`) of
+whatever type Debezium has are fewer: a Point that may be null is eleven types, and stands in the
+row before and in the row after.
+"""
 _LEAST = {"null": 0, "float": 4, "double": 8}
 
 
@@ -114,8 +119,7 @@ class _Parser:
         if made is None:
             return self._reference(kind, namespace)
         found: Node = made(self, data, namespace, depth)
-        if found.types > MAX_TYPES:
-            raise Refusal("schema", f"the Avro schema has more than {MAX_TYPES} types")
+        _check_types(found.types)
         return found
 
     def _reference(self, name: str, namespace: str) -> Node:
@@ -138,8 +142,7 @@ class _Parser:
         if any(branch.kind == "union" for branch in branches):
             raise ValueError("a union stands in a union")
         types = 1 + sum(branch.types for branch in branches)
-        if types > MAX_TYPES:
-            raise Refusal("schema", f"the Avro schema has more than {MAX_TYPES} types")
+        _check_types(types)
         return Node("union", branches=branches, types=types)
 
     def _record(self, data: dict[str, Any], namespace: str, depth: int) -> Node:
@@ -149,8 +152,7 @@ class _Parser:
         for item in data["fields"]:
             node = self.node(item["type"], inner, depth + 1)
             types, least = types + node.types, least + node.least
-            if types > MAX_TYPES:
-                raise Refusal("schema", f"the Avro schema has more than {MAX_TYPES} types")
+            _check_types(types)
             fields.append(Field(_text(item["name"]), node, _rest(item, ("name", "type"))))
         if len({f.name for f in fields}) != len(fields):
             raise ValueError(f"a field stands twice in {name!r}")
@@ -212,6 +214,13 @@ _MAKERS: dict[str, Any] = {
     "array": _Parser._array,
     "map": _Parser._map,
 }
+
+
+def _check_types(types: int) -> None:
+    """Raise Refusal if a schema has too many types."""
+    if types > MAX_TYPES:
+        sentence = f"the Avro schema has more than {MAX_TYPES} types, which no setting changes"
+        raise Refusal("schema", sentence)
 
 
 def _text(value: Any) -> str:

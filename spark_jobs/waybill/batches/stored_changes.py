@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.notations import NOTHING, TEXT
 from waybill.bulk.rows import Columns, Extra, Rows
 from waybill.bulk.skeleton import Place, Skeleton, several_values, values
+from waybill.envelopes.database_kinds import FIELD, NAMED
 from waybill.records import ROW_OPERATIONS, Message
 
 if TYPE_CHECKING:
@@ -187,7 +189,7 @@ class _Batch:
         codes, kinds = np.zeros(size, np.int64), 1
         for part in (
             *(schema, operation, self._form(0, after), self._form(1, before)),
-            *(self._form(2, mine), extra, transaction, timed, counts, ranks, full),
+            *(self._form(2, mine), extra, self._kinds, transaction, timed, counts, ranks, full),
         ):
             numbers = part.astype(np.int64) + 1
             most = int(numbers.max(initial=0)) + 1
@@ -223,6 +225,24 @@ class _Batch:
         mine = _mask(pa.compute.starts_with(column, self._opening))
         named = _mask(pa.compute.match_substring(column, f'"{self.writer.family}"'))
         return mine, named & ~mine
+
+    @cached_property
+    def _kinds(self) -> Any:
+        """A number for the kind of database that each row names; -1 for none."""
+        named = self._named
+        if named is None:
+            return np.full(self.size, -1, np.int64)
+        coded = named.dictionary_encode()
+        return coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def _named(self) -> Any:
+        """The kind of database that each row names, as JSON; None where none does."""
+        column = self.batch.column("extra")
+        if not pa.compute.any(pa.compute.match_substring(column, f'"{FIELD}":"')).as_py():
+            return None
+        found = pa.compute.extract_regex(column, f"(?s){NAMED}")
+        return pa.compute.struct_field(found, "kind")
 
     @property
     def _opening(self) -> str:
@@ -305,7 +325,9 @@ class _Batch:
             return carried.extra(self.texts, rows + 2 * self.size, whole)
         if self._mine_at(first):
             return Extra(self.writer.family, (whole,), {"tail": self._tail(whole)})
-        return Extra("", (whole,), {})
+        kind = None if self._named is None else self._named[first].as_py()
+        # Targets of other families tell it, or count that they do not.
+        return Extra("", (whole,), {} if kind is None else {FIELD: kind.encode()})
 
     def _tail(self, whole: Value) -> Value:
         """What stands behind the opening, without the two braces that end it."""

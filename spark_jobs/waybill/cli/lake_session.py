@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
 
-SIGN_OF_LIFE = "waybill: only Spark can open this catalog, starting it takes some seconds …\n"
-
 
 @contextmanager
 def look_into(spec: Migration) -> Iterator[History]:
@@ -24,10 +22,15 @@ def look_into(spec: Migration) -> Iterator[History]:
         if found is not None:
             yield found
             return
-    sys.stderr.write(SIGN_OF_LIFE)
-    sys.stderr.flush()
+    sign_of_life("only Spark can open this catalog")
     with open_lake(spec) as lake:
         yield lake
+
+
+def sign_of_life(why: str) -> None:
+    """Say on standard error that Spark is started, and why."""
+    sys.stderr.write(f"waybill: {why}, starting it takes some seconds …\n")
+    sys.stderr.flush()
 
 
 @contextmanager

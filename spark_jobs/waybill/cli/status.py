@@ -12,9 +12,12 @@ from waybill.errors import WaybillError
 from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge
+from waybill.report import told_cursor
 from waybill.spec.file import load_migration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
     from waybill.spec.migration import Migration
@@ -27,6 +30,15 @@ PLACES = {
     "publish": "published",
 }
 """The table that a stage records its batches in."""
+
+READS: dict[str, tuple[str, str, Callable[[dict[str, Any]], int | None]]] = {
+    "convert": ("archive", "snapshot", lambda cursor: cursor["archive"]["upto"]),
+    "merge": ("changes", "convert", lambda cursor: cursor["changes"]),
+    "validate": ("merges", "merge", lambda cursor: cursor["merges"]),
+    "publish": ("runs", "validate", lambda cursor: cursor["runs"]),
+}
+"""What a stage reads: the table, the stage that writes it, and up to which snapshot, as the cursor
+of its last batch tells. One batch may take several of the stage before, so their ids tell less."""
 
 
 def status_command(migration: Path, as_json: bool) -> None:
@@ -115,19 +127,12 @@ def merged_status(lake: History) -> dict[str, dict[str, Any]]:
 
 
 def stage_status(lake: History, stage: str) -> dict[str, Any]:
-    """How far a stage is; lag counts the batches of the stage before that it has not done.
+    """How far a stage is; lag counts the batches of the stage before that it has not read.
 
     A merge that the gate holds is done, and named under `held`.
     """
     held = held_merge(lake) if stage == MERGE else None
     done = _done(lake, stage, held)
-    names = list(PLACES)
-    at = names.index(stage)
-    lag = 0
-    if at:
-        before = names[at - 1]
-        upstream = _done(lake, before, held_merge(lake) if before == MERGE else None)
-        lag = len({c.batch for c in upstream} - {c.batch for c in done})
     last = done[0] if done else None
     report = last.report if last else {}
     return {
@@ -139,8 +144,8 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "refused": sum(report.get("refused", {}).values()) if last else None,
         "batches": len(done),
         "held": None if held is None else held.batch,
-        "lag": lag,
-        "cursor": last.cursor if last else None,
+        "lag": _lag(lake, stage, last),
+        "cursor": told_cursor(stage, last.cursor) if last else None,
         "made_ids": report.get("made_ids", {}),
     }
 
@@ -149,6 +154,17 @@ def _done(lake: History, stage: str, held: Commit | None) -> list[Commit]:
     """What a stage has committed, newest first, with what the gate holds of it."""
     visible = [c for c in lake.commits(lake.log(PLACES[stage])) if c.stage == stage]
     return visible if held is None else [held, *visible]
+
+
+def _lag(lake: History, stage: str, last: Commit | None) -> int:
+    """How many batches of the stage before came after what the last batch of a stage has read."""
+    if stage not in READS:
+        return 0
+    table, before, upto = READS[stage]
+    read = None if last is None else upto(last.cursor)
+    came = lake.between(lake.log(table), read, None)
+    held = before == MERGE and held_merge(lake) is not None
+    return held + sum(commit.stage == before for commit in came)
 
 
 def last_gate(lake: History) -> dict[str, Any] | None:

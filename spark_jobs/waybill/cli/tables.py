@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.cli.lake_session import look_into, needed, without_spark
+from waybill.cli.lake_session import look_into, needed, sign_of_life, without_spark
 from waybill.cli.output import print_json, print_table, printable
 from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen, in_order
 from waybill.merge.position import held_position, needed_held, order_of, position_of
+from waybill.merge.table_rows import is_small, rows_in_order
 from waybill.merge.table_states import table_state
 from waybill.spec.file import load_migration
 from waybill.suggestions import did_you_mean
@@ -58,13 +59,23 @@ def table_command(
     """
     spec = load_migration(migration)
     check_new(to.force, None if to.file is None else str(to.file))
-    # Whatever is wrong with what was asked for is said before Spark takes its time to start.
+    why = "only Spark can open this catalog"
     with without_spark(spec) as lake:
         if lake is not None:
-            table_state(lake, spec, name, as_of, held)
+            # What is wrong with what was asked for is said before Spark takes its time to start.
+            state = table_state(lake, spec, name, as_of, held)
+            if is_small(lake, state):
+                _put(rows_in_order(lake, state), to)
+                return
+            why = "the table is so large that Spark reads it"
     from waybill.jobs import read_table
 
-    rows = read_table(spec, name, as_of=as_of, held=held)
+    sign_of_life(why)
+    _put(read_table(spec, name, as_of=as_of, held=held), to)
+
+
+def _put(rows: Iterator[dict[str, str | None]], to: Output) -> None:
+    """Print or write rows."""
     if to.file is not None:
         with OutputFile(str(to.file)) as sink:
             for row in rows:

@@ -50,7 +50,9 @@ _REST_AWAY = re.compile(
 
 _GONE = re.compile(
     r"(?:NotFoundException|NoSuchFileException|FileNotFoundException|FileNotFoundError|"
-    r"Path does not exist|No such file or directory)[^\n]*?"
+    r"Path does not exist|No such file or directory|"
+    # What Arrow and PyIceberg say, who read without Java.
+    r"Failed to open local file|Cannot open file, does not exist)[^\n]*?"
     r"(?P<path>(?:[a-z0-9]+:)?/[^\s'\",\]]+)"
 )
 

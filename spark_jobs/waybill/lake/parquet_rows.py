@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -45,7 +46,7 @@ def rows_of_files(
     """
 
     def rows_of(file: Planned) -> Iterator[Row]:
-        return _rows(opened(file.path), file.where, columns, chosen)
+        return _rows(opened(file.path), file, columns, chosen)
 
     small = [file for file in files if file.size <= SMALL]
     if len(small) > 1:
@@ -63,17 +64,17 @@ def rows_of_files(
 
 
 def _rows(
-    source: Any, where: Where, columns: Sequence[str], chosen: Chosen | None
+    source: Any, planned: Planned, columns: Sequence[str], chosen: Chosen | None
 ) -> Iterator[Row]:
     # Not every look into the lake reads rows, and this takes long to import.
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(source, memory_map=isinstance(source, str)) as file:
-        asking = _Asking(file, where, columns, chosen)
-        if where.keys() - asking.there:
+        asking = _Asking(file, planned, columns, chosen)
+        if planned.where.keys() - asking.there:
             return
         lacking = {name: None for name in columns if name not in asking.there}
-        for group in _groups(file, where):
+        for group in _groups(file, planned.where):
             few = file.metadata.row_group(group).num_rows <= FEW
             for row in asking.of_few(group) if few else asking.of_many(group):
                 yield {**row, **lacking} if lacking else row
@@ -83,9 +84,10 @@ class _Asking:
     """One file, and what is asked of its rows."""
 
     def __init__(
-        self, file: ParquetFile, where: Where, columns: Sequence[str], chosen: Chosen | None
+        self, file: ParquetFile, planned: Planned, columns: Sequence[str], chosen: Chosen | None
     ) -> None:
-        self.file, self.where, self.chosen = file, where, chosen
+        self.file, self.where, self.chosen = file, planned.where, chosen
+        self.gone = sorted(planned.gone)
         self.there = frozenset(file.schema_arrow.names)
         self.wanted = [name for name in columns if name in self.there]
 
@@ -124,7 +126,14 @@ class _Asking:
     def _read(self, group: int, columns: Sequence[str]) -> pa.Table:
         # Without any column nobody could tell how many rows there are.
         names = [name for name in dict.fromkeys(columns) if name in self.there] or [min(self.there)]
-        return self.file.read_row_group(group, columns=names, use_threads=False)
+        table = self.file.read_row_group(group, columns=names, use_threads=False)
+        return _without(table, self._gone_in(group)) if self.gone else table
+
+    def _gone_in(self, group: int) -> list[int]:
+        """Places of the deleted rows in a group."""
+        sizes = [self.file.metadata.row_group(i).num_rows for i in range(group + 1)]
+        first, end = sum(sizes[:-1]), sum(sizes)
+        return [at - first for at in self.gone[bisect_left(self.gone, first) :] if at < end]
 
     def _told(self, table: pa.Table, columns: Sequence[str]) -> Iterator[Row]:
         """Rows with these columns; what the file does not have is None."""
@@ -133,6 +142,21 @@ class _Asking:
         rows = _objects(table.select(names)) if names else repeat({}, table.num_rows)
         for row in rows:
             yield {**row, **lacking} if lacking else row
+
+
+def _without(table: pa.Table, gone: list[int]) -> pa.Table:
+    """A table without the rows at some places, which are sorted."""
+    import pyarrow as pa
+
+    if not gone:
+        return table
+    if table.num_rows > FEW:
+        places = pa.array(sorted(set(range(table.num_rows)).difference(gone)), pa.int64())
+        return table.take(places)
+    starts, ends = [0, *(at + 1 for at in gone)], [*gone, table.num_rows]
+    return pa.concat_tables(
+        [table.slice(start, end - start) for start, end in zip(starts, ends, strict=True)]
+    )
 
 
 def _filtered(table: pa.Table, where: Where) -> pa.Table:

@@ -16,7 +16,9 @@ from waybill.lake.avro_records import Container, read_container
 Where = Mapping[str, Sequence[str | int]]
 """The values that rows have in some columns."""
 
-DELETED, DATA = 2, 0
+DELETED, DATA, POSITIONS = 2, 0, 1
+PATH_ID = 2**31 - 102
+"""Field of a file of deletes that names a data file (section "Position Delete Files")."""
 _NUMBERS = ("int", "long")
 """Types whose bounds are numbers."""
 
@@ -29,17 +31,31 @@ class Planned(NamedTuple):
         size: its bytes.
         where: what is left to ask of its rows; the file's partition answers the rest.
         least: no row of it comes before this (`waybill.lake.history.in_order`).
+        gone: places of rows that were deleted, counted from 0.
     """
 
     path: str
     size: int
     where: Where
     least: tuple[tuple[bool, Any], ...] = ()
+    gone: frozenset[int] = frozenset()
+
+
+class Plan(NamedTuple):
+    """What has to be read.
+
+    Attributes:
+        files: data files.
+        deletes: files that name deleted rows by the path of the data file and the place in it.
+    """
+
+    files: list[Planned]
+    deletes: list[Planned]
 
 
 def planned_files(
     manifest_list: str, read: Callable[[str], bytes], where: Where, by: Sequence[str] = ()
-) -> list[Planned] | None:
+) -> Plan | None:
     """The files of a snapshot that can hold rows with some values.
 
     Args:
@@ -49,20 +65,50 @@ def planned_files(
         by: columns that rows are to be sorted by.
 
     Returns:
-        None where rows of files were deleted and only the files of deletes tell which.
+        None where rows were deleted in another way than by their places in Parquet files.
 
     Raises:
         ValueError: a file is no manifest.
     """
     wanted = {"manifest_path": None, "content": None}
     found: list[Planned] = []
+    deletes: list[dict[str, Any]] = []
     for listed in read_container(read(manifest_list), wanted).records:
-        manifest = _Manifest(read(listed["manifest_path"]), where, by)
+        data = read(listed["manifest_path"])
         if listed.get("content", DATA) == DATA:
-            found += manifest.files()
-        elif next(manifest.live(), None) is not None:
-            return None
-    return found
+            found += _Manifest(data, where, by).files()
+        else:
+            deletes += _deletes(data)
+    if any(file["content"] != POSITIONS or file["file_format"] != "PARQUET" for file in deletes):
+        return None
+    paths = sorted(file.path.encode() for file in found)
+    about = [
+        Planned(file["file_path"], file["file_size_in_bytes"], {})
+        for file in deletes
+        if _names_one(file, paths)
+    ]
+    return Plan(found, about)
+
+
+def _deletes(manifest: bytes) -> Iterator[dict[str, Any]]:
+    """The files of deletes that are still part of the table."""
+    file = ("content", "file_path", "file_format", "file_size_in_bytes")
+    wanted = dict.fromkeys((*file, "lower_bounds", "upper_bounds"))
+    for entry in read_container(manifest, {"status": None, "data_file": wanted}).records:
+        if entry["status"] != DELETED:
+            yield entry["data_file"]
+
+
+def _names_one(file: dict[str, Any], paths: list[bytes]) -> bool:
+    """Whether a file of deletes can name one of some data files, whose paths are sorted."""
+    lower, upper = (
+        next((one["value"] for one in file[name] or () if one["key"] == PATH_ID), None)
+        for name in ("lower_bounds", "upper_bounds")
+    )
+    if lower is None or upper is None:
+        return True
+    at = bisect_left(paths, lower)
+    return at < len(paths) and paths[at] <= upper
 
 
 class _Manifest:
@@ -97,16 +143,11 @@ class _Manifest:
             data, {"status": None, "data_file": dict.fromkeys(file)}
         )
 
-    def live(self) -> Iterator[dict[str, Any]]:
-        """Its files that are still part of the table."""
-        for entry in self._container.records:
-            if entry["status"] != DELETED:
-                yield entry["data_file"]
-
     def files(self) -> Iterator[Planned]:
-        """Those that can hold the rows."""
+        """Its files that are still part of the table and can hold the rows."""
         left = {k: v for k, v in self._where.items() if k not in self._partition.values()}
-        for file in self.live():
+        live = (e["data_file"] for e in self._container.records if e["status"] != DELETED)
+        for file in live:
             in_part = all(
                 file["partition"][part] in self._where[name]
                 for part, name in self._partition.items()

@@ -3,7 +3,7 @@
 Nothing is made and nothing is written. The answers are worked out by the same code as on Spark's
 side (`History`); only opening the catalog and reading rows differ. A lake of a thousand batches has
 thousands of snapshots and files, so no more of them is read than what is asked for. PyIceberg opens
-object storage, and reads a table with files of deletes.
+object storage, and reads tables with deletes or files of a kind that is not known here.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class LakeWithoutSpark(History):
         if manifests is None:
             return None
         try:
-            return planned_files(manifests, self._read, where, by)
+            plan = planned_files(manifests, self._read, where, by)
         except UnknownCodecError:
             return None
         except ValueError as error:
@@ -166,6 +166,15 @@ class LakeWithoutSpark(History):
                 f"beginning with {manifests}: put them back from a copy"
             )
             raise LakeError(message, code=Code.LAKE_FILE_LOST) from error
+        if plan is None:
+            return None
+        gone: dict[str, set[int]] = {}
+        for row in rows_of_files(plan.deletes, self._opened, ("file_path", "pos")):
+            gone.setdefault(row["file_path"], set()).add(row["pos"])
+        return [
+            file._replace(gone=frozenset(gone[file.path])) if file.path in gone else file
+            for file in plan.files
+        ]
 
     def _by_pyiceberg(
         self, table: str, columns: Sequence[str], where: Where, snapshot: int | None

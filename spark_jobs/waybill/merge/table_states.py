@@ -33,13 +33,11 @@ class TableState(NamedTuple):
         table: full name; None where the source table had none by then.
         columns: the source's columns that are known of it.
         snapshot: which one; the newest that is visible where it is None.
-        branch: what to read instead, where it is not visible.
     """
 
     table: str | None
     columns: tuple[str, ...]
     snapshot: int | None = None
-    branch: str | None = None
 
 
 def table_state(
@@ -73,7 +71,7 @@ def table_state(
     full = tables[name]
     if merge is not None:
         columns = tuple(held_position(lake, merge).state.table(name).names)
-        return TableState(full, columns, None, _held_branch(lake, merge, full))
+        return TableState(full, columns, _held_snapshot(lake, merge, full))
     batch = None if as_of is None else _batch_of(lake, spec, as_of)
     columns = tuple(position_of(lake, batch).state.table(name).names)
     if batch is None:
@@ -97,11 +95,11 @@ def _chosen(spec: Migration, table: str | None, known: list[str]) -> str:
     return table
 
 
-def _held_branch(lake: History, merge: Commit, table: str) -> str | None:
+def _held_snapshot(lake: History, merge: Commit, table: str) -> int | None:
     """What a merge that waits has made of a table; None where it left it, or shows it already."""
     name: str | None = merge.cursor["branches"].get(table)
-    there = {info.name for info in lake.waiting(table, STAGE, merge.batch)}
-    return name if name in there else None
+    there = {info.name: info.head for info in lake.waiting(table, STAGE, merge.batch)}
+    return None if name is None else there.get(name)
 
 
 def _batch_of(lake: History, spec: Migration, as_of: str) -> str:

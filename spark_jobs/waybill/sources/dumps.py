@@ -66,9 +66,18 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
         listing = listed(dump.path, tuple(FORMATS))
         files = _files_of(dump.path, listing)
         before = known.get(load.topic)
-        if before is not None:
-            after[load.topic] = _still_same(dump.path, table, before, files)
+        if before is not None and _same_content(before, files):
+            # Times of the same content may be new.
+            after[load.topic] = [
+                [*new[:3], *old[3:]] for old, new in zip(before, files, strict=True)
+            ]
             continue
+        if before is not None and _share_names(before, files):
+            message = (
+                f"{dump.path} has changed since it was loaded as the full data of {table}: put it "
+                "back, or take it out of full:, or bring the new dump with an as_of of its own"
+            )
+            raise SourceError(message, code=Code.DUMP_CHANGED)
         if listing.left_out:
             message = (
                 f"{listing.left_out[0]} in the dump {dump.path} is no file or of another suffix, "
@@ -77,9 +86,10 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
             raise SourceError(message, code=Code.DUMP_UNREADABLE)
         plain = f"{TOPIC}{table}"
         loaded = any(topic == plain or topic.startswith(f"{plain}@") for topic in known)
-        if loaded and load.as_of is None:
+        if before is not None or (loaded and load.as_of is None):
+            told = "" if load.as_of is None else " with the same as_of"
             message = (
-                f"{table} was loaded in full before: to load {dump.path} over it, say under "
+                f"{table} was loaded in full before{told}: to load {dump.path} over it, say under "
                 f"full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source it is "
                 "complete"
             )
@@ -116,17 +126,14 @@ def _files_of(path: str, listing: Listing) -> list[list[Any]]:
     ]
 
 
-def _still_same(
-    path: str, table: str, before: list[list[Any]], now: list[list[Any]]
-) -> list[list[Any]]:
-    """The files of a load as they are known from now on; times of the same content may be new."""
-    if len(before) == len(now) and all(map(_has_same_content, before, now)):
-        return [[*new[:3], *old[3:]] for old, new in zip(before, now, strict=True)]
-    message = (
-        f"{path} has changed since it was loaded as the full data of {table}: put it back, or take "
-        "it out of full:, or bring the new dump with an as_of of its own"
-    )
-    raise SourceError(message, code=Code.DUMP_CHANGED)
+def _same_content(before: list[list[Any]], now: list[list[Any]]) -> bool:
+    """Whether the files of a dump are those that were loaded, wherever they are now."""
+    return len(before) == len(now) and all(map(_has_same_content, before, now))
+
+
+def _share_names(before: list[list[Any]], now: list[list[Any]]) -> bool:
+    """Whether a dump has a file that was loaded, so that it is that dump and no other one."""
+    return not {name for name, *_ in before}.isdisjoint(name for name, *_ in now)
 
 
 def _has_same_content(before: list[Any], now: list[Any]) -> bool:

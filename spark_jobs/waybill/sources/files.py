@@ -27,8 +27,8 @@ BYTES_PER_TASK = 64 << 20
 """Small files are read together up to this size."""
 
 _AFRESH = (
-    "run with mode full to read the source from its beginning if the envelope has sequence ids, "
-    "else give the migration a new name"
+    "run with mode full (`--full`) to read the source from its beginning if the envelope has "
+    "sequence ids, else give the migration a new name"
 )
 """Where the position is the only order, the same positions must not get other messages."""
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from waybill.errors import Code, WaybillError
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.report import StageReport
+from waybill.validate.profiles import refused_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +130,24 @@ def changes_in(lake: Lake, span: Span) -> DataFrame:
     told = F.expr("if(still IS NULL, 'replayed', outcome)")
     refused = refused.withColumn("outcome", told).select(*rows.columns)
     return rows.where("outcome <> 'refused'").unionByName(refused)
+
+
+def let_pass(lake: Lake, batch: Judged) -> DataFrame | None:
+    """The places of the messages that were refused when the gate last let something through.
+
+    It has judged them: a replay or a full run that refuses them again brings nothing new, and a
+    message that nobody can mend would otherwise hold every batch that tries it once more.
+
+    Returns:
+        None where the gate has let nothing through yet.
+    """
+    if batch.changes.after is None:
+        return None
+    merges = lake.read(lake.log("merges"))
+    return refused_places(
+        lake.read(batch.changes.table, batch.changes.after),
+        merges.where(merges.batch != batch.merge.batch),
+    )
 
 
 def commits_in(lake: Lake, span: Span, stage: str) -> Iterator[Commit]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from waybill.lake_columns import MESSAGE_PLACE
 from waybill.validate.looking import Example
 
 if TYPE_CHECKING:
@@ -36,12 +37,26 @@ def outcomes(changes: DataFrame) -> list[ROW]:
     return [tuple(row) for row in counted.collect()]
 
 
-def refused_messages(changes: DataFrame, merges: DataFrame) -> dict[str, int]:
-    """How many messages were refused by topic, whole or in part, by convert or by merge."""
-    place = ("topic", "partition", "offset")
-    refused = changes.where("outcome = 'refused'").select(*place)
-    refused = refused.union(merges.where("kind = 'refused'").select(*place)).distinct()
+def refused_messages(
+    changes: DataFrame, merges: DataFrame, let_pass: DataFrame | None = None
+) -> dict[str, int]:
+    """How many messages were refused by topic, whole or in part, by convert or by merge.
+
+    Args:
+        changes: rows of `changes`.
+        merges: rows of `merges`.
+        let_pass: the places of messages that do not count (`waybill.validate.batch.let_pass`).
+    """
+    refused = refused_places(changes, merges)
+    if let_pass is not None:
+        refused = refused.join(let_pass, list(MESSAGE_PLACE), "left_anti")
     return {row.topic: row["count"] for row in refused.groupBy("topic").count().collect()}
+
+
+def refused_places(changes: DataFrame, merges: DataFrame) -> DataFrame:
+    """The places of the messages that were refused, each once."""
+    refused = changes.where("outcome = 'refused'").select(*MESSAGE_PLACE)
+    return refused.union(merges.where("kind = 'refused'").select(*MESSAGE_PLACE)).distinct()
 
 
 def backwards(changes: DataFrame) -> dict[str, int]:

@@ -28,6 +28,7 @@ from waybill.validate.batch import (
     changes_in,
     commits_in,
     judged,
+    let_pass,
 )
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
@@ -127,7 +128,8 @@ def judge(
     merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
     refused = {}
     if rows["changes refused"] or batch.merge.report["refused"]:
-        refused = refused_messages(changes, merges.where(merges.batch == context.batch))
+        own = merges.where(merges.batch == context.batch)
+        refused = refused_messages(changes, own, let_pass(lake, batch))
     topic = spec.source.files.topic if spec.source.files else None
     profiles = {
         "changes": changes_profile(

@@ -19,6 +19,7 @@ from pydantic import Field
 from waybill.caches import Bounded
 from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.canal.values import notation_of
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.statements import operation_of
 from waybill.envelopes.truncates import told_statement, truncate_of
@@ -117,6 +118,7 @@ class CanalEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in Canal.
         """
+        count_kind(change, losses)
         if change.moved_from is not None:
             change = standing_alone(change, losses, counts_gaps=True)
         kind = _ROW_TYPES.get(change.operation)

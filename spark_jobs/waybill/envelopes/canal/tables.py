@@ -108,6 +108,7 @@ class CanalTable:
         self.needle = b'"table":%b' % _json(shape.table)
         self.image: type[Any] = self.schema.Image
         self.empty = self.image()
+        self.readers = readers
         self.convert = converter(readers)
         self.overlay = overlay(len(columns), readers)
         self.count = counter(len(columns))
@@ -277,7 +278,10 @@ class CanalTable:
         if operation == "update" and old != _NULL:
             changed = self._image(old, converted=False)
             refuse_untold(self.untold(changed, image), self.schema.names)
-            before = self._before(changed, image)
+            try:
+                before = self._before(changed, image)
+            except Refusal as refusal:
+                raise self._of_column(old, refusal) from None
         after: Any = image
         if operation == "delete":
             before, after = image, None
@@ -302,8 +306,24 @@ class CanalTable:
             hint = "" if self.mysql is not None else _TYPED_HINT
             raise Refusal("shape", f"a row has the wrong shape: {error}{hint}") from None
         if converted and self.convert is not None:
-            self.convert(image)
+            try:
+                self.convert(image)
+            except Refusal as refusal:
+                raise self._of_column(row, refusal) from None
         return image
+
+    def _of_column(self, row: Raw, refusal: Refusal) -> Refusal:
+        """The refusal of a value, with the name of its column."""
+        image = msgspec.json.decode(row, type=self.image)
+        for place, read in self.readers.items():
+            value = getattr(image, f"f{place}")
+            try:
+                if isinstance(value, str):
+                    read(value)
+            except Refusal as found:
+                name = self.schema.names[place]
+                return Refusal(found.kind, f"column {name!r}: {found.sentence}")
+        return refusal
 
     def _carried(self, flat: Any, image: Any) -> Raw | None:
         """`sqlType` if it does not follow from `mysqlType` and the row."""

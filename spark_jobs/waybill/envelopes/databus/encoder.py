@@ -9,6 +9,7 @@ from zlib import crc32
 import msgspec
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.databus.decoder import (
     FULL,
     OPERATION_HEADER,
@@ -157,6 +158,7 @@ class EventEncoder:
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two where a change gave the row another key."""
+        count_kind(change, losses)
         if change.operation in ROW_OPERATIONS:
             change = self.ids.packed.as_own_message(change, losses)
         carried = carried_of(change.extra)

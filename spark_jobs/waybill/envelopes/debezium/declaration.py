@@ -54,7 +54,7 @@ ENVELOPE = Envelope(
         "numbers (PostgreSQL, SQL Server, Db2), system change numbers (Oracle), time and counter "
         "of the oplog (MongoDB)"
     ),
-    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY),
+    carries=frozenset(CAPABILITIES) - frozenset(_PARTLY) - {"database_kind"},
     partly=_PARTLY,
     limits=(
         NEGATIVE_ZERO,

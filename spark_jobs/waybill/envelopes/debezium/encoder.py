@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_check, shape_of
 from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json
@@ -104,6 +105,7 @@ class DebeziumEncoder:
             Refusal: kind `encoding`; a value has no exact notation, or a row its operation needs
                 is missing.
         """
+        count_kind(change, losses)
         try:
             if change.operation not in ROWS:
                 return self._without_row(change, losses)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.dms.values import (
     KAFKA,
     MEMBERS,
@@ -78,6 +79,7 @@ class DmsEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in DMS.
         """
+        count_kind(change, losses)
         if change.moved_from is not None:
             change = standing_alone(change, losses)
         schema = change.schema

@@ -13,6 +13,7 @@ from waybill.avro.names import legal_fields
 from waybill.avro.sinks import Sink, Stamp
 from waybill.avro.writing import WRITE_ERRORS, Write, write_text
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.ibmcdc.column_writers import column_writing
 from waybill.envelopes.ibmcdc.names import Place, record_name
 from waybill.envelopes.moved_rows import standing_alone
@@ -108,6 +109,7 @@ class IbmCdcEncoder:
             Refusal: kind `encoding`; a value has no exact notation, or a part of the row that its
                 message needs is missing.
         """
+        count_kind(change, losses)
         if change.operation not in ENTRY_TYPES:
             losses.append(_EVENTS.get(change.operation, change.operation))
             return []

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, structs
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.maxwell.events import statement_type
 from waybill.envelopes.maxwell.messages import FIRST_SECOND, LAST_SECOND
 from waybill.envelopes.maxwell.positions import position_of
@@ -65,6 +66,7 @@ class MaxwellEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in Maxwell.
         """
+        count_kind(change, losses)
         if change.operation not in TYPES:
             return self._event(change, losses)
         if change.moved_from is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.ogg.values import STYLE, op_ts_of, pos_of, text_of
 from waybill.envelopes.sequence.written import PackedSequence
 from waybill.errors import Refusal
@@ -42,6 +43,7 @@ class OggEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in GoldenGate.
         """
+        count_kind(change, losses)
         if change.extra is None or not change.extra.startswith(_OURS):
             change = self.packed.as_own_message(change, losses)
         operation, schema = change.operation, change.schema

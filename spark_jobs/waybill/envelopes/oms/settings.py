@@ -96,9 +96,9 @@ class OmsDefaultWriteSettings(OmsSequencedWriteSettings):
     db_type: str | None = Field(
         default=None,
         min_length=1,
-        description="`dbType` of messages whose source is none of these two formats, e.g. "
-        "`ORACLE`. With `OB_MYSQL` or `OB_ORACLE` databases are read as `tenant.database`. Left "
-        "out, it is `MYSQL` where the source names types of MySQL, and null otherwise.",
+        description="`dbType` of messages whose source names none, e.g. `ORACLE`. With `OB_MYSQL` "
+        "or `OB_ORACLE` databases are read as `tenant.database`. Left out, it is `MYSQL` where the "
+        "source names types of MySQL, and null otherwise.",
     )
 
 

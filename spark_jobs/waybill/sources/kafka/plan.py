@@ -178,7 +178,7 @@ def _check_partitions(there: set[Place], topics: list[Topic], known: Positions) 
     if gone:
         message = (
             f"partition {gone[0][1]} of the topic {gone[0][0]}, read before, is no longer there: "
-            "the topic was made again; run with mode full to read it from its beginning"
+            "the topic was made again; run with mode full (`--full`) to read it from its beginning"
         )
         raise SourceError(message, code=Code.TOPIC_RECREATED)
 

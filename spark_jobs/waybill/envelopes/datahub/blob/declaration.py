@@ -17,6 +17,7 @@ ENVELOPE = Envelope(
         {
             *("before_image", "delete", "truncate", "heartbeat"),
             *("operations", "key_change", "key_columns", "exact_numbers", "schema_name"),
+            "database_kind",
         }
     ),
     partly={

@@ -12,6 +12,7 @@ import msgspec
 from pydantic import field_validator
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import kind_of
 from waybill.envelopes.datahub.blob.operations import EVENTS, FULL_ROW_ID, is_row_statement
 from waybill.envelopes.datahub.blob.schemas import types_are_lost, written_schema
 from waybill.envelopes.datahub.blob.written import image_writer, key_writer, row_before, same_key
@@ -104,7 +105,7 @@ class BlobEncoder:
 
     def __init__(self, settings: WriteSettings) -> None:
         self.two = settings.updates == "two"
-        self.source = (settings.db_type, None)
+        self.db_type = settings.db_type
         self.ids = WrittenSequence(settings, DATAWORKS_DIGITS)
         self.version = _json(settings.version).decode()
         self.zone = Zone(settings.timezone)
@@ -115,14 +116,16 @@ class BlobEncoder:
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two for an update, unless `updates` is `one`."""
         change = self.ids.packed.as_own_message(change, losses, counts_gaps=True)
-        given, place = change.extra, change.schema
-        carried = None
+        given, carried = change.extra, None
+        source: tuple[str | None, str | None]
         if given is not None and given.startswith(_EXTRA_HEAD):
             carried = _extra.decode(given).streamx
-            place = (place, carried.dbType, carried.dbVersion)  # type: ignore[assignment]
+            source = carried.dbType, carried.dbVersion
+        else:
+            source = kind_of(change) or self.db_type, None
+        place = change.schema, source
         table = self._tables.get(place)
         if table is None:
-            source = self.source if carried is None else (carried.dbType, carried.dbVersion)
             table = self._tables[place] = _WrittenTable(change.schema, source, self.zone)
         if change.operation in ROW_OPERATIONS:
             return self._row(change, table, carried, losses)

@@ -14,6 +14,7 @@ from msgspec import UNSET
 from pydantic import Field
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.datahub.blob.operations import FULL_ROW_ID
 from waybill.envelopes.datahub.blob.written import key_writer, row_before, same_key
 from waybill.envelopes.datahub.tuple.decoder import (
@@ -105,6 +106,7 @@ class TupleEncoder:
         Raises:
             Refusal: kind `encoding`, when the topic cannot hold the row.
         """
+        count_kind(change, losses)
         change = self.ids.packed.as_own_message(change, losses, counts_gaps=True)
         operation = _OPERATIONS.get(change.operation)
         if operation is None:

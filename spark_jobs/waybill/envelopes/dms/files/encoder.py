@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, model_validator
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.dms.encoder import LOST, OPERATIONS
 from waybill.envelopes.dms.files.decoder import _LETTERS, OPERATION, _apart, _json
 from waybill.envelopes.dms.values import (
@@ -67,6 +68,7 @@ class DmsFilesEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in DMS.
         """
+        count_kind(change, losses)
         if change.operation not in OPERATIONS:
             losses.append(LOST.get(change.operation, change.operation))
             return []

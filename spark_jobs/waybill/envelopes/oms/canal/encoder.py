@@ -15,6 +15,7 @@ import msgspec
 
 from waybill.caches import Bounded
 from waybill.envelopes.canal.encoder import CanalEventSettings, carried_by, count_losses
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.moved_rows import standing_alone
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.lobs import WrittenLobs
@@ -63,6 +64,7 @@ class OmsCanalEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        count_kind(change, losses)
         if change.moved_from is not None:
             change = standing_alone(change, losses, counts_gaps=True)
         kind = _ROW_TYPES.get(change.operation)

@@ -20,6 +20,7 @@ ENVELOPE = Envelope(
         {
             *("before_image", "unchanged_columns", "operations", "delete", "truncate", "ddl"),
             *("heartbeat", "key_change", "key_columns", "exact_numbers", "schema_name"),
+            "database_kind",
         }
     ),
     partly={

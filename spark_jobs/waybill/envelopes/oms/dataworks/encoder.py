@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from pydantic import Field
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import kind_of
 from waybill.envelopes.datahub.blob.operations import is_row_statement
 from waybill.envelopes.oms.dataworks.values import dataworks_style
 from waybill.envelopes.oms.lobs import WrittenLobs
@@ -150,10 +151,11 @@ class OmsDataworksEncoder:
         if op is None:
             losses.append("other" if change.operation == "other" else "transactions")
             return []
-        place = change.schema, carried.dbType, carried.dbVersion, carried.dbName
+        kind = carried.dbType if carried is not _NOTHING else kind_of(change)
+        place = change.schema, kind, carried.dbVersion, carried.dbName
         table = self._tables.get(place)
         if table is None:
-            table = _Table(change.schema, carried, self)
+            table = _Table(change.schema, carried, kind or self.settings.db_type, self)
             self._tables[place] = table
         key, before, after = None, None, None
         if op in _ROWS:
@@ -194,8 +196,10 @@ class OmsDataworksEncoder:
 class _Table:
     """What a schema decides about its messages."""
 
-    def __init__(self, schema: TableSchema, carried: Carried, encoder: OmsDataworksEncoder) -> None:
-        self.schema = schema
+    def __init__(
+        self, schema: TableSchema, carried: Carried, db_type: str, encoder: OmsDataworksEncoder
+    ) -> None:
+        self.schema, self.db_type = schema, db_type
         earlier = encoder.settings.version == "earlier"
         self.rows = RowWriter(in_notation(schema, earlier), encoder.style)
         names = {c.name: sized_name(c, schema.dialect, earlier) for c in schema.columns}
@@ -204,7 +208,6 @@ class _Table:
         database = schema.database
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
             database = carried.dbName
-        db_type = self.db_type = carried.dbType or encoder.settings.db_type
         told: dict[str, Any] = {
             "source": {
                 "dbType": db_type,

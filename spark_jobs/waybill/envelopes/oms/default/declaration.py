@@ -26,6 +26,7 @@ ENVELOPE = Envelope(
             "key_change",
             "key_columns",
             "exact_numbers",
+            "database_kind",
         }
     ),
     partly={

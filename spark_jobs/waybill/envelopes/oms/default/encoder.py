@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import kind_of
 from waybill.envelopes.oms.lobs import WrittenLobs
 from waybill.envelopes.oms.tables import database_of, split_tenant
 from waybill.envelopes.oms.type_names import in_notation
@@ -102,6 +103,14 @@ def _carried_by(change: Change) -> _Carried:
     if extra is None or not extra.startswith(_OURS):
         return _NOTHING
     return _decode_extra(extra).oms or _NOTHING
+
+
+def _kind_in(change: Change, carried: _Carried) -> str | None:
+    """The kind of database that came; OMS has no small letters in it."""
+    if carried is not _NOTHING:
+        return carried.dbType
+    kind = kind_of(change)
+    return None if kind is None else kind.upper()
 
 
 class OmsDefaultEncoder:
@@ -256,7 +265,8 @@ class OmsWriter:
         Raises:
             Refusal: kind `encoding`, when a DDL is one of another table, which readers refuse.
         """
-        db, db_type = self._origin(_carried_by(change))
+        carried = _carried_by(change)
+        db, db_type = self._origin(carried, _kind_in(change, carried))
         named = emptied(text, db_type)
         if named is None:
             return False
@@ -290,7 +300,8 @@ class OmsWriter:
             losses.append("transactions")
         if self.loses_schema:
             losses.append("schema_name")
-        db, db_type = self.names.get((carried.db, carried.dbType)) or self._names(carried)
+        named = _kind_in(change, carried)
+        db, db_type = self.names.get((carried.db, named)) or self._names(carried, named)
         _into(
             _Message(
                 before,
@@ -332,17 +343,22 @@ class OmsWriter:
         text = self.times[second] = str(second)
         return text
 
-    def _names(self, carried: _Carried) -> tuple[Raw, Raw]:
+    def _names(self, carried: _Carried, kind: str | None) -> tuple[Raw, Raw]:
         """`db` and `dbType` as JSON."""
-        db, db_type = self._origin(carried)
+        db, db_type = self._origin(carried, kind)
         names = Raw(_json(db)), Raw(_json(db_type))
         if len(self.names) < _MAX_NAMES:
-            self.names[carried.db, carried.dbType] = names
+            self.names[carried.db, kind] = names
         return names
 
-    def _origin(self, carried: _Carried) -> tuple[str | None, str | None]:
-        """`db` and `dbType`: as they came from OMS if they name this database."""
-        db, db_type = self.schema.database, carried.dbType
+    def _origin(self, carried: _Carried, kind: str | None) -> tuple[str | None, str | None]:
+        """`db` and `dbType`: as they came from OMS if they name this database.
+
+        Args:
+            carried: what came from OMS.
+            kind: the kind of database that came.
+        """
+        db, db_type = self.schema.database, kind
         tenant = (carried.db or "").removesuffix(f".{db}")
         if carried.db is not None and database_of(carried.db, db_type, tenant) == db:
             db = carried.db

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from pydantic import Field
 
 from waybill.caches import Bounded
+from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.oms.changed import keep_changed
 from waybill.envelopes.oms.clocks import SecondTexts
 from waybill.envelopes.oms.lobs import WrittenLobs
@@ -117,6 +118,7 @@ class OmsShareplexEncoder:
         Raises:
             Refusal: kind `encoding`, when a value has no notation in OMS.
         """
+        count_kind(change, losses)
         change = self.ids.packed.as_own_message(change, losses)
         op = _OPS.get(change.operation)
         if op is None:

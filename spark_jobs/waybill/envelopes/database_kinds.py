@@ -1,0 +1,45 @@
+"""The kind of database that messages name: `dbType` of OMS and of DataHub BLOB.
+
+OMS Default, its extended form and OMS DataWorks have it (OceanBase documentation, Data formats),
+and messages of DataWorks in DataHub. It travels in `Change.extra`; another of these formats writes
+it again, and all others count it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from waybill.records import Change
+
+CAPABILITY = "database_kind"
+
+FIELD = "dbType"
+"""What the formats call it, as their fields in `extra` do."""
+
+NAMED = r'^\{"(?:oms|dataworks|streamx)":.*?"dbType":(?P<kind>"(?:[^"\\]|\\.)+")'
+"""Where `extra` names a kind, as JSON; quotes inside texts have a backslash before them."""
+
+_MARK = b'"dbType":"'
+_named = re.compile(NAMED.encode(), re.DOTALL).match
+
+
+def kind_of(change: Change) -> str | None:
+    """The kind of database that a change's message named; None where it named none."""
+    extra = change.extra
+    if extra is None or _MARK not in extra:
+        return None
+    found = _named(extra)
+    return None if found is None else msgspec.json.decode(found["kind"], type=str)
+
+
+def count_kind(change: Change, losses: list[str]) -> None:
+    """Count what a format without a place for it gives up; a sign of life is of no database."""
+    extra = change.extra
+    if extra is None or _MARK not in extra or change.operation == "heartbeat":
+        return
+    if _named(extra) is not None:
+        losses.append(CAPABILITY)

@@ -1,0 +1,75 @@
+"""The rows of a merged table in the order of their keys, read without Spark where they are few."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Decimal
+from typing import TYPE_CHECKING, Any
+
+from waybill.lake.history import in_order
+from waybill.merge.columns import DELETED, IMAGE, KEY
+
+if TYPE_CHECKING:
+    from waybill.lake.history import History
+    from waybill.merge.table_states import TableState
+
+ROWS, BYTES = 200_000, 64 << 20
+"""Of a table of no more rows, tombstones among them, and no more bytes Spark would take longer."""
+
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+"""Values of keys that are sorted as numbers, where their digits before the point are few enough."""
+DIGITS = 38
+
+_number_of = re.compile(NUMBER).fullmatch
+
+
+def is_small(lake: History, state: TableState) -> bool:
+    """Whether a table is read faster without Spark than Spark starts."""
+    if state.table is None:
+        return True
+    metadata = lake.metadata(state.table)
+    snapshot = metadata.refs.get("main") if state.snapshot is None else state.snapshot
+    if snapshot is None:
+        return True
+    told = metadata.snapshots[snapshot].summary
+    return (
+        int(told.get("total-records", 0)) <= ROWS and int(told.get("total-files-size", 0)) <= BYTES
+    )
+
+
+def rows_in_order(lake: History, state: TableState) -> Iterator[dict[str, str | None]]:
+    """The live rows of a table as text images with every column, sorted by key.
+
+    All of them are in memory at once: `waybill.jobs.read_table` is for tables of any size and
+    has the same order.
+    """
+    if state.table is None:
+        return
+    found = lake.scan(state.table, (KEY, IMAGE), {DELETED: [False]}, state.snapshot)
+    empty = dict.fromkeys(state.columns)
+    for row in sorted(found, key=lambda row: by_key(row[KEY])):
+        yield {**empty, **json.loads(row[IMAGE])}
+
+
+def by_key(key: str | None) -> tuple[Any, ...]:
+    """What rows are sorted by; `waybill.jobs` has the same in SQL.
+
+    Args:
+        key: the key image as JSON text, None for a table without key.
+    """
+    if key is None:
+        return (), ""
+    return tuple(in_order((_number(value), value)) for value in json.loads(key).values()), key
+
+
+def _number(text: str | None) -> Decimal | None:
+    """The integer that Spark casts a text to; None where it is no number or has more digits."""
+    if text is None or _number_of(text) is None:
+        return None
+    number = Decimal(text)
+    if number.adjusted() >= DIGITS:
+        return None
+    whole = number.to_integral_value(ROUND_HALF_UP)
+    return whole if whole.adjusted() < DIGITS else None
