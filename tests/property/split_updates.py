@@ -2,91 +2,306 @@
 
 The messages are those of the tiny envelope of `tests/spark`. A key change sends its halves to two
 partitions, because each goes where its own key belongs; so one may come long before the other,
-and either one first.
+and either one first. What else a source does stands between them: TRUNCATE, a column that is added
+or dropped, so that the halves have other columns, messages that are damaged until they are mended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from waybill.full_load import TOPIC
+from waybill.merge.rules import Change, Values, bag, fold
+from waybill.order import order_key
 
 Choose = Callable[[int], int]
 
 LOST = 8
 """One half of every so many updates never comes."""
 
+DEFAULT = "basic"
+"""What an added column gives to the rows that are there, where its statement says so."""
+
+ADDED = "w"
+"""The column that statements add and drop."""
+
+Row = dict[str, str | None]
+
+
+class Done(NamedTuple):
+    """What the source did, and the numbers of the messages that tell of it."""
+
+    change: Change
+    told_by: tuple[int, ...]
+
 
 @dataclass
 class SplitHistory:
-    """A small database, and what it sent.
+    """A small table, what it sent, and what follows of what came.
 
     Attributes:
-        rows: by key as a JSON text: what the changes make of the table that came whole.
+        table: its name.
+        first: tells it from others of the same table.
+        key: its key columns; none where it has no key.
         messages: in the order of the source.
-        alone: half and key of each half whose partner is lost.
+        done: what they tell.
+        dump: a sequence id and the rows that were there then, if they were written down.
+        lost: numbers of messages that never come.
     """
 
-    rows: dict[str, dict[str, str]] = field(default_factory=dict)
-    messages: list[dict] = field(default_factory=list)
-    alone: set[tuple[str, str]] = field(default_factory=set)
+    table: str
+    first: int
+    key: tuple[str, ...] = ("id",)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    dump: tuple[int, list[Row]] | None = None
+    lost: set[int] = field(default_factory=set)
+
+    def changes(self, came: Collection[int], reloaded: bool = False) -> list[Change]:
+        """What has come whole, given the numbers of the messages that came."""
+        found = [change for change, told_by in self.done if set(told_by) <= set(came)]
+        if reloaded and self.dump is not None:
+            number, rows = self.dump
+            topic = f"{TOPIC}shop.{self.table}@{number}"
+            found.append(
+                Change(order_key((number,), 0, 0, 0, 0), "truncate", place=(topic, 0, 0, 0))
+            )
+            for at, row in enumerate(rows, 1):
+                order, place = order_key((number,), 1, 0, at, 0), (topic, 0, at, 0)
+                found.append(Change(order, "read", self.key_of(row) or "", row, place=place))
+        return found
+
+    def rows(self, changes: list[Change]) -> Counter[Any]:
+        """The rows after changes; of a table without key each as often as it is there."""
+        return rows_of(changes, bool(self.key))
+
+    def waiting(self, came: Collection[int]) -> set[tuple[str, int]]:
+        """Half and sequence id of each half whose partner has not come."""
+        return {
+            (self.messages[number]["half"], self.messages[number]["seq"])
+            for _, told_by in self.done
+            for number in set(told_by) & set(came)
+            if len(told_by) == 2 and not set(told_by) <= set(came)
+        }
+
+    def key_of(self, row: Row | None) -> str | None:
+        """The text of a row's key; empty where the table has none."""
+        if row is None:
+            return None
+        return f'{{"id":"{row["id"]}"}}' if self.key else ""
 
 
-def key_of(row: dict[str, str]) -> str:
-    return f'{{"id":"{row["id"]}"}}'
+def rows_of(changes: list[Change], keyed: bool) -> Counter[Any]:
+    """The rows that changes leave, each as often as it is there, without its nulls."""
+    if not keyed:
+        return bag(changes)
+    rows = fold({}, changes).values()
+    return Counter(plain(row.image or {}) for row in rows if row.live)
 
 
-def split_history(choose: Choose, steps: int, first: int = 0, keys: int = 4) -> SplitHistory:
-    """Inserts, updates with and without another key, and deletes.
+def plain(row: Values) -> frozenset[tuple[str, str]]:
+    """A row without its nulls."""
+    return frozenset((name, text) for name, text in row.items() if text is not None)
+
+
+def split_history(
+    choose: Choose,
+    steps: int,
+    first: int = 0,
+    keys: int = 4,
+    table: str = "t",
+    statements: bool = False,
+    keyed: bool = True,
+) -> SplitHistory:
+    """What a table of few rows goes through.
 
     Args:
         choose: gives a number from 0 to below n.
         steps: how many statements.
         first: lowest key and, times a thousand, lowest sequence id.
         keys: how many keys there are.
+        table: its name.
+        statements: whether there are TRUNCATE and DDL, which reach all rows of the table.
+        keyed: whether it has a key.
     """
-    made = SplitHistory()
-    there: dict[int, dict[str, str]] = {}
-    for step in range(steps):
-        sequence = first * 1000 + step
-        what = choose(5)
-        number = first + choose(keys)
-        if number not in there:
-            there[number] = {"id": str(number), "v": f"{sequence}"}
-            made.messages.append({"op": "insert", "seq": sequence, "row": there[number]})
-            made.rows[key_of(there[number])] = there[number]
-        elif what == 0:
-            row = there.pop(number)
-            made.messages.append({"op": "delete", "seq": sequence, "row": row})
-            made.rows.pop(key_of(row), None)
-        else:
-            free = [n for n in range(first, first + keys) if n not in there]
-            target = free[choose(len(free))] if free and what < 3 else number
-            old = there.pop(number)
-            there[target] = new = {"id": str(target), "v": f"{sequence}"}
-            _update(choose, made, sequence, old, new)
+    made = SplitHistory(table, first, ("id",) if keyed else ())
+    source = _Source(choose, made, keys)
+    for _ in range(steps):
+        source.step(statements)
     return made
 
 
-def _update(choose: Choose, made: SplitHistory, sequence: int, old: dict, new: dict) -> None:
-    lost = choose(2 * LOST)
-    for number, (which, row) in enumerate((("before", old), ("after", new))):
-        if lost == number:
-            continue
-        made.messages.append({"op": "update", "half": which, "seq": sequence, "row": row})
-        if lost == 1 - number:
-            made.alone.add((which, key_of(row)))
-    if lost > 1:
-        made.rows.pop(key_of(old), None)
-        made.rows[key_of(new)] = new
+class _Source:
+    """The database: its rows, and the columns that they have."""
+
+    def __init__(self, choose: Choose, made: SplitHistory, keys: int) -> None:
+        self.choose, self.made, self.keys = choose, made, keys
+        self.sequence = made.first * 1000
+        self.columns = ["id", "v"]
+        self.rows: list[Row] = []
+
+    def step(self, statements: bool) -> None:
+        # Odd numbers are nobody's, so a dump may be complete up to one of them.
+        self.sequence += 2
+        if statements and self.choose(4) == 0:
+            (self.truncate, self.alter, self.alter, self.write_down)[self.choose(4)]()
+        elif self.choose(3) == 0 or not self.rows:
+            self.insert()
+        elif self.choose(5) == 0:
+            row = self.rows.pop(self.choose(len(self.rows)))
+            self._log("delete", before=row)
+        else:
+            self.update(self.rows[self.choose(len(self.rows))])
+
+    def _free(self) -> list[int]:
+        """Keys that no row has; without key, all numbers."""
+        taken = {row["id"] for row in self.rows} if self.made.key else set()
+        every = range(self.made.first, self.made.first + self.keys)
+        return [number for number in every if str(number) not in taken]
+
+    def _row(self, number: int) -> Row:
+        value = self.sequence if self.made.key else self.choose(2)
+        row: Row = {"id": str(number), "v": str(value)}
+        for name in self.columns[2:]:
+            row[name] = (None, f"{name}{self.choose(2)}")[self.choose(2)]
+        return row
+
+    def insert(self) -> None:
+        if free := self._free():
+            self.rows.append(self._row(free[self.choose(len(free))]))
+            self._log("insert", after=self.rows[-1])
+
+    def update(self, old: Row, before: Row | None = None) -> None:
+        """One row becomes another; `before` is how the log tells of it, if not as it is."""
+        free = self._free()
+        moves = free and self.choose(2)
+        new = self._row(free[self.choose(len(free))] if moves else int(old["id"] or 0))
+        self.rows[next(i for i, row in enumerate(self.rows) if row is old)] = new
+        self._log("update", old if before is None else before, new)
+
+    def truncate(self) -> None:
+        self.rows.clear()
+        self._log("truncate")
+
+    def write_down(self) -> None:
+        """A dump, complete up to a number of nobody or up to the next change's."""
+        if self.made.dump is None and self.choose(2):
+            if self.choose(2):
+                self.insert()
+            else:
+                self.sequence += 1
+            rows = [{name: row.get(name) for name in self.columns} for row in self.rows]
+            self.made.dump = self.sequence, rows
+            self.sequence += self.sequence % 2
+
+    def alter(self) -> None:
+        if ADDED in self.columns:
+            self._drop()
+        else:
+            self._add()
+
+    def _add(self) -> None:
+        default = DEFAULT if self.choose(2) else None
+        self.columns.append(ADDED)
+        kind = "VARCHAR(40)" if default is None else f"VARCHAR(40) NOT NULL DEFAULT '{default}'"
+        self._log("ddl", sql=f"ADD COLUMN {ADDED} {kind}", default=default)
+        for row in self.rows:
+            row[ADDED] = default
+        if self.rows and default is None and self.choose(2):
+            # The row before still has the columns of before.
+            self.sequence += 2
+            old = self.rows[self.choose(len(self.rows))]
+            self.update(old, {name: text for name, text in old.items() if name != ADDED})
+
+    def _drop(self) -> None:
+        """Of rows without key a column goes only where no row but the one of an update has it.
+
+        The source would name no other by what the lake keeps of it.
+        """
+        telling = [row for row in self.rows if row[ADDED] is not None]
+        if not self.made.key and len(telling) > 1:
+            return
+        self.columns.remove(ADDED)
+        self._log("ddl", sql=f"DROP COLUMN {ADDED}")
+        whole = [dict(row) for row in self.rows]
+        for row in self.rows:
+            del row[ADDED]
+        chosen = [at for at, row in enumerate(whole) if row[ADDED] is not None]
+        if chosen and (not self.made.key or self.choose(2)):
+            self.sequence += 2
+            self.update(self.rows[chosen[0]], whole[chosen[0]])
+
+    def _in_some_order(self, row: Row | None) -> Row:
+        columns = list((row or {}).items())
+        return dict(columns[::-1] if self.choose(4) == 0 else columns)
+
+    def _log(
+        self,
+        operation: str,
+        before: Row | None = None,
+        after: Row | None = None,
+        sql: str | None = None,
+        default: str | None = None,
+    ) -> None:
+        made, sequence = self.made, self.sequence
+        about = {"op": operation, "seq": sequence, "table": made.table, "key": list(made.key)}
+        about |= {"first": made.first}
+        images = [None if row is None else dict(row) for row in (before, after)]
+        parts: list[dict[str, Any]] = [{"row": images[1] or images[0]}]
+        if operation == "update":
+            parts = [
+                {"half": half, "row": self._in_some_order(row)}
+                for half, row in zip(HALVES, images, strict=True)
+            ]
+        elif sql is not None:
+            parts = [{"sql": f"ALTER TABLE shop.{made.table} {sql}"}]
+        numbers = []
+        for part in parts:
+            numbers.append(len(made.messages))
+            made.messages.append({**about, **part, "n": numbers[-1]})
+        lost = self.choose(2 * LOST)
+        if operation == "update" and lost < 2:
+            made.lost.add(numbers[lost])
+        order, place = order_key((sequence,), 1, 0, sequence, 0), ("t", 0, sequence, 0)
+        if default is not None:
+            change = Change(order, "column", image={ADDED: default}, place=place)
+        elif sql is not None:
+            return
+        else:
+            old, new = (made.key_of(row) for row in images)
+            moved = old if None not in (old, new) and old != new else None
+            change = Change(order, operation, new or old or "", images[1], moved, place, images[0])
+        made.done.append(Done(change, tuple(numbers)))
+
+
+HALVES = ("before", "after")
 
 
 def cut(
-    choose: Choose, histories: list[SplitHistory], batches: int, files: int
-) -> list[list[list[dict]]]:
-    """The messages of several histories in batches of files: in any order, some of them twice."""
-    found: list[list[list[dict]]] = [[[] for _ in range(files)] for _ in range(batches)]
+    choose: Choose,
+    histories: list[SplitHistory],
+    batches: int,
+    files: int,
+    damaged: bool = False,
+) -> list[list[list[dict[str, Any]]]]:
+    """The messages of several histories in batches of files: in any order, some of them twice.
+
+    Args:
+        choose: gives a number from 0 to below n.
+        histories: what happened.
+        batches: how many there are.
+        files: of each batch.
+        damaged: whether some are damaged, each wherever it comes.
+    """
+    found: list[list[list[dict[str, Any]]]] = [[[] for _ in range(files)] for _ in range(batches)]
     for history in histories:
-        sent = list(history.messages)
+        sent = [m for m in history.messages if m["n"] not in history.lost]
+        if damaged:
+            sent = [{**message, "damaged": True} if choose(5) == 0 else message for message in sent]
+        again = sent[:]
         if sent:
             sent += [sent[choose(len(sent))] for _ in range(choose(6))]
         for i in range(len(sent) - 1, 0, -1):
@@ -94,4 +309,22 @@ def cut(
             sent[i], sent[j] = sent[j], sent[i]
         for message in sent:
             found[choose(batches)][choose(files)].append(message)
+        for _ in range(choose(3)):
+            # A producer that begins anew sends a stretch once more.
+            begin = choose(len(again) + 1)
+            found[choose(batches)][choose(files)] += again[begin : begin + 2 + choose(6)]
     return found
+
+
+def came(
+    history: SplitHistory, batches: list[list[list[dict[str, Any]]]], mended: bool = False
+) -> set[int]:
+    """Numbers of a history's messages in batches; with `mended` also those that are damaged."""
+    return {
+        message["n"]
+        for tasks in batches
+        for task in tasks
+        for message in task
+        if (message["table"], message["first"]) == (history.table, history.first)
+        and (mended or "damaged" not in message)
+    }

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.effort import EFFORT
-from tests.property.split_updates import SplitHistory, cut, split_history
+from tests.contract.effort import EFFORT, properties
+from tests.histories import by_name
+from tests.property.split_updates import SplitHistory, came, cut, plain, rows_of, split_history
 from tests.property.test_merge_rules import drawn
 from tests.spark.tiny_envelope import TinyDecoder, TinySettings
 from waybill.batches.decoding import ChangeBatches
+from waybill.batches.message_rows import changes_of
 from waybill.convert.halves import group_of, settle
 from waybill.envelopes.pairs import PairJoiner
 from waybill.lake_columns import ARCHIVE, CHANGES
-from waybill.merge.rules import Change, fold
+from waybill.merge.rules import Change
+from waybill.order import read_order_key
 from waybill.records import TableSchema
 
 
@@ -30,7 +37,7 @@ class Convert:
         self.others: list[dict[str, Any]] = []
         self.offset = 0
         self.spent = 0
-        self.columns: dict[str, frozenset[str]] = {}
+        self.schemas: dict[str, TableSchema] = {}
 
     def batch(self, name: str, tasks: list[list[dict]], limit: int) -> None:
         for number, messages in enumerate(tasks):
@@ -54,7 +61,7 @@ class Convert:
     def _take(self, row: dict[str, Any]) -> None:
         if row["outcome"] == "schema":
             schema = TableSchema.from_json(row["extra"].encode())
-            self.columns[schema.id] = frozenset(schema.names)
+            self.schemas[schema.id] = schema
         else:
             places = {"ok": self.taken, "waiting": self.waiting}
             places.get(row["outcome"], self.others).append(row)
@@ -68,7 +75,9 @@ class Convert:
         self.waiting = []
         if not rows:
             return
-        for batch in settle([pa.RecordBatch.from_pylist(rows, CHANGES)], name, self.columns.get):
+        for batch in settle(
+            [pa.RecordBatch.from_pylist(rows, CHANGES)], name, self.schemas.__getitem__
+        ):
             for row in batch.to_pylist():
                 if row["outcome"] == "spent":
                     self.spent += 1
@@ -85,15 +94,28 @@ class Convert:
             and any(name in (half["batch"], row["batch"]) for half in halves)
         )
 
-    @property
-    def rows(self) -> dict[str, Any]:
-        found = fold({}, (_change(row) for row in self.taken))
-        return {key: dict(row.image or {}) for key, row in found.items() if row.live}
+    def rows(self, keyed: bool) -> Any:
+        """The rows that the rules make of what was taken."""
+        return rows_of([change for row in self.taken if (change := _change(row))], keyed)
 
 
-def _change(row: dict[str, Any]) -> Change:
-    image = None if row["after"] is None else json.loads(row["after"])
-    return Change(row["order_key"], row["operation"], row["key"], image, row["old_key"])
+def _change(row: dict[str, Any]) -> Change | None:
+    """A row of `changes` as the rules know it; None for a statement that is nothing to them."""
+    images = [row[name] if row[name] is None else json.loads(row[name]) for name in SIDES]
+    operation = row["operation"]
+    if operation == "ddl":
+        default = re.search("ADD COLUMN (.*) VARCHAR.* DEFAULT '(.*)'", row["ddl_text"])
+        if default is None:
+            return None
+        operation, images = "column", [None, {default[1]: default[2]}]
+    place = (row["topic"], row["partition"], row["offset"], row["index"])
+    before, after = images
+    return Change(
+        row["order_key"], operation, row["key"] or "", after, row["old_key"], place, before
+    )
+
+
+SIDES = ("before", "after")
 
 
 def converted(batches: list[list[list[dict]]], limit: int = 100) -> Convert:
@@ -103,22 +125,34 @@ def converted(batches: list[list[list[dict]]], limit: int = 100) -> Convert:
     return work
 
 
-def check(work: Convert, history: SplitHistory) -> None:
-    assert work.rows == history.rows
-    assert {(row["half"], row["key"]) for row in work.waiting} == history.alone
+def check(work: Convert, history: SplitHistory, batches: list[list[list[dict]]]) -> None:
+    there = came(history, batches)
+    whole = [row for row in work.taken if row["operation"] == "update"]
+    assert work.rows(bool(history.key)) == history.rows(history.changes(there))
+    waiting = {(row["half"], read_order_key(row["order_key"])[0][0]) for row in work.waiting}
+    assert waiting == history.waiting(there)
+    assert len(work.waiting) == len(waiting)
+    assert {row["schema_id"] for row in work.taken} <= work.schemas.keys()
+    # A table without key knows a change by its texts, so an update has the same ones wherever its
+    # halves met.
+    texts = {(read_order_key(row["order_key"])[0], row["before"], row["after"]) for row in whole}
+    assert len(texts) == len({sequence for sequence, _, _ in texts})
     assert all(row["reason_kind"] == "duplicate half" for row in work.others)
     accounted = len(work.taken) + len(work.waiting) + len(work.others) + work.spent
     assert accounted == work.offset
 
 
-@given(st.data())
-@settings(max_examples=100 * EFFORT, deadline=None)
-def test_any_cut_gives_the_same_tables_and_the_same_halves_that_wait(data) -> None:
-    choose = drawn(data)
-    history = split_history(choose, data.draw(st.integers(1, 14)))
-    check(converted([[history.messages]]), history)
+@properties(300)
+@given(seed=st.integers(0, 2**32 - 1), statements=st.booleans(), keyed=st.booleans())
+def test_any_cut_gives_the_same_tables_and_the_same_halves_that_wait(
+    seed, statements, keyed
+) -> None:
+    choose = random.Random(seed).randrange
+    history = split_history(choose, 1 + choose(20), statements=statements, keyed=keyed)
+    whole = [[[m for m in history.messages if m["n"] not in history.lost]]]
+    check(converted(whole), history, whole)
     batches = cut(choose, [history], 1 + choose(4), 1 + choose(3))
-    check(converted(batches, limit=choose(4)), history)
+    check(converted(batches, limit=choose(4)), history, batches)
 
 
 @given(st.data())
@@ -132,6 +166,20 @@ def test_no_update_is_made_twice_of_halves_that_come_twice(data) -> None:
     work = Convert()
     for number, message in enumerate(sent):
         work.batch(f"b{number}", [[message]], choose(3))
-    assert work.rows == {'{"id":"2"}': {"id": "2", "v": "new"}}
+    assert work.rows(keyed=True) == Counter([plain({"id": "2", "v": "new"})])
     assert (work.waiting, len(work.taken), len(work.others)) == ([], 1, 2)
     assert all(row["reason_kind"] == "duplicate half" for row in work.others)
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one task", "in two"])
+def test_halves_whose_key_columns_have_other_names(apart) -> None:
+    """Where they meet makes no difference; the merge asks for the key that is meant."""
+    before = {"op": "update", "half": "before", "seq": 7, "row": {"id": "1", "v": "a"}}
+    after = {"op": "update", "half": "after", "seq": 7, "row": {"no": "1", "v": "b"}, "key": ["no"]}
+    work = Convert()
+    work.batch("b0", [[before], [after]] if apart else [[before, after]], 9)
+    (row,) = work.taken
+    assert (row["key"], row["old_key"]) == ('{"no":"1"}', None)
+    (change,) = changes_of(pa.RecordBatch.from_pylist([row], CHANGES), work.schemas)
+    assert by_name(change.schema, change.before) == {"v": "a", "id": "1"}
+    assert by_name(change.schema, change.after) == {"no": "1", "v": "b"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +20,8 @@ from waybill.validate.suites import load_suite
 from waybill.validate.table_profiles import staged_tables, table_profiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from waybill.lake import Lake
     from waybill.merge.rules import Change
 
@@ -130,3 +134,9 @@ def rows_of(lake: Lake, qualified: str, dead: bool = False) -> dict[str, tuple[A
         for row in frame.collect()
         if dead or row[2] is not None
     }
+
+
+def digest(row: Iterable[tuple[str, str]]) -> str:
+    """What names a row of a table without key, in the key that the lake gives it."""
+    text = json.dumps(dict(sorted(row)), ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

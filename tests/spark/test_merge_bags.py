@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections import Counter
@@ -10,7 +9,15 @@ from collections import Counter
 import pytest
 
 from tests.property.bag_histories import Heap, dealt, plain
-from tests.spark.merge_lake import change_row, let_pass, merge, put, refused_by_gate, schema
+from tests.spark.merge_lake import (
+    change_row,
+    digest,
+    let_pass,
+    merge,
+    put,
+    refused_by_gate,
+    schema,
+)
 from tests.spark.seeds import SEEDS
 from tests.spark.test_jobs import canal
 from waybill.errors import GateError
@@ -103,12 +110,6 @@ def has_column(lake, name, column: str) -> bool:
     """Whether the table in the lake has a column."""
     table = lake.merged_tables().get(name)
     return table is not None and column in lake.read(table).columns
-
-
-def digest(row: frozenset) -> str:
-    """What names a row in the key that the lake gives it."""
-    text = json.dumps(dict(sorted(row)), ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def stored(lake, name, known=()) -> Counter:

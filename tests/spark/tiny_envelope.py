@@ -1,7 +1,8 @@
 """A tiny envelope for tests of the stages: one JSON object a message.
 
 `{"op": "insert", "table": "t", "seq": 3, "row": {"id": "1", …}}`, with `old` for the before image;
-`rows` instead of `row` for several inserts in one message; `half` for halves of updates.
+`rows` instead of `row` for several inserts in one message; `half` for halves of updates; `key` for
+the key columns, `sql` for a statement. One that is `damaged` is refused until the setting `mended`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from waybill.types import STRING
 
 class TinySettings(Settings):
     database: str = "shop"
+    mended: bool = False
 
 
 class TinyDecoder:
@@ -32,6 +34,10 @@ class TinyDecoder:
             raise RuntimeError("a fault of the decoder")
         if data["op"] == "noise":
             return [skipped(message, "noise")]
+        if "damaged" in data and not self.settings.mended:
+            raise Refusal("shape", "damaged")
+        if data["op"] in ("truncate", "ddl"):
+            return [self._statement(message, data)]
         if "rows" in data:
             return [
                 refused(message, Refusal("shape", "no row", index=i))
@@ -40,6 +46,11 @@ class TinyDecoder:
                 for i, row in enumerate(data["rows"])
             ]
         return [self._change(message, data, data["row"], 0)]
+
+    def _statement(self, message: Message, data: dict) -> Change:
+        schema = intern_schema(self.settings.database, None, data["table"])
+        sequence = None if "seq" not in data else (data["seq"],)
+        return Change(data["op"], schema, message, sequence=sequence, ddl_text=data.get("sql"))
 
     def _change(self, message: Message, data: dict, row: dict, index: int) -> Change:
         schema = self._schema(data, row)
@@ -61,7 +72,8 @@ class TinyDecoder:
 
     def _schema(self, data: dict, row: dict) -> TableSchema:
         columns = tuple(Column(name, STRING) for name in row)
-        return intern_schema(self.settings.database, None, data.get("table", "t"), columns, ("id",))
+        table, key = data.get("table", "t"), tuple(data.get("key", ("id",)))
+        return intern_schema(self.settings.database, None, table, columns, key)
 
     @staticmethod
     def _image(schema: TableSchema, row: dict) -> Any:

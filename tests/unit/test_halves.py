@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 from waybill.convert.halves import SPENT, group_of, settle
 from waybill.lake_columns import CHANGES
 from waybill.order import order_key
+from waybill.records import Column, TableSchema, intern_schema
 
-COLUMNS = {"s1": frozenset({"id", "v"}), "s2": frozenset({"id"})}
+SCHEMAS = {
+    id_: intern_schema("shop", None, "t", tuple(map(Column, names)), ("id",))
+    for id_, names in {"s1": ("id", "v"), "s2": ("id",)}.items()
+}
 
 
 def row(which: str, seq: int, offset: int, key: str = "1", **more) -> dict:
@@ -44,7 +48,7 @@ def settled(rows: list[dict], sizes: int = 2) -> list[dict]:
     ordered = sorted(rows, key=lambda r: (group_of(r), r["order_key"]))
     parts = [ordered[i : i + sizes] for i in range(0, len(ordered), sizes)]
     batches = [pa.RecordBatch.from_pylist(part, CHANGES) for part in parts]
-    return [r for b in settle(batches, "new", COLUMNS.__getitem__) for r in b.to_pylist()]
+    return [r for b in settle(batches, "new", SCHEMAS.__getitem__) for r in b.to_pylist()]
 
 
 def test_a_pair_becomes_one_update() -> None:
@@ -56,10 +60,26 @@ def test_a_pair_becomes_one_update() -> None:
     assert json.loads(update["after"])["v"] == "after"
 
 
-def test_another_key_before_is_kept_and_columns_are_fitted() -> None:
-    _, update = settled([row("before", 7, 1, "2"), row("after", 7, 2, "3", schema_id="s2")])
+WITHOUT_V = {"schema_id": "s2", "after": '{"id":"3"}'}
+
+
+def test_another_key_before_is_kept_and_so_is_a_column_that_was_dropped_meanwhile() -> None:
+    """The update has a schema that tells the columns of both halves, and brings it along."""
+    _, told, update = settled([row("before", 7, 1, "2"), row("after", 7, 2, "3", **WITHOUT_V)])
     assert update["old_key"] == '{"id": "2"}'
-    assert json.loads(update["before"]) == {"id": "2"}
+    assert json.loads(update["before"]) == {"id": "2", "v": "before"}
+    assert json.loads(update["after"]) == {"id": "3"}
+    assert (told["outcome"], told["batch"], told["schema_id"]) == (
+        "schema",
+        "new",
+        update["schema_id"],
+    )
+    schema = TableSchema.from_json(told["extra"])
+    assert (schema.id, schema.names) == (update["schema_id"], ("id", "v"))
+    twice = [row(which, 8, offset) for which, offset in (("before", 3), ("after", 4))]
+    twice[1] |= WITHOUT_V
+    pairs = [row("before", 7, 1, "2"), row("after", 7, 2, "3", **WITHOUT_V), *twice]
+    assert [r["outcome"] for r in settled(pairs)].count("schema") == 1
 
 
 @pytest.mark.parametrize(
@@ -87,7 +107,7 @@ def test_of_equal_halves_one_waits(which: str) -> None:
 
 def joined_before() -> dict:
     """An update whose halves met in a task or in an earlier batch."""
-    (_, update) = settled([row("before", 7, 1, "1"), row("after", 7, 2, "2", schema_id="s2")])
+    *_, update = settled([row("before", 7, 1, "1"), row("after", 7, 2, "2")])
     return update
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from waybill.caches import Bounded
 from waybill.errors import Refusal
-from waybill.lake_columns import CHANGES
+from waybill.lake_columns import CHANGE_PLACE, CHANGES
 from waybill.records import NO_TABLE, ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import times_check
 
@@ -93,7 +93,10 @@ class ChangeRows:
             return []
         # One that was forgotten is told twice, which is harmless.
         told[schema] = told[NO_TABLE] = True
-        return [self._schema_row(change)]
+        message = change.message
+        place = (message.topic, message.partition, message.offset, change.index, self.batch_id)
+        first = dict(zip((*CHANGE_PLACE, "batch"), place, strict=True))
+        return [tuple(schema_row(schema, first).values())]
 
     def _row(self, change: Change) -> tuple[Any, ...]:
         message, schema = change.message, change.schema
@@ -138,21 +141,23 @@ class ChangeRows:
             message.value if kept else None,
         )
 
-    def _schema_row(self, change: Change) -> tuple[Any, ...]:
-        message, schema = change.message, change.schema
-        row: dict[str, Any] = dict.fromkeys(CHANGES.names)
-        row.update(
-            topic=message.topic,
-            partition=message.partition,
-            offset=message.offset,
-            index=change.index,
-            batch=self.batch_id,
-            operation="other",
-            database=schema.database,
-            schema=schema.schema,
-            table=schema.table,
-            schema_id=schema.id,
-            extra=schema.to_json(),
-            outcome="schema",
-        )
-        return tuple(row.values())
+
+def schema_row(schema: TableSchema, first: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of `changes` that tells a schema.
+
+    Args:
+        schema: the schema.
+        first: place and batch of the change that it comes with.
+    """
+    row: dict[str, Any] = dict.fromkeys(CHANGES.names)
+    row.update(
+        {name: first[name] for name in (*CHANGE_PLACE, "batch")},
+        operation="other",
+        database=schema.database,
+        schema=schema.schema,
+        table=schema.table,
+        schema_id=schema.id,
+        extra=schema.to_json().decode(),
+        outcome="schema",
+    )
+    return row

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.decoding import ChangeBatches
-from waybill.convert.halves import SPENT, columns_by_id, settle
+from waybill.convert.halves import SPENT, settle
 from waybill.convert.registry_schemas import RegistrySchemas
 from waybill.convert.waiting import end_waiting
 from waybill.counting import counted
@@ -51,6 +51,9 @@ _UPDATE = ("database", "schema", "table", "sequence")
 """What the halves of one update share."""
 
 _SEQUENCE = "split_part(order_key, '/', 2)"
+
+BESIDE = ("skipped", "refused", "schema")
+"""Outcomes of what is written where halves are settled, beside the updates."""
 
 
 class Decoding:
@@ -276,11 +279,11 @@ class Decoding:
 
     def _settled(self, waiting: DataFrame) -> DataFrame:
         ids = [row.schema_id for row in waiting.select("schema_id").distinct().collect()]
-        columns = columns_by_id(self._schemas(ids))
+        schemas = self._schemas(ids)
         batch_id, sizes = self.context.batch, self.sizes
 
         def join(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return sizes.of(settle(batches, batch_id, columns))
+            return sizes.of(settle(batches, batch_id, schemas.__getitem__))
 
         return (
             waiting.withColumn("sequence", F.expr(_SEQUENCE))
@@ -303,8 +306,7 @@ class Decoding:
         still = counts.get("waiting", 0)
         if still == sum(counts.values()):
             return
-        done = settled.where(F.col("outcome").isin("ok", "skipped", "refused"))
-        written = self.branch.append(done)
+        written = self.branch.append(settled.where(F.col("outcome").isin("ok", *BESIDE)))
         if still:
             rest = settled.where("outcome = 'waiting'")
             self.branch.overwrite(rest, F.col("outcome") == "waiting")
@@ -317,7 +319,7 @@ class Decoding:
                 add(report.skipped, row.reason_kind, row["count"])
             elif row.outcome == "refused":
                 add(report.refused, row.reason_kind, row["count"])
-        report.rows_out += written - counts.get("skipped", 0) - counts.get("refused", 0)
+        report.rows_out += written - sum(counts.get(outcome, 0) for outcome in BESIDE)
         report.details["halves_joined_across_tasks"] = counts.get(SPENT, 0)
 
 

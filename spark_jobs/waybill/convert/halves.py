@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from waybill.envelopes.pairs import CONTRADICTION, DUPLICATE
+from waybill.batches.change_rows import schema_row
+from waybill.envelopes.pairs import CONTRADICTION, DUPLICATE, schema_of_both
 from waybill.lake_columns import CHANGES
 from waybill.order import sequence_of
 
@@ -35,6 +36,7 @@ SPENT = "spent"
 ROWS = 5_000
 
 _Row = dict[str, Any]
+SchemaOf = Callable[[str], "TableSchema"]
 _decode = msgspec.json.Decoder(dict[str, str | None]).decode
 
 
@@ -49,20 +51,25 @@ def group_of(row: _Row) -> tuple[str, ...]:
 def settle(
     batches: Iterable[pa.RecordBatch],
     batch_id: str,
-    columns_of: Callable[[str], frozenset[str]],
+    schema_of: SchemaOf,
 ) -> Iterator[pa.RecordBatch]:
-    """What becomes of waiting rows.
+    """What becomes of waiting rows, and the schemas of updates whose halves have two of them.
 
     Args:
         batches: waiting rows of `changes`, and updates that were joined before, which are only
             looked at; sorted by table, sequence and order key.
         batch_id: the batch that settles them.
-        columns_of: names of the columns of a schema, by its id.
+        schema_of: a schema, by its id.
     """
     settled: list[_Row] = []
+    told: set[str] = set()
     rows = (row for batch in batches for row in batch.to_pylist())
     for _, group in groupby(rows, group_of):
-        settled += _settle_group(list(group), batch_id, columns_of)
+        for row in _settle_group(list(group), batch_id, schema_of):
+            if row["outcome"] != "schema" or row["schema_id"] not in told:
+                settled.append(row)
+            if row["outcome"] == "schema":
+                told.add(row["schema_id"])
         if len(settled) >= ROWS:
             yield pa.RecordBatch.from_pylist(settled, CHANGES)
             settled = []
@@ -70,9 +77,7 @@ def settle(
         yield pa.RecordBatch.from_pylist(settled, CHANGES)
 
 
-def _settle_group(
-    rows: list[_Row], batch_id: str, columns_of: Callable[[str], frozenset[str]]
-) -> Iterator[_Row]:
+def _settle_group(rows: list[_Row], batch_id: str, schema_of: SchemaOf) -> Iterator[_Row]:
     joined = [row for row in rows if row["half"] is None]
     befores = [row for row in rows if row["half"] == "before"]
     afters = [row for row in rows if row["half"] == "after"]
@@ -90,10 +95,10 @@ def _settle_group(
     if not joined:
         before, after = befores.pop(0), afters.pop(0)
         yield {**before, "outcome": SPENT}
-        yield _joined(before, after, batch_id, columns_of)
+        yield from _joined(before, after, batch_id, schema_of)
         known_befores, known_afters = [before], [after]
     for extra in befores:
-        if any(_told_in(extra["before"], known["before"]) for known in known_befores):
+        if any(_same(extra["before"], known["before"]) for known in known_befores):
             yield _duplicate(extra, batch_id)
         else:
             kind, sentence = CONTRADICTION
@@ -120,26 +125,32 @@ def _duplicate(row: _Row, batch_id: str) -> _Row:
     return _done(row, batch_id, outcome="skipped", reason_kind=DUPLICATE)
 
 
-def _joined(
-    before: _Row, after: _Row, batch_id: str, columns_of: Callable[[str], frozenset[str]]
-) -> _Row:
-    image, old_key = before["before"], before["key"]
-    if image is not None and before["schema_id"] != after["schema_id"]:
-        image = _fitted(image, columns_of(after["schema_id"]))
-    return _done(
+def _joined(before: _Row, after: _Row, batch_id: str, schema_of: SchemaOf) -> Iterator[_Row]:
+    """The update of two halves, behind its schema if that is neither's."""
+    image, old_key, id_ = before["before"], before["key"], after["schema_id"]
+    if image is not None and before["schema_id"] != id_:
+        one, other = schema_of(before["schema_id"]), schema_of(id_)
+        schema = schema_of_both(one, other)
+        # In the order of its columns, as a task writes it that has both halves.
+        image = msgspec.json.encode(_in_order(_decode(image), schema.names)).decode()
+        if one.key != other.key:
+            # Keys of other columns say nothing about each other.
+            old_key = None
+        if schema is not other:
+            id_ = schema.id
+            yield schema_row(schema, {**after, "batch": batch_id})
+    yield _done(
         after,
         batch_id,
         outcome="ok",
         before=image,
+        schema_id=id_,
         old_key=None if old_key == after["key"] else old_key,
     )
 
 
-def _fitted(image: str, columns: frozenset[str]) -> str:
-    """An image without the columns that the other half's schema does not have."""
-    values = _decode(image)
-    kept = {name: value for name, value in values.items() if name in columns}
-    return msgspec.json.encode(kept).decode()
+def _in_order(image: dict[str, str | None], names: tuple[str, ...]) -> dict[str, str | None]:
+    return {name: image[name] for name in names if name in image}
 
 
 def _same(one: str | None, other: str | None) -> bool:
@@ -149,20 +160,6 @@ def _same(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and _decode(one) == _decode(other)
 
 
-def _told_in(half: str | None, joined: str | None) -> bool:
-    """Whether a before image is that of a joined update, which may have fewer columns."""
-    if half is None or joined is None or half == joined:
-        return half == joined
-    told, kept = _decode(half), _decode(joined)
-    return all(name in told and told[name] == value for name, value in kept.items())
-
-
 def _done(row: _Row, batch_id: str, **changes: Any) -> _Row:
     """A row that waits no longer; its message's bytes are in the archive."""
     return {**row, "half": None, "batch": batch_id, "raw": None, "raw_key": None, **changes}
-
-
-def columns_by_id(schemas: dict[str, TableSchema]) -> Callable[[str], frozenset[str]]:
-    """Looks up the column names of schemas."""
-    names = {id_: frozenset(schema.names) for id_, schema in schemas.items()}
-    return names.__getitem__

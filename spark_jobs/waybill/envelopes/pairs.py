@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from waybill.records import intern_schema
+
 if TYPE_CHECKING:
     from waybill.records import Change, TableSchema
 
@@ -84,9 +86,27 @@ def identity(half: Change) -> tuple[object, ...]:
 
 def join(before: Change, after: Change) -> Change:
     """One update at the place of its after image."""
-    after.before = image_in(after.schema, before)
-    after.half = None
+    schema = schema_of_both(before.schema, after.schema)
+    after.before, after.after = image_in(schema, before), image_in(schema, after)
+    after.schema, after.half = schema, None
     return after
+
+
+def schema_of_both(before: TableSchema, after: TableSchema) -> TableSchema:
+    """The table as both halves of an update describe it.
+
+    It is that of the after image, with the columns behind that only the before image has: a
+    column that was dropped between the halves still tells which row a table without key loses.
+    """
+    if before is after:
+        return after
+    gone = tuple(column for column in before.columns if column.name not in after.index)
+    if not gone:
+        return after
+    columns = (*after.columns, *gone)
+    return intern_schema(
+        after.database, after.schema, after.table, columns, after.key, after.dialect
+    )
 
 
 def image_in(schema: TableSchema, half: Change) -> object:

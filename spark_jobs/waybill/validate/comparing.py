@@ -1,9 +1,10 @@
 """Holds messages to publish against their changes column by column, in a task that has both.
 
 Messages are decoded at once, as a source's are, and what comes out stands beside the change: where
-table, key and row are the same bytes, the message says what the change says. Everything else is
-decoded one by one and compared in full. Decoding at once shares its kernels with encoding at once,
-so one change of every kind and every `SAMPLED`th take the exact way besides.
+table, key and row are the same bytes, the message says what the change says. So it does of the
+order where the sequence ids are the same, or the change, written once more, gives the same message.
+Everything else is decoded one by one and compared in full. Decoding at once shares its kernels with
+encoding at once, so one change of every kind and every `SAMPLED`th take the exact way besides.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from waybill.batches.decoding import ChangeBatches
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.lake.ordered_rows import in_order
 from waybill.lake.sizing import MOST_ROWS
-from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, columns_of
+from waybill.lake_columns import ARCHIVE, CHANGE_PLACE, CHANGES, OUTBOX, columns_of
 from waybill.records import ROW_OPERATIONS
-from waybill.validate.digest import difference, effects_of
-from waybill.validate.rereading import MESSAGE, effects_told, grouped, place_of, rows_of
+from waybill.validate.message_effects import effects_told
+from waybill.validate.rereading import MESSAGE, NO_CHANGE, grouped, place_of, rows_of
 
 if TYPE_CHECKING:
     from waybill.protocol import Decoder
-    from waybill.records import TableSchema
+    from waybill.records import Change, TableSchema
     from waybill.validate.rereading import Reader
 
 SAMPLED = 64
@@ -81,6 +82,8 @@ class Comparison:
     def __init__(self, label: str, reader: Reader, schemas: dict[str, TableSchema]) -> None:
         self._label, self._reader, self._schemas = label, reader, schemas
         self._decoder: Decoder = reader.decoder()
+        self._expected = reader.expected()
+        self._written = None if reader.writer is None else reader.writer.batches(schemas)
         self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())
         self._seen: set[tuple[Any, ...]] = set()
         self._at_once = True
@@ -143,15 +146,55 @@ class Comparison:
         for name in _TOLD:
             good &= _equal(mine.column(name), back.column(name))
         same = np.zeros(count, np.bool_)
+        if self._written is not None:
+            good &= self._same_ids(pairs, candidates, good, theirs[candidates], decoded)
         same[candidates] = good
         return same
+
+    def _same_ids(self, pairs: _Pairs, some: Any, good: Any, theirs: Any, decoded: pa.Table) -> Any:
+        """Those of some changes whose messages carry the ids that they have to carry.
+
+        Where an id is not that of the change as it stands, the change is written once more: the
+        message has to be the same bytes.
+
+        Args:
+            pairs: changes and messages.
+            some: numbers of changes with one row among what was decoded.
+            good: which of them are of interest.
+            theirs: where those rows are.
+            decoded: what was decoded.
+        """
+        mine = _taken(pairs.changes.select(["order_key"]), pairs.change[some])
+        back = _taken(decoded.select(["order_key"]), theirs)
+        same = _equal(_head(mine.column(0)), _head(back.column(0)))
+        others = np.flatnonzero(good & ~same)
+        if not len(others):
+            return same
+        again = self._written_again(_taken(pairs.changes, pairs.change[some[others]]))
+        if again.num_rows != len(others):
+            return same
+        names = [*CHANGE_PLACE, "key", "value"]
+        there = _taken(pairs.messages.select(names), pairs.starts[some[others]])
+        whole = np.ones(len(others), np.bool_)
+        for name in names:
+            whole &= _equal(again.column(name), there.column(name))
+        same[others] = whole
+        return same
+
+    def _written_again(self, changes: pa.Table) -> pa.Table:
+        """The first message of each change."""
+        assert self._written is not None
+        rows = changes.select(CHANGE.names).to_batches()
+        found = pa.Table.from_batches(list(self._written.convert(iter(rows))), OUTBOX)
+        first = found.column("message").to_numpy() == 0
+        return found.filter(pa.array(first)).combine_chunks()
 
     def _decoded(self, messages: pa.Table) -> pa.Table:
         """What the messages say, as rows of `changes` whose offset is the number of the message."""
         numbers = pa.array(np.arange(messages.num_rows))
         at = messages.schema.get_field_index("offset")
         asked = messages.set_column(at, "offset", numbers).select(_READ.names)
-        names = ["offset", "outcome", "operation", "half", "old_key", *_TOLD]
+        names = ["offset", "outcome", "operation", "half", "old_key", "order_key", *_TOLD]
         found = [
             rows.select(names)
             for rows in self._rows.convert(iter(asked.combine_chunks().to_batches(MOST_ROWS)))
@@ -181,13 +224,13 @@ class Comparison:
     def _differing(self, pairs: _Pairs, some: Any, decoder: Decoder) -> Iterator[Wrong]:
         """Those of some changes whose messages, decoded one by one, say something else."""
         there = some[pairs.found[some]]
-        expected: dict[tuple[Any, ...], Any] = {}
+        expected: dict[tuple[Any, ...], Change] = {}
         wanted = pairs.change[there]
         if pairs.several[there].any():
             wanted = np.arange(pairs.changes.num_rows)
         for batch in _taken(pairs.changes, wanted).select(CHANGE.names).to_batches():
             for change in changes_of(batch, self._schemas):
-                expected[place_of(change)] = effects_of(change)
+                expected[place_of(change)] = change
         chosen = np.zeros(len(pairs.starts), np.bool_)
         chosen[some] = True
         messages = pairs.messages.filter(pa.array(chosen[pairs.group])).select(MESSAGE.names)
@@ -195,11 +238,11 @@ class Comparison:
             found, why = effects_told(decoder, told)
             undecodable = why is not None
             if why is None:
-                mine = expected.get(place)
+                change_there = expected.get(place)
                 why = (
-                    "comes from no accepted change"
-                    if mine is None
-                    else difference(mine, found, weakened)
+                    NO_CHANGE
+                    if change_there is None
+                    else self._expected.difference(change_there, told, found, weakened)
                 )
             if why is not None:
                 yield Wrong(label, place, told[0][1] or None, why, undecodable)
@@ -304,6 +347,11 @@ def _is(rows: pa.Table, name: str, *values: str) -> Any:
 def _whole_rows(rows: pa.Table) -> Any:
     """Which rows of `changes` are about a row of a table that keeps its key."""
     return _is(rows, "operation", *sorted(ROW_OPERATIONS)) & _null(rows, "old_key")
+
+
+def _head(orders: Any) -> Any:
+    """Order keys without the position: whether it is a full row, the sequence id, the rank."""
+    return pc.replace_substring_regex(orders, "/[^/]*$", "")
 
 
 def _equal(one: Any, other: Any) -> Any:

@@ -34,19 +34,22 @@ class Effect(NamedTuple):
         table: name of the table.
         key: the key's columns and values, by name; the whole image where there is no key.
         row: the row's columns and values by name, None where there is none.
+        id: the sequence id, part by part; None where there is none, as full rows have none.
     """
 
     what: str
     table: str | None
     key: tuple[tuple[str, str | None], ...]
     row: tuple[tuple[str, str | None], ...] | None
+    id: tuple[int, ...] | None = None
 
 
 class Digests(NamedTuple):
-    """The digests of all effects of a change, whatever their order."""
+    """The digests of all effects of a change, whatever their order; that of their ids apart."""
 
     strong: int
     weak: int
+    ids: int
 
 
 def effects_of(change: Change) -> list[Effect]:
@@ -56,24 +59,36 @@ def effects_of(change: Change) -> list[Effect]:
         Refusal: a column of the key is not in the row.
     """
     schema, table = change.schema, change.schema.table
+    id_ = None if change.full_row else change.sequence
     if change.operation not in ROW_OPERATIONS:
-        return [Effect(change.operation, table, (), None)]
+        return [Effect(change.operation, table, (), None, id_)]
     if change.after is None:
-        return [_take(schema, table, change.key_image(), change.before)]
+        return [_take(schema, change.key_image(), change.before, id_)]
     found = []
     # Where the old key was removed by a message of its own, that has this effect.
     old = None if change.moved_apart else change.old_key_image()
     if old is not None:
-        found.append(_take(schema, table, old, None))
+        found.append(_take(schema, old, None, id_))
     row = pairs(schema, change.after)
     key = change.key_image()
-    found.append(Effect("put", table, row if key is None else key_pairs(schema, key), row))
+    found.append(Effect("put", table, row if key is None else key_pairs(schema, key), row, id_))
     return found
 
 
-def _take(schema: TableSchema, table: str | None, key: Any, image: Any) -> Effect:
+def _take(schema: TableSchema, key: Any, image: Any, id_: tuple[int, ...] | None) -> Effect:
     named = pairs(schema, image) if key is None else key_pairs(schema, key)
-    return Effect("take", table, named, None)
+    return Effect("take", schema.table, named, None, id_)
+
+
+def with_ids(effects: list[Effect], written: list[Effect] | None) -> list[Effect]:
+    """The effects of a change with the ids that its messages have to carry.
+
+    Args:
+        effects: what the change does.
+        written: what its messages do, written once more; None where the target has no ids.
+    """
+    ids = {effect.what: effect.id for effect in written or ()}
+    return [effect._replace(id=ids.get(effect.what)) for effect in effects]
 
 
 def pairs(schema: TableSchema, image: Any) -> tuple[tuple[str, str | None], ...]:
@@ -164,12 +179,15 @@ def key_pairs(schema: TableSchema, key: Any) -> tuple[tuple[str, str | None], ..
 
 def digests(effects: list[Effect]) -> Digests:
     """The digests of effects, whatever their order; one that is told twice counts once."""
-    strong = weak = 0
+    strong = weak = ids = 0
     for effect in effects if len(effects) == 1 else dict.fromkeys(effects):
-        short = _number(_json((effect.what, effect.table, effect.key)))
+        told = (effect.what, effect.table, effect.key)
+        short = _number(_json(told))
         weak += short
-        strong += short if effect.row is None else _number(_json(effect))
-    return Digests(strong & _WRAP, weak & _WRAP)
+        strong += short if effect.row is None else _number(_json((*told, effect.row)))
+        # As a text: an id may be longer than numbers of JSON can be.
+        ids += _number(_json((effect.what, str(effect.id))))
+    return Digests(strong & _WRAP, weak & _WRAP, ids & _WRAP)
 
 
 def _number(text: bytes) -> int:
@@ -186,6 +204,8 @@ def difference(expected: list[Effect], found: list[Effect], weakened: bool) -> s
             return f"is about table {other.table!r} instead of {one.table!r}"
         if one.key != other.key and not (weakened and one.row == one.key):
             return f"has the key {dict(other.key)} instead of {dict(one.key)}"
+        if one.id != other.id:
+            return f"has {_told_id(other.id)} instead of {_told_id(one.id)}"
         if weakened or one.row == other.row:
             continue
         a, b = dict(one.row or ()), dict(other.row or ())
@@ -204,6 +224,10 @@ def _sort(effect: Effect) -> tuple[str, str, str]:
 
 def _named(effects: list[Effect]) -> str:
     return " and ".join(effect.what for effect in effects) or "nothing"
+
+
+def _told_id(id_: tuple[int, ...] | None) -> str:
+    return "no sequence id" if id_ is None else f"the sequence id {'.'.join(map(str, id_))}"
 
 
 def _shown(value: Any) -> str:

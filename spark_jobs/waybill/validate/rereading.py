@@ -18,13 +18,12 @@ from pyspark.sql import functions as F
 
 from waybill.batches.message_rows import CHANGE, changes_of
 from waybill.envelopes import registry
-from waybill.envelopes.pairs import join
-from waybill.errors import Refusal
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, columns_of
 from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import with_digits
-from waybill.validate.digest import Digests, Effect, broken, difference, digests, effects_of
+from waybill.validate.digest import Digests, digests, effects_of
+from waybill.validate.message_effects import Expected, Writer, effects_told, writer_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,12 +37,15 @@ EXAMPLES = 20
 LOOKED_AT = 2_000
 """How many doubtful changes are compared in full; beyond that the digests decide."""
 
+NO_CHANGE = "comes from no accepted change"
+"""What is wrong with messages at whose place none is."""
+
 WEAKENING = frozenset({"unchanged_columns", "exact_numbers"})
 """Losses after which the row of a change cannot be expected to come back whole."""
 
 _DIGEST_DDL = (
     "target string, topic string, partition int, offset bigint, index int, strong bigint, "
-    "weak bigint, weakened boolean, broken boolean"
+    "weak bigint, ids bigint, own boolean, weakened boolean, broken boolean"
 )
 _FIELDS: list[tuple[str, pa.DataType]] = [
     ("target", pa.string()),
@@ -53,6 +55,8 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("index", pa.int32()),
     ("strong", pa.int64()),
     ("weak", pa.int64()),
+    ("ids", pa.int64()),
+    ("own", pa.bool_()),
     ("weakened", pa.bool_()),
     ("broken", pa.bool_()),
 ]
@@ -72,6 +76,8 @@ class Reader:
     envelope: str
     settings: dict[str, Any]
     rules: TableRules
+    writer: Writer | None = None
+    """How its changes are written, where its messages have sequence ids."""
 
     def decoder(self) -> Decoder:
         """A decoder for one task."""
@@ -79,6 +85,10 @@ class Reader:
         if envelope.decoder is None:
             raise ValueError(f"{self.envelope} is not read")
         return envelope.decoder(envelope.decode_settings.model_validate(self.settings), self.rules)
+
+    def expected(self) -> Expected:
+        """What messages have to say, for one task."""
+        return Expected(self.writer, self.decoder())
 
     def bulk_reader(self) -> Callable[[Any], Any] | None:
         """What reads many messages at once, made of a decoder; None where each is read alone."""
@@ -114,7 +124,8 @@ def readers_of(
         envelope = registry.get(target.envelope)
         if envelope.decoder is not None:
             settings = reading_settings(target, source)
-            found[target.label] = Reader(target.envelope, settings, rules)
+            writer = writer_of(target, source)
+            found[target.label] = Reader(target.envelope, settings, rules, writer)
     return found
 
 
@@ -185,9 +196,9 @@ def reread(
         readers: how each target's messages are read.
     """
     result = Reread()
-    mine = changes.map(_digest_changes(schemas), _DIGEST_DDL)
+    mine = changes.map(_digest_changes(schemas, readers), _DIGEST_DDL)
     theirs = outbox.map(_digest_messages(readers), _DIGEST_DDL)
-    met = _met(mine.unionByName(theirs), list(readers)).persist()
+    met = _met(mine.unionByName(theirs), readers).persist()
     try:
         for row in met.groupBy("topic").agg(F.sum("sent").alias("sent")).collect():
             result.messages[row.topic] = row.sent
@@ -205,7 +216,7 @@ def reread(
     return result
 
 
-def _met(digested: DataFrame, labels: list[str]) -> DataFrame:
+def _met(digested: DataFrame, readers: dict[str, Reader]) -> DataFrame:
     """Each change that messages were made from: how many targets have it, whether all agree.
 
     Nothing but numbers is aggregated, side by side for each target: lists would make Spark sort.
@@ -213,15 +224,20 @@ def _met(digested: DataFrame, labels: list[str]) -> DataFrame:
     own = F.col("target").isNull()
     columns = [F.max(F.when(own, F.col(name))).alias(f"own_{name}") for name in ("strong", "weak")]
     sent, doubtful = F.lit(0), F.lit(False)
-    for i, label in enumerate(labels):
-        here = F.col("target") == label
+    for i, (label, reader) in enumerate(readers.items()):
+        here = (F.col("target") == label) & ~F.col("own")
         columns.append(F.count_if(here).alias(f"sent_{i}"))
-        for name in ("strong", "weak", "weakened", "broken"):
+        if reader.writer is not None:
+            expected = (F.col("target") == label) & F.col("own")
+            columns.append(F.max(F.when(expected, F.col("ids"))).alias(f"own_ids_{i}"))
+        for name in ("strong", "weak", "ids", "weakened", "broken"):
             columns.append(F.max(F.when(here, F.col(name))).alias(f"{name}_{i}"))
         sent += F.col(f"sent_{i}")
         different = F.when(
             F.col(f"weakened_{i}"), F.col(f"weak_{i}") != F.col("own_weak")
         ).otherwise(F.col(f"strong_{i}") != F.col("own_strong"))
+        if reader.writer is not None:
+            different |= F.col(f"ids_{i}") != F.col(f"own_ids_{i}")
         # A change whose messages two tasks have read is looked at as a whole.
         wrong = F.col(f"broken_{i}") | F.col("own_strong").isNull() | (F.col(f"sent_{i}") > 1)
         doubtful |= (F.col(f"sent_{i}") > 0) & (wrong | different)
@@ -247,23 +263,24 @@ def _look_closely(side: _Side, places: list[tuple[Any, ...]], result: Reread) ->
         spark.createDataFrame(places, "topic string, partition int, offset bigint, index int")
     )
     changes = side.changes.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
-    expected: dict[tuple[Any, ...], list[Effect]] = {}
+    mine: dict[tuple[Any, ...], Change] = {}
     for batch in changes.select(CHANGE.names).to_batches():
         for change in changes_of(batch, side.schemas):
-            expected[place_of(change)] = effects_of(change)
+            mine[place_of(change)] = change
     table = side.outbox.join(wanted, list(CHANGE_PLACE), "left_semi").toArrow()
     order: Any = [(name, "ascending") for name in ("target", *CHANGE_PLACE, "message")]
     rows = rows_of(table.sort_by(order).to_batches())
     decoders = {label: reader.decoder() for label, reader in side.readers.items()}
+    expected = {label: reader.expected() for label, reader in side.readers.items()}
     bad: set[tuple[Any, ...]] = set()
     for label, place, messages, weakened in grouped(rows):
         found, why = effects_told(decoders[label], messages)
         if why is None:
-            mine = expected.get(place)
+            change_there = mine.get(place)
             why = (
-                "comes from no accepted change"
-                if mine is None
-                else difference(mine, found, weakened)
+                NO_CHANGE
+                if change_there is None
+                else expected[label].difference(change_there, messages, found, weakened)
             )
             counter = result.different
         else:
@@ -321,33 +338,6 @@ def grouped(rows: Iterable[tuple[Any, ...]]) -> Iterator[Group]:
         yield last[0], last[1:], messages, weakened
 
 
-def effects_told(
-    decoder: Decoder, messages: list[tuple[Message, str]]
-) -> tuple[list[Effect], str | None]:
-    """What messages of one change do, or why they cannot be read."""
-    effects: list[Effect] = []
-    half: Change | None = None
-    try:
-        for message, _ in messages:
-            for change in decoder.decode(message):
-                if change.outcome == "refused":
-                    return [], f"cannot be read again ({change.reason_kind}: {change.reason})"
-                if change.outcome != "ok":
-                    continue
-                if change.half == "before":
-                    half = change
-                    continue
-                if change.half == "after" and half is not None:
-                    change = join(half, change)
-                    half = None
-                effects += effects_of(change)
-    except Refusal as error:
-        return [], broken(error)
-    if half is not None:
-        return [], "is half of an update without its other half"
-    return effects, None
-
-
 def _digest_messages(
     readers: dict[str, Reader],
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -357,8 +347,8 @@ def _digest_messages(
         out: list[tuple[Any, ...]] = []
         for label, place, messages, weakened in grouped(rows):
             effects, why = effects_told(decoders[label], messages)
-            found = digests(effects) if why is None else Digests(0, 0)
-            out.append((label, *place, found.strong, found.weak, weakened, why is not None))
+            found = digests(effects) if why is None else Digests(0, 0, 0)
+            out.append((label, *place, *found, False, weakened, why is not None))
             if len(out) >= _ROWS:
                 yield _batch(out)
                 out = []
@@ -368,14 +358,18 @@ def _digest_messages(
 
 
 def _digest_changes(
-    schemas: dict[str, TableSchema],
+    schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        numbered = {label: reader.expected() for label, reader in readers.items() if reader.writer}
         for batch in batches:
             out = []
             for change in changes_of(batch, schemas):
-                found = digests(effects_of(change))
-                out.append((None, *place_of(change), found.strong, found.weak, False, False))
+                place = place_of(change)
+                out.append((None, *place, *digests(effects_of(change)), True, False, False))
+                for label, expected in numbered.items():
+                    found = digests(expected.effects(change))
+                    out.append((label, *place, *found, True, False, False))
             yield _batch(out)
 
     return work
