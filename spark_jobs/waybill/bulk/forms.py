@@ -7,7 +7,7 @@ taken only if both agree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
 from waybill.bulk.rows import Columns, Extra, Rows
 from waybill.bulk.skeleton import Skeleton
 from waybill.bulk.stated_keys import other_keys, other_message_keys
+from waybill.bulk.tables import OTHER, UNKNOWN, NamedTables, Schemas, Tables
 from waybill.bulk.typed_values import misplaced_times
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask
     from waybill.protocol import Decoder
-    from waybill.records import Change
+    from waybill.records import Change, Message
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -64,13 +65,18 @@ class Form(Skeleton):
             allowed[reading.transaction.slot] = reading.transaction.take.kinds
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
+        for slot in reading.named_by:
+            allowed[slot] = TEXT
         used = {how_of(value)[0] for value in self._used()}
-        super().__init__(sample.place, allowed, used | set(reading.free))
+        super().__init__(sample.place, allowed, used | set(reading.free) | set(reading.named_by))
         self.plan()
         self.alike = 0
         """The same number for forms whose messages are read together."""
         self.key: Skeleton | None = None
         """The form of the message keys, where that decides anything."""
+        self.tables: NamedTables | None = None
+        """The tables that messages may be of, where their names pick one."""
+        self.names = np.array(reading.named_by, np.int64)
 
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""
@@ -94,8 +100,9 @@ class Form(Skeleton):
     def shape(self) -> tuple[object, ...]:
         """What is the same for forms whose messages are read together."""
         reading = self.reading
+        named = bool(reading.named_by)
         return (
-            reading.schema,
+            (named, reading.schema.unnamed if named else reading.schema),
             reading.operation,
             _pattern(reading.before),
             _pattern(reading.after),
@@ -114,14 +121,18 @@ class Form(Skeleton):
             for name, told in self.reading.extra.items()
         ]
 
-    def rows(self, block: Block, found: Gathered) -> tuple[Rows, Places]:
+    def rows(self, block: Block, found: Gathered, tables: Tables | None) -> tuple[Rows, Places]:
         """The changes of messages of this shape, and those messages that need a closer look.
 
         Args:
             block: the messages.
             found: the values that they hold.
+            tables: which tables they are of, where their names tell that.
         """
         reading, places, values = self.reading, found.places, iter(found.values)
+        schema = reading.schema
+        if tables is not None and (tables.numbers == tables.numbers[0]).all():
+            schema, tables = tables.of(0), None
         before, after = (_image(cells, values) for cells in (reading.before, reading.after))
         sequence = None
         if reading.sequence is not None:
@@ -141,7 +152,7 @@ class Form(Skeleton):
         rows = Rows(
             block,
             places,
-            reading.schema,
+            schema,
             reading.operation,
             before,
             after,
@@ -153,6 +164,7 @@ class Form(Skeleton):
             source_time,
             transaction,
             extra,
+            tables,
         )
         if reading.check is not None:
             bad |= reading.check(rows)
@@ -182,8 +194,24 @@ def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Colu
 _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
 
-_Found = list[tuple[Form, Scanned, Places]]
-"""Messages of known forms, and what has the form: the block itself, or its keys."""
+
+class _Recognized(NamedTuple):
+    """Messages of a known form.
+
+    Attributes:
+        form: their form.
+        texts: what has the form: the block itself, or its keys.
+        places: which messages.
+        tables: the number of the schema of each, where their names tell that.
+    """
+
+    form: Form
+    texts: Scanned
+    places: Places
+    tables: Places | None
+
+
+_Found = list[_Recognized]
 
 
 class Forms:
@@ -213,6 +241,9 @@ class Forms:
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
         self._shapes: Numbers[object] = Numbers()
+        self._schemas = Schemas()
+        self._tables: Bounded[object, NamedTables] = Bounded()
+        """Tables by the names that messages tell, for all forms that describe them the same."""
         self._learnt: list[int] = []
         """Numbers of the messages of the block of which forms were learnt."""
 
@@ -248,7 +279,7 @@ class Forms:
                 apart &= counts < 0
         slow.append(np.flatnonzero(apart))
         read: list[Rows] = []
-        for rows, left in _rows_of(block, found):
+        for rows, left in self._rows_of(block, found):
             if len(rows):
                 read.append(rows)
             slow.append(left)
@@ -341,6 +372,7 @@ class Forms:
             else:
                 fits &= block.keys.counts[rest] >= 0
                 fits[fits] = form.key.fits(block.keys, rest[fits])
+        rest, fits, tables = self._named(form, block, texts, rest, fits, slow)
         ready = form.reading.ready
         count = int(np.count_nonzero(fits))
         if 0 < count < self._group or (count and ready is not None and not ready()):
@@ -349,8 +381,95 @@ class Forms:
             if form.schema is not form.reading.schema:
                 form.plan()
                 form.alike = self._shapes.of(form.shape())
-            found.append((form, texts, rest[fits]))
+            found.append(
+                _Recognized(form, texts, rest[fits], None if tables is None else tables[fits])
+            )
         return rest[~fits]
+
+    def _named(
+        self,
+        form: Form,
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        fits: Mask,
+        slow: list[Places],
+    ) -> tuple[Places, Mask, Places | None]:
+        """Those of some messages that are not of tables unknown so far, and their tables.
+
+        Returns:
+            The messages, which of them have the form, and the number of the schema of each.
+        """
+        if form.tables is None:
+            return rest, fits, None
+        numbers = np.full(len(rest), OTHER, np.int64)
+        numbers[fits] = form.tables.find(texts, rest[fits], form.names)
+        unknown = numbers == UNKNOWN
+        if unknown.any() and not form.tables.full:
+            self._meet(form, form.tables, block, texts, rest[unknown])
+            numbers[unknown] = form.tables.find(texts, rest[unknown], form.names)
+            unknown = numbers == UNKNOWN
+        if unknown.any():
+            slow.append(rest[unknown])
+            rest, numbers = rest[~unknown], numbers[~unknown]
+        return rest, numbers >= 0, numbers
+
+    def _meet(
+        self, form: Form, tables: NamedTables, block: Block, texts: Scanned, rows: Places
+    ) -> None:
+        """Learn of tables from the first message of each; the form has to read it as it is."""
+        told: dict[tuple[bytes, ...], int] = {}
+        met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
+        for names, number in tables.firsts(texts, rows, form.names).items():
+            change = self._exact(block.message(number)) if all(names) else None
+            if change is not None and change.schema.unnamed is tables.structure:
+                met[number] = names, change
+            elif change is not None or tables.failed(names):
+                told[names] = OTHER
+        if met:
+            places = np.array(list(met), np.int64)
+            schemas = [self._schemas.number(change.schema) for _, change in met.values()]
+            found = _Recognized(form, texts, places, np.array(schemas, np.int64))
+            ((read, left),) = self._rows_of(block, [found])
+            for number in left.tolist():
+                if tables.failed(met[number][0]):
+                    told[met[number][0]] = OTHER
+            for row, number in enumerate(read.places.tolist()):
+                names, change = met[number]
+                same = read.change(row) == change
+                told[names] = self._schemas.number(change.schema) if same else OTHER
+        tables.add(told)
+
+    def _exact(self, message: Message) -> Change | None:
+        """The one change of a message of a row that is whole; None if it is any other."""
+        try:
+            changes = exactly(self._reader.learner() or self._decoder)(message)
+        except Refusal:
+            return None
+        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
+            return None
+        return changes[0]
+
+    def _rows_of(self, block: Block, found: _Found) -> list[tuple[Rows, Places]]:
+        """The changes of messages of known forms, and those messages that need a closer look."""
+        groups: dict[object, list[_Recognized]] = {}
+        for one in found:
+            groups.setdefault((one.texts is block, one.form.alike), []).append(one)
+        alike = [
+            Group(
+                group[0].form.hows, [Asked(one.form.slots, one.texts, one.places) for one in group]
+            )
+            for group in groups.values()
+        ]
+        values = gathered(block.arena, alike)
+        return [
+            group[0].form.rows(block, mine, self._tables_of(group))
+            for group, mine in zip(groups.values(), values, strict=True)
+        ]
+
+    def _tables_of(self, group: list[_Recognized]) -> Tables | None:
+        numbers = [one.tables for one in group if one.tables is not None]
+        return Tables(self._schemas, np.concatenate(numbers)) if numbers else None
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
@@ -365,17 +484,20 @@ class Forms:
             return None  # e.g. a number of more digits than can be looked at
         if not sample.plain or (key is not None and not key.plain):
             return None
-        try:
-            changes = exactly(self._reader.learner() or self._decoder)(message)
-        except Refusal:
+        change = self._exact(message)
+        reading = None if change is None else self._reader.reading(sample, change)
+        if change is None or reading is None:
             return None
-        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
-            return None
-        change = changes[0]
-        reading = self._reader.reading(sample, change)
-        if reading is None:
-            return None
+        schema = names = tables = None
+        if reading.named_by:
+            names = tuple(sample.text(slot) for slot in reading.named_by)
+            tables = self._tables_named(reading)
+            if tables.is_other(names):
+                reading.named_by = ()
+            else:
+                schema = self._schemas.number(change.schema)
         form = Form(sample, reading)
+        form.tables = None if schema is None else tables
         form.alike = self._shapes.of(form.shape())
         if key is not None:
             allowed = [1 << kind for kind in key.kinds]
@@ -383,11 +505,23 @@ class Forms:
         place = np.array([number])
         if not form.fits(texts, place).all():
             return None
-        ((rows, _),) = _rows_of(block, [(form, texts, place)])
+        told = None if schema is None else np.array([schema])
+        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, told)])
         if not len(rows) or rows.change(0) != change:
             return None
+        if form.tables is not None and schema is not None and names is not None:
+            form.tables.add({names: schema})
         self._learnt.append(number)
         return form
+
+    def _tables_named(self, reading: Reading) -> NamedTables:
+        """The tables that messages tell which describe them as those of a form do."""
+        structure = reading.schema.unnamed
+        described = (reading.described_by, len(reading.named_by), structure)
+        tables = self._tables.get(described)
+        if tables is None:
+            tables = self._tables[described] = NamedTables(structure)
+        return tables
 
 
 def _not_carried(extra: Extra) -> Mask:
@@ -399,19 +533,6 @@ def _not_carried(extra: Extra) -> Mask:
             if not value.quoted:
                 bad |= value.texts.lengths > _LONGEST
     return bad  # type: ignore[no-any-return]
-
-
-def _rows_of(block: Block, found: _Found) -> list[tuple[Rows, Places]]:
-    """The changes of messages of known forms, and those messages that need a closer look."""
-    groups: dict[object, list[tuple[Form, Asked]]] = {}
-    for form, texts, places in found:
-        asked = Asked(form.slots, texts, places)
-        groups.setdefault((texts is block, form.alike), []).append((form, asked))
-    alike = [Group(group[0][0].hows, [one for _, one in group]) for group in groups.values()]
-    values = gathered(block.arena, alike)
-    return [
-        group[0][0].rows(block, mine) for group, mine in zip(groups.values(), values, strict=True)
-    ]
 
 
 def _has_key(change: Change) -> bool:

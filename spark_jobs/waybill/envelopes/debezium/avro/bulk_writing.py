@@ -47,6 +47,7 @@ _KINDS = {PLAIN: TEXT, ESCAPED: TEXT, INTEGER: WHOLE}
 
 
 class DebeziumAvroWriter(DebeziumWriter):
+    names_tables = False
     """Says where the values of row events in Avro come from."""
 
     def __init__(self, encoder: DebeziumAvroEncoder) -> None:
