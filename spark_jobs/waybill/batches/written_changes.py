@@ -108,7 +108,8 @@ def tables_of(rows: Rows, what: Callable[[TableSchema], str | None]) -> pa.Array
     schemas = rows.tables.schemas
     texts = [what(schemas[number]) for number in present.tolist()]
     told = array_of([None if text is None else text.encode() for text in texts]).cast(pa.string())
-    return told.take(pa.array(numbers))
+    places: Any = pa.array(numbers)
+    return told.take(places)
 
 
 def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore[type-arg]

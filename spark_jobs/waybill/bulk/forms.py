@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Places, Value
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
-from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
-from waybill.bulk.notations import TEXT
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Columns, Extra, Rows
+from waybill.bulk.form import Form
+from waybill.bulk.gathering import Asked, Group, gathered
+from waybill.bulk.readings import BulkReader, Reading, Sample
 from waybill.bulk.skeleton import Skeleton
-from waybill.bulk.stated_keys import other_keys, other_message_keys
 from waybill.bulk.tables import OTHER, UNKNOWN, NamedTables, Schemas, Tables
-from waybill.bulk.typed_values import misplaced_times
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
 from waybill.protocol import exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from waybill.bulk.arena import Mask
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.rows import Rows
     from waybill.protocol import Decoder
     from waybill.records import Change, Message
 
@@ -40,8 +35,6 @@ LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
 """Fewer messages of a block that are alike are sooner done one by one."""
-_LONGEST = 4000
-"""Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
@@ -49,146 +42,6 @@ PRICE = 2 * FEWEST
 thousand forms, so one is learnt only after so many messages without a known form."""
 DEAR = 8 * PRICE
 """What a form costs beside that where few messages of a block have it, as in later blocks too."""
-
-
-class Form(Skeleton):
-    """Messages that differ in nothing but the values that may."""
-
-    def __init__(self, sample: Sample, reading: Reading) -> None:
-        self.reading = reading
-        allowed = [1 << kind for kind in sample.kinds]
-        for cells in (reading.before, reading.after):
-            for cell in cells or ():
-                if cell is not None:
-                    allowed[cell.slot] = cell.take.kinds
-        if isinstance(reading.transaction, Cell):
-            allowed[reading.transaction.slot] = reading.transaction.take.kinds
-        for slot, wanted in reading.free.items():
-            allowed[slot] = wanted
-        for slot in reading.named_by:
-            allowed[slot] = TEXT
-        used = {how_of(value)[0] for value in self._used()}
-        super().__init__(sample.place, allowed, used | set(reading.free) | set(reading.named_by))
-        self.plan()
-        self.alike = 0
-        """The same number for forms whose messages are read together."""
-        self.key: Skeleton | None = None
-        """The form of the message keys, where that decides anything."""
-        self.tables: NamedTables | None = None
-        """The tables that messages may be of, where their names pick one."""
-        self.names = np.array(reading.named_by, np.int64)
-
-    def plan(self) -> None:
-        """See which values are read; once more whenever the reading tells another schema."""
-        self.schema = self.reading.schema
-        told = [how_of(value) for value in (*self._used(), *self.reading.aside)]
-        self.slots = np.array([slot for slot, _ in told], np.int64)
-        self.hows = tuple(how for _, how in told)
-
-    def _used(self) -> Iterator[int | Cell | Count]:
-        """The values that changes are made of."""
-        reading = self.reading
-        for cells in (reading.before, reading.after):
-            yield from (cell for cell in cells or () if cell is not None)
-        yield from reading.sequence or ()
-        for told in (reading.source_time, reading.transaction):
-            if told is not None:
-                yield told
-        yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
-        yield from reading.told_key
-
-    def shape(self) -> tuple[object, ...]:
-        """What is the same for forms whose messages are read together."""
-        reading = self.reading
-        named = bool(reading.named_by)
-        return (
-            (named, reading.schema.unnamed if named else reading.schema),
-            reading.operation,
-            _pattern(reading.before),
-            _pattern(reading.after),
-            None if reading.sequence is None else len(reading.sequence),
-            (reading.source_time is None, reading.transaction is None),
-            (reading.family, *self._fields()),
-            (reading.carry, reading.check, len(reading.told_key), reading.message_key),
-            (reading.rank, reading.full_row, reading.half),
-            self.hows,
-        )
-
-    def _fields(self) -> list[tuple[str, bytes | bool]]:
-        """What is carried on: JSON, or whether a value stands between quotes."""
-        return [
-            (name, told if isinstance(told, bytes) else bool(self.allowed[told] & TEXT))
-            for name, told in self.reading.extra.items()
-        ]
-
-    def rows(self, block: Block, found: Gathered, tables: Tables | None) -> tuple[Rows, Places]:
-        """The changes of messages of this shape, and those messages that need a closer look.
-
-        Args:
-            block: the messages.
-            found: the values that they hold.
-            tables: which tables they are of, where their names tell that.
-        """
-        reading, places, values = self.reading, found.places, iter(found.values)
-        schema = reading.schema
-        if tables is not None and (tables.numbers == tables.numbers[0]).all():
-            schema, tables = tables.of(0), None
-        before, after = (_image(cells, values) for cells in (reading.before, reading.after))
-        sequence = None
-        if reading.sequence is not None:
-            sequence = tuple(next(values) for _ in reading.sequence)
-        source_time = None if reading.source_time is None else next(values)
-        transaction = None if reading.transaction is None else next(values)
-        extra = None if reading.carry is None else reading.carry(block, places)
-        if reading.family:
-            fields = {
-                name: told if isinstance(told, bytes) else Value(next(values), told)
-                for name, told in self._fields()
-            }
-            extra = Extra.of(reading.family, fields)
-        bad = found.bad if extra is None else found.bad | _not_carried(extra)
-        if transaction is not None:
-            bad |= transaction.lengths < 1
-        rows = Rows(
-            block,
-            places,
-            schema,
-            reading.operation,
-            before,
-            after,
-            sequence,
-            reading.rank,
-            reading.full_row,
-            reading.half,
-            None,
-            source_time,
-            transaction,
-            extra,
-            tables,
-        )
-        if reading.check is not None:
-            bad |= reading.check(rows)
-        if reading.told_key:
-            bad |= other_keys(rows, [next(values) for _ in reading.told_key])
-        if reading.message_key and block.keys is not None:
-            bad |= other_message_keys(rows, block.keys, reading.message_key)
-        misplaced = misplaced_times(rows)
-        if misplaced is not None:
-            bad |= misplaced
-        if not bad.any():
-            return rows, places[:0]
-        return rows.take(~bad), places[bad]
-
-
-def _pattern(cells: tuple[Cell | None, ...] | None) -> tuple[bool, ...] | None:
-    return None if cells is None else tuple(cell is None for cell in cells)
-
-
-def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Columns | None:
-    """The columns of an image."""
-    if cells is None:
-        return None
-    return tuple(None if cell is None else next(values) for cell in cells)
 
 
 _Look = tuple[bool, int]
@@ -473,6 +326,39 @@ class Forms:
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
+        sample = self._sample(block, texts, number)
+        if sample is None:
+            return None
+        change = self._exact(sample.message)
+        reading = None if change is None else self._reader.reading(sample, change)
+        if change is None or reading is None:
+            return None
+        names = tuple(sample.text(slot) for slot in reading.named_by)
+        tables = self._tables_named(reading) if names else None
+        if tables is not None and tables.is_other(names):
+            reading.named_by, tables = (), None
+        form = Form(sample, reading)
+        form.tables = tables
+        form.alike = self._shapes.of(form.shape())
+        key = sample.key
+        if key is not None:
+            allowed = [1 << kind for kind in key.kinds]
+            form.key = Skeleton(key.place, allowed, range(len(allowed)))
+        place = np.array([number])
+        if not form.fits(texts, place).all():
+            return None
+        schema = self._schemas.number(change.schema) if tables is not None else None
+        told = None if schema is None else np.array([schema])
+        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, told)])
+        if not len(rows) or rows.change(0) != change:
+            return None
+        if tables is not None and schema is not None:
+            tables.add({names: schema})
+        self._learnt.append(number)
+        return form
+
+    def _sample(self, block: Block, texts: Scanned, number: int) -> Sample | None:
+        """A message to learn from, with its key; None if it is to be read on its own."""
         message = block.message(number)
         keyed = self._reader.reads_keys and message.key is not None and texts is block
         if keyed and (block.keys is None or block.keys.counts[number] < 0):
@@ -482,37 +368,7 @@ class Forms:
             sample = Sample(texts, number, message, key)
         except ValueError:
             return None  # e.g. a number of more digits than can be looked at
-        if not sample.plain or (key is not None and not key.plain):
-            return None
-        change = self._exact(message)
-        reading = None if change is None else self._reader.reading(sample, change)
-        if change is None or reading is None:
-            return None
-        schema = names = tables = None
-        if reading.named_by:
-            names = tuple(sample.text(slot) for slot in reading.named_by)
-            tables = self._tables_named(reading)
-            if tables.is_other(names):
-                reading.named_by = ()
-            else:
-                schema = self._schemas.number(change.schema)
-        form = Form(sample, reading)
-        form.tables = None if schema is None else tables
-        form.alike = self._shapes.of(form.shape())
-        if key is not None:
-            allowed = [1 << kind for kind in key.kinds]
-            form.key = Skeleton(key.place, allowed, range(len(allowed)))
-        place = np.array([number])
-        if not form.fits(texts, place).all():
-            return None
-        told = None if schema is None else np.array([schema])
-        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, told)])
-        if not len(rows) or rows.change(0) != change:
-            return None
-        if form.tables is not None and schema is not None and names is not None:
-            form.tables.add({names: schema})
-        self._learnt.append(number)
-        return form
+        return sample if sample.plain and (key is None or key.plain) else None
 
     def _tables_named(self, reading: Reading) -> NamedTables:
         """The tables that messages tell which describe them as those of a form do."""
@@ -522,17 +378,6 @@ class Forms:
         if tables is None:
             tables = self._tables[described] = NamedTables(structure)
         return tables
-
-
-def _not_carried(extra: Extra) -> Mask:
-    """Which rows have something to carry on that needs a closer look."""
-    bad: Any = False
-    for value in extra.fields.values():
-        if isinstance(value, Value):
-            bad |= ~value.texts.good
-            if not value.quoted:
-                bad |= value.texts.lengths > _LONGEST
-    return bad  # type: ignore[no-any-return]
 
 
 def _has_key(change: Change) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -13,13 +14,11 @@ from waybill.bulk.kinds import NULL_SIZE
 from waybill.caches import LIMIT, MOST_COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from waybill.bulk.arena import Arena, Mask, Places
     from waybill.bulk.block import Scanned
     from waybill.records import TableSchema
 
-Name = Callable[["TableSchema"], "str | None"] if TYPE_CHECKING else object
+Name = Callable[["TableSchema"], "str | None"]
 """A name of a table, as a message tells it; None for null."""
 
 UNKNOWN, OTHER = -1, -2

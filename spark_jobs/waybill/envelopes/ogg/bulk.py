@@ -196,7 +196,7 @@ class OggWriter(BulkWriter):
             return None
         puts = self._table(rows.schema).puts
         gone = rows.operation == "delete"
-        found: dict[Path, Get] = {}
+        found = {} if rows.tables is None else dict(_TABLE_NAME)
         constant = set(_NAMES)
         if rows.extra is not None and carried(rows, _FAMILY):
             for name, told in rows.extra.fields.items():
@@ -206,8 +206,6 @@ class OggWriter(BulkWriter):
                     constant.add(name)
         else:
             found["op_ts",], found["pos",] = _op_ts, self._ids.padded(POSITION_DIGITS)
-        if rows.tables is not None:
-            found["table",] = _table_name
         both = rows.operation == "update"
         for image, is_after in ((rows.before, False), (rows.after, True)):
             if image is None or not (both or is_after is not gone):
@@ -222,7 +220,9 @@ class OggWriter(BulkWriter):
         return [Wording(found, lambda path: path[0] in constant, key_array(rows))]
 
 
-_table_name = names(lambda schema: text_of(schema.database, schema.schema, schema.table))
+_TABLE_NAME: dict[Path, Get] = {
+    ("table",): names(lambda schema: text_of(schema.database, schema.schema, schema.table))
+}
 
 
 def _op_ts(rows: Rows) -> Value:
