@@ -7,31 +7,29 @@ taken only if both agree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Places, Value
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
-from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
-from waybill.bulk.notations import TEXT
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Columns, Extra, Rows
+from waybill.bulk.form import Form
+from waybill.bulk.gathering import Asked, Group, gathered
+from waybill.bulk.readings import BulkReader, Reading, Sample
 from waybill.bulk.skeleton import Skeleton
-from waybill.bulk.stated_keys import other_keys, other_message_keys
-from waybill.bulk.typed_values import misplaced_times
+from waybill.bulk.tables import OTHER, UNKNOWN, NamedTables, Schemas, Tables
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
 from waybill.protocol import exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
-    from waybill.bulk.arena import Mask
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.rows import Rows
     from waybill.protocol import Decoder
-    from waybill.records import Change
+    from waybill.records import Change, Message, TableSchema
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -39,8 +37,6 @@ LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
 """Fewer messages of a block that are alike are sooner done one by one."""
-_LONGEST = 4000
-"""Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
@@ -50,140 +46,30 @@ DEAR = 8 * PRICE
 """What a form costs beside that where few messages of a block have it, as in later blocks too."""
 
 
-class Form(Skeleton):
-    """Messages that differ in nothing but the values that may."""
-
-    def __init__(self, sample: Sample, reading: Reading) -> None:
-        self.reading = reading
-        allowed = [1 << kind for kind in sample.kinds]
-        for cells in (reading.before, reading.after):
-            for cell in cells or ():
-                if cell is not None:
-                    allowed[cell.slot] = cell.take.kinds
-        if isinstance(reading.transaction, Cell):
-            allowed[reading.transaction.slot] = reading.transaction.take.kinds
-        for slot, wanted in reading.free.items():
-            allowed[slot] = wanted
-        used = {how_of(value)[0] for value in self._used()}
-        super().__init__(sample.place, allowed, used | set(reading.free))
-        self.plan()
-        self.alike = 0
-        """The same number for forms whose messages are read together."""
-        self.key: Skeleton | None = None
-        """The form of the message keys, where that decides anything."""
-
-    def plan(self) -> None:
-        """See which values are read; once more whenever the reading tells another schema."""
-        self.schema = self.reading.schema
-        told = [how_of(value) for value in (*self._used(), *self.reading.aside)]
-        self.slots = np.array([slot for slot, _ in told], np.int64)
-        self.hows = tuple(how for _, how in told)
-
-    def _used(self) -> Iterator[int | Cell | Count]:
-        """The values that changes are made of."""
-        reading = self.reading
-        for cells in (reading.before, reading.after):
-            yield from (cell for cell in cells or () if cell is not None)
-        yield from reading.sequence or ()
-        for told in (reading.source_time, reading.transaction):
-            if told is not None:
-                yield told
-        yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
-        yield from reading.told_key
-
-    def shape(self) -> tuple[object, ...]:
-        """What is the same for forms whose messages are read together."""
-        reading = self.reading
-        return (
-            reading.schema,
-            reading.operation,
-            _pattern(reading.before),
-            _pattern(reading.after),
-            None if reading.sequence is None else len(reading.sequence),
-            (reading.source_time is None, reading.transaction is None),
-            (reading.family, *self._fields()),
-            (reading.carry, reading.check, len(reading.told_key), reading.message_key),
-            (reading.rank, reading.full_row, reading.half),
-            self.hows,
-        )
-
-    def _fields(self) -> list[tuple[str, bytes | bool]]:
-        """What is carried on: JSON, or whether a value stands between quotes."""
-        return [
-            (name, told if isinstance(told, bytes) else bool(self.allowed[told] & TEXT))
-            for name, told in self.reading.extra.items()
-        ]
-
-    def rows(self, block: Block, found: Gathered) -> tuple[Rows, Places]:
-        """The changes of messages of this shape, and those messages that need a closer look.
-
-        Args:
-            block: the messages.
-            found: the values that they hold.
-        """
-        reading, places, values = self.reading, found.places, iter(found.values)
-        before, after = (_image(cells, values) for cells in (reading.before, reading.after))
-        sequence = None
-        if reading.sequence is not None:
-            sequence = tuple(next(values) for _ in reading.sequence)
-        source_time = None if reading.source_time is None else next(values)
-        transaction = None if reading.transaction is None else next(values)
-        extra = None if reading.carry is None else reading.carry(block, places)
-        if reading.family:
-            fields = {
-                name: told if isinstance(told, bytes) else Value(next(values), told)
-                for name, told in self._fields()
-            }
-            extra = Extra.of(reading.family, fields)
-        bad = found.bad if extra is None else found.bad | _not_carried(extra)
-        if transaction is not None:
-            bad |= transaction.lengths < 1
-        rows = Rows(
-            block,
-            places,
-            reading.schema,
-            reading.operation,
-            before,
-            after,
-            sequence,
-            reading.rank,
-            reading.full_row,
-            reading.half,
-            None,
-            source_time,
-            transaction,
-            extra,
-        )
-        if reading.check is not None:
-            bad |= reading.check(rows)
-        if reading.told_key:
-            bad |= other_keys(rows, [next(values) for _ in reading.told_key])
-        if reading.message_key and block.keys is not None:
-            bad |= other_message_keys(rows, block.keys, reading.message_key)
-        misplaced = misplaced_times(rows)
-        if misplaced is not None:
-            bad |= misplaced
-        if not bad.any():
-            return rows, places[:0]
-        return rows.take(~bad), places[bad]
-
-
-def _pattern(cells: tuple[Cell | None, ...] | None) -> tuple[bool, ...] | None:
-    return None if cells is None else tuple(cell is None for cell in cells)
-
-
-def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Columns | None:
-    """The columns of an image."""
-    if cells is None:
-        return None
-    return tuple(None if cell is None else next(values) for cell in cells)
-
-
 _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
 
-_Found = list[tuple[Form, Scanned, Places]]
-"""Messages of known forms, and what has the form: the block itself, or its keys."""
+ASKING = 2
+"""Asking a decoder what it knows of a table takes as long as so many messages one by one."""
+
+
+class _Recognized(NamedTuple):
+    """Messages of a known form.
+
+    Attributes:
+        form: their form.
+        texts: what has the form: the block itself, or its keys.
+        places: which messages.
+        tables: the number of the schema of each, where their names tell that.
+    """
+
+    form: Form
+    texts: Scanned
+    places: Places
+    tables: Places | None
+
+
+_Found = list[_Recognized]
 
 
 class Forms:
@@ -213,14 +99,18 @@ class Forms:
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
         self._shapes: Numbers[object] = Numbers()
+        self._schemas = Schemas()
+        self._tables: Bounded[object, NamedTables] = Bounded()
+        """Tables by the names that messages tell, for all forms that describe them the same."""
         self._learnt: list[int] = []
         """Numbers of the messages of the block of which forms were learnt."""
 
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
         self._learnt.clear()
+        self._reader.begin()
         read, slow = self._read(block)
-        if self._remembers and not self._harmless(block, slow):
+        if self._remembers and read and not self._harmless(block, slow):
             return [], np.arange(block.size)
         for number in sorted(self._learnt):
             self._reader.tell(block.message(number))
@@ -248,7 +138,7 @@ class Forms:
                 apart &= counts < 0
         slow.append(np.flatnonzero(apart))
         read: list[Rows] = []
-        for rows, left in _rows_of(block, found):
+        for rows, left in self._rows_of(block, found):
             if len(rows):
                 read.append(rows)
             slow.append(left)
@@ -294,10 +184,9 @@ class Forms:
         if len(rest) < self._fewest:
             slow.append(rest)
             return
-        for form in self._known.get(look, ()):
-            rest = self._through(form, block, texts, rest, found, slow)
-            if not len(rest):
-                return
+        rest = self._by(self._known.get(look, ()), block, texts, rest, found, slow)
+        if not len(rest):
+            return
         self._unknown[look] = self._unknown.get(look, 0) + len(rest)
         while len(rest):
             known = self._known.get(look, [])
@@ -317,9 +206,27 @@ class Forms:
             if texts is block:
                 self._candidates.add(learnt, look[1])
             before = len(rest)
-            rest = self._through(learnt, block, texts, rest, found, slow)
+            rest = self._by(self._known[look][-1:], block, texts, rest, found, slow)
             if before - len(rest) < self._group:
                 self._unknown[look] -= DEAR
+
+    def _by(
+        self,
+        forms: Sequence[Form],
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        found: _Found,
+        slow: list[Places],
+    ) -> Places:
+        """Take those of some messages that have one of some forms; returns the others."""
+        for form in forms:
+            if len(rest):
+                rest = self._through(form, block, texts, rest, found, slow)
+        for form in forms:
+            if len(rest) and self._opened(form, texts, rest):
+                rest = self._through(form, block, texts, rest, found, slow)
+        return rest
 
     def _through(
         self,
@@ -341,7 +248,9 @@ class Forms:
             else:
                 fits &= block.keys.counts[rest] >= 0
                 fits[fits] = form.key.fits(block.keys, rest[fits])
-        ready = form.reading.ready
+        rest, fits, tables = self._named(form, block, texts, rest, fits, slow)
+        # Where names pick the table, each one was asked for.
+        ready = form.reading.ready if form.tables is None else None
         count = int(np.count_nonzero(fits))
         if 0 < count < self._group or (count and ready is not None and not ready()):
             slow.append(rest[fits])
@@ -349,11 +258,188 @@ class Forms:
             if form.schema is not form.reading.schema:
                 form.plan()
                 form.alike = self._shapes.of(form.shape())
-            found.append((form, texts, rest[fits]))
+            found.append(
+                _Recognized(form, texts, rest[fits], None if tables is None else tables[fits])
+            )
         return rest[~fits]
+
+    def _opened(self, form: Form, texts: Scanned, rest: Places) -> bool:
+        """Whether a form of one table is one of others too from now on.
+
+        It is where some messages differ from it in nothing but values and names.
+        """
+        if form.tables is not None or not form.names:
+            return False
+        tables = self._tables_named(form.reading)
+        if tables.is_other(form.names):
+            return False
+        same = form.allowed.copy(), form.told.copy()
+        form.open_to(tables)
+        if not form.fits(texts, rest).any():
+            (form.allowed, form.told), form.tables = same, None
+            return False
+        tables.add({form.names: self._schemas.number(form.reading.schema)})
+        form.alike = self._shapes.of(form.shape())
+        self._candidates.changed()
+        return True
+
+    def _named(
+        self,
+        form: Form,
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        fits: Mask,
+        slow: list[Places],
+    ) -> tuple[Places, Mask, Places | None]:
+        """Those of some messages that are not of tables unknown so far, and their tables.
+
+        Returns:
+            The messages, which of them have the form, and the number of the schema of each.
+        """
+        if form.tables is None:
+            return rest, fits, None
+        numbers = np.full(len(rest), OTHER, np.int64)
+        numbers[fits] = form.tables.find(texts, rest[fits], form.slots_of_names)
+        unknown = numbers == UNKNOWN
+        if unknown.any() and not form.tables.full:
+            self._meet(form, form.tables, block, texts, rest[unknown])
+            numbers[unknown] = form.tables.find(texts, rest[unknown], form.slots_of_names)
+            unknown = numbers == UNKNOWN
+        if self._remembers:
+            self._settle(form, form.tables, block, rest, numbers)
+            unknown = numbers == UNKNOWN
+        if unknown.any():
+            slow.append(rest[unknown])
+            rest, numbers = rest[~unknown], numbers[~unknown]
+        return rest, numbers >= 0, numbers
+
+    def _settle(
+        self, form: Form, tables: NamedTables, block: Block, rest: Places, numbers: Places
+    ) -> None:
+        """Leave out messages of tables that the decoder does not read by their schema now.
+
+        It is asked again whenever it has remembered something, once enough messages of a table
+        pay for that.
+        """
+        present, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
+        told = zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True)
+        out = []
+        for number, first, count in told:
+            if number < 0 or form.settled.get(number) == self._reader.state:
+                continue
+            out.append(number)
+            waiting = form.waiting.get(number, 0) + count
+            if waiting < min(ASKING, self._group):
+                form.waiting[number] = waiting
+                continue
+            form.waiting[number] = 0
+            schema = self._reader.read_by(block.message(int(rest[first])))
+            if schema is self._schemas[number]:
+                form.settled[number] = self._reader.state
+                out.pop()
+            elif schema is not None:
+                tables.forget(number)
+        if out:
+            numbers[np.isin(numbers, out)] = UNKNOWN
+
+    def _meet(
+        self, form: Form, tables: NamedTables, block: Block, texts: Scanned, rows: Places
+    ) -> None:
+        """Learn of tables from the first message of each; the form has to read it as it is."""
+        told: dict[tuple[bytes, ...], int] = {}
+        met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
+        for names, number in tables.firsts(texts, rows, form.slots_of_names).items():
+            change = self._exact(block.message(number)) if all(names) else None
+            if change is not None and self._is_one_of(tables, form, change.schema):
+                met[number] = names, change
+            elif change is not None or tables.failed(names):
+                told[names] = OTHER
+        if met:
+            places = np.array(list(met), np.int64)
+            schemas = [self._schemas.number(change.schema) for _, change in met.values()]
+            found = _Recognized(form, texts, places, np.array(schemas, np.int64))
+            ((read, left),) = self._rows_of(block, [found])
+            for number in left.tolist():
+                if tables.failed(met[number][0]):
+                    told[met[number][0]] = OTHER
+            for row, number in enumerate(read.places.tolist()):
+                names, change = met[number]
+                same = read.change(row) == change
+                told[names] = self._schemas.number(change.schema) if same else OTHER
+        tables.add(told)
+
+    def _is_one_of(self, tables: NamedTables, form: Form, schema: TableSchema) -> bool:
+        if schema.unnamed is not tables.structure:
+            return False
+        return self._reader.alike(form.schema, schema)
+
+    def _exact(self, message: Message) -> Change | None:
+        """The one change of a message of a row that is whole; None if it is any other."""
+        try:
+            changes = exactly(self._reader.learner() or self._decoder)(message)
+        except Refusal:
+            return None
+        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
+            return None
+        return changes[0]
+
+    def _rows_of(self, block: Block, found: _Found) -> list[tuple[Rows, Places]]:
+        """The changes of messages of known forms, and those messages that need a closer look."""
+        groups: dict[object, list[_Recognized]] = {}
+        for one in found:
+            groups.setdefault((one.texts is block, one.form.alike), []).append(one)
+        alike = [
+            Group(
+                group[0].form.hows, [Asked(one.form.slots, one.texts, one.places) for one in group]
+            )
+            for group in groups.values()
+        ]
+        values = gathered(block.arena, alike)
+        return [
+            group[0].form.rows(block, mine, self._tables_of(group))
+            for group, mine in zip(groups.values(), values, strict=True)
+        ]
+
+    def _tables_of(self, group: list[_Recognized]) -> Tables | None:
+        """The tables of the messages of a group; None where each form has but one, the same."""
+        if all(one.tables is None for one in group):
+            return None
+        numbers = [
+            # Found in this block before the form was open to other tables.
+            np.full(len(one.places), self._schemas.number(one.form.reading.schema), np.int64)
+            if one.tables is None
+            else one.tables
+            for one in group
+        ]
+        return Tables(self._schemas, np.concatenate(numbers))
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
+        sample = self._sample(block, texts, number)
+        if sample is None:
+            return None
+        change = self._exact(sample.message)
+        reading = None if change is None else self._reader.reading(sample, change)
+        if change is None or reading is None:
+            return None
+        form = Form(sample, reading)
+        form.alike = self._shapes.of(form.shape())
+        key = sample.key
+        if key is not None:
+            allowed = [1 << kind for kind in key.kinds]
+            form.key = Skeleton(key.place, allowed, range(len(allowed)))
+        place = np.array([number])
+        if not form.fits(texts, place).all():
+            return None
+        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, None)])
+        if not len(rows) or rows.change(0) != change:
+            return None
+        self._learnt.append(number)
+        return form
+
+    def _sample(self, block: Block, texts: Scanned, number: int) -> Sample | None:
+        """A message to learn from, with its key; None if it is to be read on its own."""
         message = block.message(number)
         keyed = self._reader.reads_keys and message.key is not None and texts is block
         if keyed and (block.keys is None or block.keys.counts[number] < 0):
@@ -363,55 +449,16 @@ class Forms:
             sample = Sample(texts, number, message, key)
         except ValueError:
             return None  # e.g. a number of more digits than can be looked at
-        if not sample.plain or (key is not None and not key.plain):
-            return None
-        try:
-            changes = exactly(self._reader.learner() or self._decoder)(message)
-        except Refusal:
-            return None
-        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
-            return None
-        change = changes[0]
-        reading = self._reader.reading(sample, change)
-        if reading is None:
-            return None
-        form = Form(sample, reading)
-        form.alike = self._shapes.of(form.shape())
-        if key is not None:
-            allowed = [1 << kind for kind in key.kinds]
-            form.key = Skeleton(key.place, allowed, range(len(allowed)))
-        place = np.array([number])
-        if not form.fits(texts, place).all():
-            return None
-        ((rows, _),) = _rows_of(block, [(form, texts, place)])
-        if not len(rows) or rows.change(0) != change:
-            return None
-        self._learnt.append(number)
-        return form
+        return sample if sample.plain and (key is None or key.plain) else None
 
-
-def _not_carried(extra: Extra) -> Mask:
-    """Which rows have something to carry on that needs a closer look."""
-    bad: Any = False
-    for value in extra.fields.values():
-        if isinstance(value, Value):
-            bad |= ~value.texts.good
-            if not value.quoted:
-                bad |= value.texts.lengths > _LONGEST
-    return bad  # type: ignore[no-any-return]
-
-
-def _rows_of(block: Block, found: _Found) -> list[tuple[Rows, Places]]:
-    """The changes of messages of known forms, and those messages that need a closer look."""
-    groups: dict[object, list[tuple[Form, Asked]]] = {}
-    for form, texts, places in found:
-        asked = Asked(form.slots, texts, places)
-        groups.setdefault((texts is block, form.alike), []).append((form, asked))
-    alike = [Group(group[0][0].hows, [one for _, one in group]) for group in groups.values()]
-    values = gathered(block.arena, alike)
-    return [
-        group[0][0].rows(block, mine) for group, mine in zip(groups.values(), values, strict=True)
-    ]
+    def _tables_named(self, reading: Reading) -> NamedTables:
+        """The tables that messages tell which describe them as those of a form do."""
+        structure = reading.schema.unnamed
+        described = (reading.described_by, len(reading.named_by), structure)
+        tables = self._tables.get(described)
+        if tables is None:
+            tables = self._tables[described] = NamedTables(structure)
+        return tables
 
 
 def _has_key(change: Change) -> bool:

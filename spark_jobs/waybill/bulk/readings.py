@@ -93,6 +93,11 @@ class Reading:
         rank: see `records.Change`.
         full_row: see `records.Change`.
         half: see `records.Change`.
+        named_by: values that are texts and name the table: with other ones, and all else the same,
+            messages are of a table that differs in its names only, or whose columns and key are
+            declared otherwise.
+        described_by: what the message tells of the columns and the key. Names that pick a table
+            beside it once pick the same table in messages of all forms that tell the same.
     """
 
     schema: TableSchema
@@ -114,6 +119,8 @@ class Reading:
     rank: int = 1
     full_row: bool = False
     half: str | None = None
+    named_by: tuple[int, ...] = ()
+    described_by: object = None
 
 
 class Sample:
@@ -210,6 +217,26 @@ class BulkReader(ABC):
     def harmless(self, message: Message) -> bool:
         """Whether a decoder that reads a message on its own will remember nothing of it."""
         return True
+
+    @property
+    def state(self) -> int:
+        """A number that is another one whenever the decoder remembers something more."""
+        return 0
+
+    def read_by(self, message: Message) -> TableSchema | None:
+        """The schema that the decoder would read a message by now, remembering nothing of it.
+
+        None if it would remember something, or refuse the message. It is asked where names pick
+        the table of a message, and the decoder remembers others.
+        """
+        return None
+
+    def alike(self, one: TableSchema, other: TableSchema) -> bool:
+        """Whether messages of two tables are read alike that differ in their names only."""
+        return True
+
+    def begin(self) -> None:  # noqa: B027 - most readers need not know
+        """A block of messages is about to be read."""
 
     def tell(self, message: Message) -> None:  # noqa: B027 - most decoders need not know
         """A form was learnt of a message, and its block is read at once.

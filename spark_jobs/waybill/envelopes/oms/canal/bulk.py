@@ -6,14 +6,14 @@ Messages with one row whose columns are all told or declared are read so; `canal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import changed_columns, column, own, source_or_queue_times
+from waybill.bulk.values import changed_columns, column, names, own, source_or_queue_times
 from waybill.caches import Bounded
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk_rows import (
@@ -78,6 +78,10 @@ class OmsCanalReader(CanalReader):
             return None
         return super().reading(sample, change)
 
+    def _named(self, sample: Sample, schema: TableSchema) -> dict[str, Any]:
+        """Types may be declared, for one table and not for another: each has forms of its own."""
+        return {}
+
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         ways = self._ways.get(schema)
         if ways is None:
@@ -108,6 +112,7 @@ class OmsCanalWriter(BulkWriter):
     """Says where the values of messages with one row come from."""
 
     family = "canal"
+    names_tables = True
 
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
@@ -150,6 +155,8 @@ class OmsCanalWriter(BulkWriter):
             )
         image = _image(rows) or ()
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
+        if rows.tables is not None:
+            values |= _TABLE_NAMES
         null = untold(rows)
         for i, name in enumerate(schema.names):
             if name in null:
@@ -187,4 +194,8 @@ def _constant(path: Path) -> bool:
     return path[0] in _CONSTANT or path == ("old",)
 
 
+_TABLE_NAMES: dict[Path, Get] = {
+    ("database",): names(lambda schema: schema.database),
+    ("table",): names(lambda schema: schema.table),
+}
 _ts = own("canal", "ts", source_or_queue_times)
