@@ -514,7 +514,9 @@ def test_messages_of_a_target_that_is_gone_are_not_passed_over(spark, begin, tmp
         target = spec.publish[0].model_copy(update={"name": "canal2", "files": files})
         return spec.model_copy(update={"publish": [target, spec.publish[1]], **more})
 
-    sentence = r"^WB-6001: 9 messages wait for the target 'canal', .* or write dropped_targets: \[canal\]"
+    sentence = (
+        r"^WB-6001: 9 messages wait for the target 'canal', .* or write dropped_targets: \[canal\]"
+    )
     for dropped in ([], ["debezium"]):
         with pytest.raises(ConfigurationError, match=sentence):
             run_stage("publish", renamed("canal", dropped_targets=dropped), "b1", spark)

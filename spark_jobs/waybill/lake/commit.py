@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
-from waybill.lake.data_files import WRITTEN_DDL
+from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.spark_tasks.errors import unwrapped
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from waybill.lake.catalog import Catalog
     from waybill.lake.metadata import Metadata, Snapshot
+    from waybill.lake.position_deletes import WrittenDeletes
     from waybill.spark_tasks.worker_startup import Make
 
 BATCH, STAGE, CURSOR, REPORT = (
@@ -141,8 +142,23 @@ class Branch:
         with self._writing():
             files = rows.mapInArrow(light(write), WRITTEN_DDL).collect()
             if files:
-                self._catalog.append_files(*self._path, self.name, files)
+                told = [WrittenFile(*file) for file in files]
+                self._catalog.append_files(*self._path, self.name, told)
         return self._advance("added-records")
+
+    def replace_rows(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenDeletes]) -> None:
+        """Append data files that tasks have written, and delete the rows that they replace.
+
+        Args:
+            files: the data files.
+            deletes: which rows of the branch's data files are gone.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        with self._writing():
+            self._catalog.replace_rows(*self._path, self.name, files, deletes)
+        self._advance("added-records")
 
     def overwrite(self, rows: DataFrame, where: Column) -> int:
         """Put rows in the place of those that `where` holds for, which must be whole partitions.

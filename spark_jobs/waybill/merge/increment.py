@@ -103,6 +103,16 @@ class Increment:
         self._returned: DataFrame | None = None
         self._replaying = False
 
+    @property
+    def untouched(self) -> bool:
+        """Whether it is all of what `changes` brought and nothing else, in the log's own order."""
+        return (
+            self.upto is not None
+            and self._returned is None
+            and not self.verdict.hidden
+            and not self.by_source_time
+        )
+
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
         assert self.frame is not None

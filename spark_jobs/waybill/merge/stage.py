@@ -24,6 +24,8 @@ from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
+from waybill.merge.upsert.merging import plain_table, upsert
+from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import StageReport
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from waybill.merge.rules import Change
     from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
+    from waybill.merge.upsert.merging import Upserted
+    from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
 
@@ -90,6 +94,10 @@ class _Merge:
         )
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
+        self.made: dict[str, Branch] = {}
+        self.upserted: dict[str, Upserted] = {}
+        self.not_plain: dict[str, str] = {}
+        self.schemas: dict[str, TableSchema] = {}
         self.watermarks: dict[str, dict[str, Any]] = {}
 
     def run(self) -> StageReport:
@@ -103,9 +111,10 @@ class _Merge:
         statements = Statements(self.increment, before.unnumbered)
         before.unnumbered = statements.offsets
         truncates = any(table.truncates for table in survey.tables.values())
+        self.schemas = self.increment.schemas()
         plan = make_plan(
             survey,
-            self.increment.schemas(),
+            self.schemas,
             statements.of("truncate", truncates),
             statements.of("ddl", survey.skipped["ddl"] > 0),
             before,
@@ -167,12 +176,19 @@ class _Merge:
             self._merge_bag(name, plan.tables[name])
         if not kept:
             return
+        self._upsert([name for name in kept if plan.tables[name].survey.rows], plan)
         with_rows = [name for name, table in plan.tables.items() if table.survey.rows]
         moving = any(table.survey.moves for table in plan.tables.values())
         rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
         plain = effects(rows.where("old_key IS NULL") if moving else rows)
         # Tables whose rows keep their keys are reduced together: one shuffle for all of them.
-        still = [name for name in kept if name in with_rows and not plan.tables[name].survey.moves]
+        still = [
+            name
+            for name in kept
+            if name in with_rows
+            and not plan.tables[name].survey.moves
+            and name not in self.upserted
+        ]
         shared = None
         if len(still) > 1:
             shared = newest(plain.where(F.col("qualified").isin(still))).persist()
@@ -183,6 +199,50 @@ class _Merge:
         finally:
             if shared is not None:
                 shared.unpersist()
+
+    def _upsert(self, names: list[str], plan: Plan) -> None:
+        """Merge the plain ones of some tables."""
+        if not self.increment.untouched:
+            self.not_plain = dict.fromkeys(names, "transactions, replays or source times decide")
+            return
+        tables = []
+        for name in names:
+            table = plan.tables[name]
+            schemas = [self.schemas[id_] for id_ in table.survey.schema_ids if id_ in self.schemas]
+            reason = not_plain(table, schemas, self.spec.order.ambiguous)
+            if reason is not None:
+                self.not_plain[name] = reason
+                continue
+            found = plain_table(
+                self.lake,
+                name,
+                table.survey.rows,
+                table.state.truncated,
+                table.state.columns,
+                self._branch(name, table),
+            )
+            if found is None:
+                self.not_plain[name] = "tasks cannot read or write its data files"
+            else:
+                tables.append(found)
+        if not tables:
+            return
+        self.context.progress("merging %s", counted(len(tables), "plain table"))
+        size = self.report.details["sizes"]["bytes"]
+        rows = sum(plan.tables[name].survey.rows for name in names)
+        self.upserted = upsert(self.lake, self.increment, tables, self.context.batch, size, rows)
+        for plain in tables:
+            if plain.name not in self.upserted:
+                self.not_plain[plain.name] = "many values are in doubt"
+
+    def _branch(self, name: str, plan: TablePlan) -> Branch:
+        """The branch of a table, made when it is first needed."""
+        branch = self.made.get(name)
+        if branch is None:
+            table = prepare(self.lake, name, plan.state)
+            branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch)
+            self.branches[table] = branch.name
+        return branch
 
     def _is_bag(self, table: TablePlan) -> bool:
         return table.bag or (table.before.key == () and not table.survey.rows)
@@ -204,17 +264,35 @@ class _Merge:
     def _merge_table(
         self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None
     ) -> None:
-        lake, batch, survey = self.lake, self.context.batch, plan.survey
+        batch = self.context.batch
         if not plan.state.columns:
             # Statements about a table that no row has come from yet.
             self._account(name, plan, 0, 0)
             return
-        table = prepare(lake, name, plan.state)
-        branch = lake.branch(table, STAGE, batch)
-        self.branches[table] = branch.name
+        branch = self._branch(name, plan)
+        table = branch.table
         merge = TableMerge(
             branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
         )
+        done = self.upserted.get(name)
+        if done is not None:
+            outcome = merge.merge_doubtful(done.doubtful, plain)
+            plan.state.open_rows = outcome.open_rows
+            self._account(name, plan, done.out + outcome.out, outcome.refused)
+        else:
+            self._through_spark(name, plan, merge, plain, shared)
+        self._commit(name, table, branch)
+
+    def _through_spark(
+        self,
+        name: str,
+        plan: TablePlan,
+        merge: TableMerge,
+        plain: DataFrame,
+        shared: DataFrame | None,
+    ) -> None:
+        """Merge a table that is not plain."""
+        survey, branch = plan.survey, merge.branch
         if plan.truncated:
             merge.truncate()
         for default in plan.defaults:
@@ -247,10 +325,9 @@ class _Merge:
         else:
             self._account(name, plan, 0, 0)
         if plan.reload is not None:
-            gone = mark_gone(lake, branch, plan.reload, batch)
+            gone = mark_gone(self.lake, branch, plan.reload, self.context.batch)
             self.report.details[name][GONE] = gone
             self.context.progress("the full reload of %s took %s away", name, counted(gone, "row"))
-        self._commit(name, table, branch)
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:
         cursor = {key: self.report.cursor[key] for key in ("after", "changes")}
@@ -317,3 +394,5 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
+        if name in self.not_plain:
+            report.details[name]["merged by Spark"] = self.not_plain[name]
