@@ -231,9 +231,9 @@ class _Merge:
         size = self.report.details["sizes"]["bytes"]
         rows = sum(plan.tables[name].survey.rows for name in names)
         self.upserted = upsert(self.lake, self.increment, tables, self.context.batch, size, rows)
-        for plain in tables:
-            if plain.name not in self.upserted:
-                self.not_plain[plain.name] = "many values are in doubt"
+        for found in tables:
+            if found.name not in self.upserted:
+                self.not_plain[found.name] = "many values are in doubt"
 
     def _branch(self, name: str, plan: TablePlan) -> Branch:
         """The branch of a table, made when it is first needed."""
