@@ -8,12 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybill.merge.columns import Column
+from waybill.lake.data_files import DataFileWriter
+from waybill.lake.position_deletes import write_deletes
+from waybill.lake.stored_files import StoredFile
+from waybill.merge.columns import KEY, ORDER, Column
 from waybill.merge.fits import fits
+from waybill.merge.upsert.stored import look_up
 from waybill.merge.upsert.values import exact, typed_columns
 from waybill.merge.upsert.winners import (
     CHANGES_READ,
@@ -227,3 +232,44 @@ def test_images_become_columns_and_what_leaves_one_out_is_doubtful():
     assert ids.to_pylist() == [1, None, 2, None, None]
     assert names.to_pylist() == ["x", None, None, None, ""]
     assert doubtful.tolist() == [False, False, True, False, True]
+
+
+# Rows that are there
+
+
+@given(
+    st.lists(st.tuples(KEYS, ORDERS, st.booleans()), max_size=30),
+    st.dictionaries(KEYS, ORDERS, max_size=6),
+    st.integers(1, 7),
+    st.integers(1, 3),
+)
+def test_winners_meet_the_rows_that_live(tmp_path_factory, there, wanted, group_rows, files):
+    """Rows of several files and row groups, some of them deleted."""
+    folder = tmp_path_factory.mktemp("table")
+    stored, gone = [], {}
+    for number in range(files):
+        mine = there[number::files]
+        path = str(folder / f"{number}.parquet")
+        keys, orders = [row[0] for row in mine], [row[1] for row in mine]
+        table = pa.table({KEY: pa.array(keys, pa.string()), ORDER: pa.array(orders, pa.string())})
+        pq.write_table(table, path, row_group_size=group_rows)
+        gone[number] = [place for place, row in enumerate(mine) if row[2]]
+        writer = DataFileWriter(str(folder), str(folder), pa.schema([]), ())
+        deletes = [
+            write_deletes(writer, path, gone[number]),
+            write_deletes(writer, f"{path}.other", [0, 1, 2]),
+        ]
+        stored.append(StoredFile(path, path, tuple(delete.path for delete in deletes)))
+    keys, orders = list(wanted), list(wanted.values())
+    found = look_up(stored, pa.array(keys, pa.string()), pa.array(orders, pa.string()))
+    newer, replaced = set(), {}
+    for number in range(files):
+        for place, (key, order, deleted) in enumerate(there[number::files]):
+            if key not in wanted or deleted:
+                continue
+            if order.encode() < wanted[key].encode():
+                replaced.setdefault(number, []).append(place)
+            else:
+                newer.add(key)
+    assert {key for key, is_newer in zip(keys, found.newer, strict=True) if is_newer} == newer
+    assert {number: places.tolist() for number, places in found.replaced.items()} == replaced

@@ -217,6 +217,7 @@ class Catalog:
         branch: str,
         files: Sequence[WrittenFile],
         deletes: Sequence[WrittenDeletes],
+        summary: Mapping[str, str],
     ) -> None:
         """Commit data files that tasks have written, and the deletes of rows they replace.
 
@@ -226,6 +227,7 @@ class Catalog:
             branch: where to; the deletes are of its rows.
             files: what tasks told of them (`data_files.WRITTEN_DDL`).
             deletes: the files of position deletes.
+            summary: what the snapshot's summary says besides.
 
         Raises:
             ReconciliationError: a file does not hold what its task says.
@@ -237,20 +239,19 @@ class Catalog:
         parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
         bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
         metadata = self.java("org.apache.iceberg.FileMetadata")
-        gateway = self.spark.sparkContext._gateway
+        for delete in deletes:
+            source = table.io().newInputFile(delete.path)
+            file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
+            file = file.withPath(delete.path).withFormat("parquet")
+            file = file.withFileSizeInBytes(delete.bytes)
+            file = file.withMetrics(parquet.fileMetrics(source, bounds))
+            delta = delta.addDeletes(file.build())
         if deletes:
-            named = gateway.new_array(self.java("java.lang.CharSequence"), len(deletes))  # type: ignore[union-attr]
-            for i, delete in enumerate(deletes):
-                named[i] = delete.of
-                source = table.io().newInputFile(delete.path)
-                file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
-                file = file.withPath(delete.path).withFormat("parquet")
-                file = file.withFileSizeInBytes(delete.bytes)
-                file = file.withMetrics(parquet.fileMetrics(source, bounds))
-                delta = delta.addDeletes(file.build())
             # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
-            arrays = self.java("java.util.Arrays")
-            delta = delta.validateDataFilesExist(arrays.asList(named)).validateDeletedFiles()
+            named = [delete.of for delete in deletes]
+            delta = delta.validateDataFilesExist(named).validateDeletedFiles()
+        for key, value in summary.items():
+            delta = delta.set(key, value)
         delta.toBranch(branch).commit()
 
     def stored_files(self, namespace: str, name: str, snapshot: int) -> list[StoredFile] | None:

@@ -146,18 +146,24 @@ class Branch:
                 self._catalog.append_files(*self._path, self.name, told)
         return self._advance("added-records")
 
-    def replace_rows(self, files: Sequence[WrittenFile], deletes: Sequence[WrittenDeletes]) -> None:
+    def replace_rows(
+        self,
+        files: Sequence[WrittenFile],
+        deletes: Sequence[WrittenDeletes],
+        stamp: Mapping[str, str] | None = None,
+    ) -> None:
         """Append data files that tasks have written, and delete the rows that they replace.
 
         Args:
             files: the data files.
             deletes: which rows of the branch's data files are gone.
+            stamp: what the snapshot carries, if it is the branch's last.
 
         Raises:
             ConflictError: another run took the branch away.
         """
         with self._writing():
-            self._catalog.replace_rows(*self._path, self.name, files, deletes)
+            self._catalog.replace_rows(*self._path, self.name, files, deletes, stamp or {})
         self._advance("added-records")
 
     def overwrite(self, rows: DataFrame, where: Column) -> int:
@@ -223,12 +229,7 @@ class Branch:
             Id of the stamped snapshot.
         """
         stamp = self._catalog.load(*self._path).newFastAppend()
-        for key, value in (
-            (BATCH, batch),
-            (STAGE, stage),
-            (CURSOR, compact(cursor)),
-            (REPORT, compact(report)),
-        ):
+        for key, value in stamp_of(cursor, report, batch, stage).items():
             stamp = stamp.set(key, value)
         stamp.toBranch(self.name).commit()
         self._advance("")
@@ -306,6 +307,13 @@ class Branch:
 
     def _follows(self, metadata: Metadata, head: int) -> bool:
         return head == self.head or metadata.snapshots[head].parent == self.head
+
+
+def stamp_of(
+    cursor: Mapping[str, Any], report: Mapping[str, Any], batch: str, stage: str
+) -> dict[str, str]:
+    """What the summary of a stamped snapshot says beside what Iceberg writes there."""
+    return {BATCH: batch, STAGE: stage, CURSOR: compact(cursor), REPORT: compact(report)}
 
 
 def compact(data: Mapping[str, Any]) -> str:

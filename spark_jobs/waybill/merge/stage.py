@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
+from waybill.lake.commit import stamp_of
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
 from waybill.merge.effects import effects, newest, tombstones
@@ -24,7 +26,12 @@ from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
-from waybill.merge.upsert.merging import plain_table, upsert
+from waybill.merge.upsert.merging import (
+    COMMITS_AT_ONCE,
+    commit_written,
+    plain_table,
+    upsert,
+)
 from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
     from waybill.merge.rules import Change
     from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
-    from waybill.merge.upsert.merging import Upserted
+    from waybill.merge.upsert.merging import Plain, Written
     from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
@@ -95,7 +102,7 @@ class _Merge:
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
         self.made: dict[str, Branch] = {}
-        self.upserted: dict[str, Upserted] = {}
+        self.upserted: dict[str, Written] = {}
         self.not_plain: dict[str, str] = {}
         self.schemas: dict[str, TableSchema] = {}
         self.watermarks: dict[str, dict[str, Any]] = {}
@@ -205,35 +212,50 @@ class _Merge:
         if not self.increment.untouched:
             self.not_plain = dict.fromkeys(names, "transactions, replays or source times decide")
             return
-        tables = []
+        candidates = []
         for name in names:
-            table = plan.tables[name]
-            schemas = [self.schemas[id_] for id_ in table.survey.schema_ids if id_ in self.schemas]
-            reason = not_plain(table, schemas, self.spec.order.ambiguous)
-            if reason is not None:
-                self.not_plain[name] = reason
-                continue
-            found = plain_table(
-                self.lake,
-                name,
-                table.survey.rows,
-                table.state.truncated,
-                table.state.columns,
-                self._branch(name, table),
-            )
-            if found is None:
-                self.not_plain[name] = "tasks cannot read or write its data files"
+            reason = self._not_plain(plan.tables[name])
+            if reason is None:
+                candidates.append(name)
             else:
-                tables.append(found)
-        if not tables:
+                self.not_plain[name] = reason
+        with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+            tables = list(pool.map(lambda name: self._plain(name, plan.tables[name]), candidates))
+        plain = {table.name: table for table in tables if table is not None}
+        for name in set(candidates) - set(plain):
+            self.not_plain[name] = "tasks cannot read or write its data files"
+        if not plain:
             return
-        self.context.progress("merging %s", counted(len(tables), "plain table"))
+        self.context.progress("merging %s", counted(len(plain), "plain table"))
         size = self.report.details["sizes"]["bytes"]
         rows = sum(plan.tables[name].survey.rows for name in names)
-        self.upserted = upsert(self.lake, self.increment, tables, self.context.batch, size, rows)
-        for found in tables:
-            if found.name not in self.upserted:
-                self.not_plain[found.name] = "many values are in doubt"
+        batch = self.context.batch
+        written = upsert(self.lake, self.increment, [*plain.values()], batch, size, rows)
+        for name in set(plain) - set(written):
+            self.not_plain[name] = "many values are in doubt"
+        whole = [name for name, one in written.items() if one.doubtful is None]
+        for name in whole:
+            self._account(name, plan.tables[name], written[name].out, 0)
+        commit_written(plain.values(), written, {name: self._stamp(name) for name in whole})
+        for name in whole:
+            branch = self.made[name]
+            self.report.snapshots[branch.table] = branch.head
+        self.upserted = written
+
+    def _not_plain(self, table: TablePlan) -> str | None:
+        """Why a table does not go from the log to data files in tasks; None if it does."""
+        ids = table.survey.schema_ids
+        if not ids <= self.schemas.keys():
+            return "its schemas came with earlier batches"
+        schemas = [self.schemas[id_] for id_ in ids]
+        return not_plain(table, schemas, self.spec.order.ambiguous)
+
+    def _plain(self, name: str, plan: TablePlan) -> Plain | None:
+        state = plan.state
+        branch = self._branch(name, plan)
+        return plain_table(
+            self.lake, name, plan.survey.rows, state.truncated, state.columns, branch
+        )
 
     def _branch(self, name: str, plan: TablePlan) -> Branch:
         """The branch of a table, made when it is first needed."""
@@ -269,12 +291,14 @@ class _Merge:
             # Statements about a table that no row has come from yet.
             self._account(name, plan, 0, 0)
             return
+        done = self.upserted.get(name)
+        if done is not None and done.doubtful is None:
+            return
         branch = self._branch(name, plan)
         table = branch.table
         merge = TableMerge(
             branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
         )
-        done = self.upserted.get(name)
         if done is not None:
             outcome = merge.merge_doubtful(done.doubtful, plain)
             plan.state.open_rows = outcome.open_rows
@@ -330,10 +354,18 @@ class _Merge:
             self.context.progress("the full reload of %s took %s away", name, counted(gone, "row"))
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:
-        cursor = {key: self.report.cursor[key] for key in ("after", "changes")}
         details = self.report.details[name]
-        batch = self.context.batch
-        self.report.snapshots[table] = branch.commit(cursor, details, batch, STAGE)
+        self.report.snapshots[table] = branch.commit(
+            self._cursor, details, self.context.batch, STAGE
+        )
+
+    @property
+    def _cursor(self) -> dict[str, Any]:
+        """What the commits of tables say was consumed."""
+        return {key: self.report.cursor[key] for key in ("after", "changes")}
+
+    def _stamp(self, name: str) -> dict[str, str]:
+        return stamp_of(self._cursor, self.report.details[name], self.context.batch, STAGE)
 
     def _moves(self, name: str, plan: TablePlan, merge: TableMerge) -> tuple[DataFrame, int]:
         """The effects of changes that gave a row another key, and how many were refused."""

@@ -18,7 +18,7 @@ from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -61,16 +61,23 @@ class Plain:
     files: tuple[StoredFile, ...]
 
 
-class Upserted(NamedTuple):
-    """What became of a plain table.
+class Written(NamedTuple):
+    """What tasks wrote of a plain table, not committed yet.
 
     Attributes:
-        out: rows that were new or newer than what was there.
+        files: data files.
+        replaced: by data file of before the places of the rows that these replace.
         doubtful: winners that were not written, which Spark has to settle; None if there are none.
     """
 
-    out: int
+    files: list[WrittenFile]
+    replaced: dict[str, Any]
     doubtful: pa.Table | None
+
+    @property
+    def out(self) -> int:
+        """Rows that were new or newer than what was there."""
+        return sum(file.rows for file in self.files)
 
 
 def plain_table(
@@ -96,8 +103,8 @@ def plain_table(
 
 def upsert(
     lake: Lake, increment: Increment, tables: Sequence[Plain], batch: str, size: int, rows: int
-) -> dict[str, Upserted]:
-    """Merge plain tables into their branches.
+) -> dict[str, Written]:
+    """Write the newest change of every key of plain tables that is newer than what is there.
 
     Args:
         lake: the lake.
@@ -108,8 +115,7 @@ def upsert(
         rows: changes of rows in the batch.
 
     Returns:
-        What became of each, by name; a table that is not there has too much that is doubtful, and
-        nothing of it was written.
+        What was written of each, by name; a table that is not there has too much that is doubtful.
     """
     from waybill.merge.upsert.winners import CHANGES_READ, Wanted
     from waybill.merge.upsert.writing import OUTCOME_DDL, SHUFFLED_DDL, Target, shuffled, written
@@ -133,9 +139,8 @@ def upsert(
     by_table = defaultdict(list)
     for row in told:
         by_table[row.number].append(row)
-    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
-        done = list(pool.map(lambda i: _commit(tables[i], by_table[i]), range(len(tables))))
-    return {table.name: one for table, one in zip(tables, done, strict=True) if one is not None}
+    done = ((table, _written(table, by_table[i])) for i, table in enumerate(tables))
+    return {table.name: one for table, one in done if one is not None}
 
 
 def _buckets(rows: int, each: float, cores: int) -> int:
@@ -143,34 +148,56 @@ def _buckets(rows: int, each: float, cores: int) -> int:
     return max(1, ceil(rows * each / BUCKET_BYTES), min(cores, rows // BUCKET_ROWS))
 
 
-def _commit(table: Plain, told: Sequence[Any]) -> Upserted | None:
+def _written(table: Plain, told: Sequence[Any]) -> Written | None:
+    """What tasks tell of a table."""
     from waybill.merge.upsert.writing import DOUBTFUL, REPLACED, WRITTEN, places_of, unpacked
 
     by_kind = defaultdict(list)
     for row in told:
         by_kind[row.kind].append(row)
     files = [WrittenFile(f.path, f.bytes, f.rows, (), f.groups) for f in by_kind[WRITTEN]]
-    odd = sum(row.rows for row in by_kind[DOUBTFUL])
-    if odd > MOST_DOUBTFUL:
+    if sum(row.rows for row in by_kind[DOUBTFUL]) > MOST_DOUBTFUL:
         _remove(table.writer, files)
         return None
     places = defaultdict(list)
     for row in by_kind[REPLACED]:
         places[row.path].append(places_of(bytes(row.content)))
-    if files:
-        import numpy as np
-
-        deletes = [
-            write_deletes(table.writer, path, np.sort(np.concatenate(found)))
-            for path, found in sorted(places.items())
-        ]
-        table.branch.replace_rows(files, deletes)
     doubtful = None
-    if odd:
+    if by_kind[DOUBTFUL]:
         import pyarrow as pa
 
         doubtful = pa.concat_tables([unpacked(bytes(row.content)) for row in by_kind[DOUBTFUL]])
-    return Upserted(sum(file.rows for file in files), doubtful)
+    return Written(files, dict(sorted(places.items())), doubtful)
+
+
+def commit_written(
+    tables: Iterable[Plain], written: Mapping[str, Written], stamps: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Commit what tasks wrote, each table to its branch, several at once.
+
+    Args:
+        tables: the tables.
+        written: what was written of each, by name.
+        stamps: what the last snapshots of their branches carry; a table that is not there goes on.
+
+    Raises:
+        ConflictError: another run took a branch away.
+    """
+
+    def commit(table: Plain) -> None:
+        import numpy as np
+
+        own = written[table.name]
+        deletes = [
+            write_deletes(table.writer, path, np.sort(np.concatenate(places)))
+            for path, places in own.replaced.items()
+        ]
+        stamp = stamps.get(table.name)
+        if own.files or stamp:
+            table.branch.replace_rows(own.files, deletes, stamp)
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        list(pool.map(commit, [table for table in tables if table.name in written]))
 
 
 def _remove(writer: DataFileWriter, files: Sequence[WrittenFile]) -> None:

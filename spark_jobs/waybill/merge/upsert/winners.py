@@ -135,9 +135,7 @@ def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
         mine: Any = row
         for name, value in zip(NAMES, values, strict=True):
             column = batch.column(name)
-            same: Any = (
-                pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value))
-            )
+            same: Any = pc.is_null(column) if value is None else pc.equal(column, pa.scalar(value))
             mine = pc.and_(mine, pc.fill_null(same, False))
         if wanted.above:
             order: Any = batch.column("order_key")
