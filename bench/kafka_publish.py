@@ -57,8 +57,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     from waybill.lake.session import start_session
     from waybill.lake_columns import OUTBOX
     from waybill.publish.kafka.ledger import Owner
-    from waybill.publish.kafka.outgoing import gather
     from waybill.publish.kafka.publishing import publish_kafka
+    from waybill.publish.outgoing import groups_by_target, outgoing
     from waybill.report import StageReport
     from waybill.spec.endpoints import KafkaTarget
     from waybill.spec.migration import Migration
@@ -120,7 +120,8 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
             alone.append(time.monotonic() - start)
             start = time.monotonic()
             target = KafkaTarget(topic=f"sink{turn}")
-            found = gather(lake, span, lake.increment(*span), "t")
+            groups, longest = groups_by_target(lake, span), lake.longest_row(span)
+            found = outgoing(lake.increment(*span), groups, "t", longest)
             sent = publish_kafka(found, target, Owner("bench", target.topic), ["b"], print_nothing)
             sink.append(time.monotonic() - start)
             assert sent.messages == count

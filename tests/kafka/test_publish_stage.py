@@ -21,10 +21,10 @@ from waybill.lake import Lake
 from waybill.maintenance import run_upkeep
 from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.ledger import Owner, read_entries
-from waybill.publish.kafka.outgoing import Outgoing
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.publishing import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
+from waybill.publish.outgoing import Outgoing
 from waybill.publish.parts import ORDER
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]

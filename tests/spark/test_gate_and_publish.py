@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from tests.unit.test_inprocess import canal, history
 from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
-from waybill.lake import Lake
+from waybill.lake import Lake, Span
 from waybill.publish.files import Sender, publish_files
+from waybill.publish.outgoing import Outgoing, groups_by_target, outgoing
 from waybill.spec.endpoints import FilesTarget
 from waybill.spec.migration import Migration
 from waybill.stage_context import StageContext
@@ -264,8 +265,8 @@ def test_suites_of_a_migration_run_too(spark, begin, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def messages(spark, tmp_path_factory):
-    """The messages of a batch for one target."""
+def shared(spark, tmp_path_factory):
+    """A lake with the messages of a batch for one target."""
     folder = tmp_path_factory.mktemp("shared")
     (folder / "in").mkdir()
     (folder / "in/0.jsonl").write_bytes(b"".join(m + b"\n" for m in orders(30)))
@@ -278,8 +279,13 @@ def messages(spark, tmp_path_factory):
         }
     )
     run_migration(spec, until="convert", batch="b1", spark=spark)
-    lake = Lake.open(spark, spec)
-    return lake.read(lake.log("outbox")).where("outcome = 'ok'").persist()
+    return Lake.open(spark, spec)
+
+
+@pytest.fixture(scope="module")
+def messages(shared):
+    """The messages of that batch."""
+    return shared.read(shared.log("outbox")).where("outcome = 'ok'").persist()
 
 
 def send(
@@ -291,6 +297,8 @@ def send(
     batches: tuple[str, ...] = ("b1",),
 ):
     target = FilesTarget(path=str(folder), layout=layout)
+    if not isinstance(messages, Outgoing):
+        messages = Outgoing(messages)
     return publish_files(messages, target, sender, batches, lambda *_: None, part_messages)
 
 
@@ -306,6 +314,27 @@ def test_parts_are_cut_the_same_way_every_time_and_keep_the_order(messages, tmp_
     again = send(messages.repartition(7), tmp_path / "again", part_messages=10)
     assert [part.sha256 for part in again.parts] == [part.sha256 for part in many.parts]
     assert files_below(tmp_path / "again/b1") == written
+
+
+@pytest.mark.parametrize("layout", ["lines", "parquet"])
+@pytest.mark.parametrize("part_messages", [1000, 10])
+def test_what_tasks_read_themselves_is_what_spark_hands_over(
+    shared, messages, tmp_path, monkeypatch, layout, part_messages
+):
+    monkeypatch.setattr("waybill.publish.parts.OFFSETS", 8)
+    outbox = shared.log("outbox")
+    span = Span(outbox, None, shared.head(outbox))
+    groups = groups_by_target(shared, span)
+    assert list(groups) == ["debezium-json"]
+    own = outgoing(messages, groups, "debezium-json", shared.longest_row(span))
+    assert own.groups
+    read = send(own, tmp_path / "read", layout, part_messages)
+    handed = send(messages, tmp_path / "handed", layout, part_messages)
+    assert len(read.parts) == (1 if part_messages == 1000 else 4)
+    assert [part._replace(place="", record="") for part in read.parts] == [
+        part._replace(place="", record="") for part in handed.parts
+    ]
+    assert files_below(tmp_path / "read") == files_below(tmp_path / "handed")
 
 
 def test_a_killed_publish_is_taken_up_and_its_leftovers_removed(messages, tmp_path):
@@ -485,7 +514,9 @@ def test_messages_of_a_target_that_is_gone_are_not_passed_over(spark, begin, tmp
         target = spec.publish[0].model_copy(update={"name": "canal2", "files": files})
         return spec.model_copy(update={"publish": [target, spec.publish[1]], **more})
 
-    sentence = r"^9 messages wait for the target 'canal', .* or write dropped_targets: \[canal\]"
+    sentence = (
+        r"^WB-6001: 9 messages wait for the target 'canal', .* or write dropped_targets: \[canal\]"
+    )
     for dropped in ([], ["debezium"]):
         with pytest.raises(ConfigurationError, match=sentence):
             run_stage("publish", renamed("canal", dropped_targets=dropped), "b1", spark)

@@ -58,7 +58,9 @@ def test_a_key_that_stands_twice_is_named_when_all_is_done(lake: Lake, migration
     branch = lake.branch(table, "merge", "by-hand")
     branch.append(branch.read().limit(1))
     branch.fast_forward()
-    with pytest.raises(LakeError, match=r"^1 rows of shop\.t have the key of another row, e\.g\. "):
+    with pytest.raises(
+        LakeError, match=r"^WB-5006: 1 rows of shop\.t have the key of another row, e\.g\. "
+    ):
         run_upkeep(spec, lake)
     assert files(lake, table) < many
 

@@ -20,11 +20,12 @@ from waybill.lake.ordered_rows import RowGroup
 from waybill.publish.kafka.content import Content
 from waybill.publish.kafka.cutting import Limits, cut
 from waybill.publish.kafka.ledger import Owner
-from waybill.publish.kafka.outgoing import Made, gather
+from waybill.publish.kafka.outgoing import Made
 from waybill.publish.kafka.partitions import Partitioner, murmur2
 from waybill.publish.kafka.publishing import check_messages
 from waybill.publish.kafka.topic import FRAME, TargetTopic
 from waybill.publish.kafka.transactions import Transactions
+from waybill.publish.outgoing import groups_by_target, outgoing
 
 JAVA = {
     b"21": -973932308,
@@ -274,12 +275,12 @@ def test_a_row_group_with_messages_of_two_batches_is_left_to_spark():
 
     def groups_of(*ends: tuple[str, str]) -> Any:
         groups = [
-            RowGroup((low, "s", 0, 0), (high, "s", 0, 9), "file", i, 10, 100, {"key": 0})
+            RowGroup(("t", low, "s", 0, 0), ("t", high, "s", 0, 9), "f", i, 10, 100, {"key": 0})
             for i, (low, high) in enumerate(ends)
         ]
-        lake: Any = SimpleNamespace(row_groups=lambda *_: groups, longest_row=lambda _: 10)
+        lake: Any = SimpleNamespace(row_groups=lambda *_: groups)
         rows: Any = None
-        return gather(lake, Span("t", None, 1), rows, "t").groups
+        return outgoing(rows, groups_by_target(lake, Span("t", None, 1)), "t", 10).groups
 
     assert len(groups_of(("b1", "b1"), ("b2", "b2"))) == 2
     assert groups_of(("b1", "b1"), ("b2", "b3")) is None

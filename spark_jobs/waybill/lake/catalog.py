@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
-from waybill.lake.data_files import DataFileWriter, with_field_ids
+from waybill.lake.data_files import DataFileWriter, WrittenFile, with_field_ids
 from waybill.lake.metadata import Metadata, read_metadata
 from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
+from waybill.lake.stored_files import StoredFile
 from waybill.lake.task_rows import DataFile
 from waybill.lake_columns import columns_of
 from waybill.storage.objects.places import is_object_url, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
     from waybill.lake.metadata import Span
+    from waybill.lake.position_deletes import WrittenDeletes
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""
@@ -157,7 +159,9 @@ class Catalog:
                 return self._warehouse + folder.removeprefix(known)
         return None
 
-    def append_files(self, namespace: str, name: str, branch: str, files: list[Row]) -> None:
+    def append_files(
+        self, namespace: str, name: str, branch: str, files: Sequence[WrittenFile]
+    ) -> None:
         """Commit data files that tasks have written to a branch.
 
         Args:
@@ -170,6 +174,13 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
+        append = table.newAppend()
+        for data in self._described(table, files):
+            append = append.appendFile(data)
+        append.toBranch(branch).commit()
+
+    def _described(self, table: Any, files: Sequence[WrittenFile]) -> list[Any]:
+        """Iceberg's description of data files that tasks have written."""
         gateway = self.spark.sparkContext._gateway
         # What is a list of Python comes to Java as one of small integers, which these are not.
         longs = self.java("org.apache.iceberg.relocated.com.google.common.primitives.Longs")
@@ -177,7 +188,7 @@ class Catalog:
         parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
         data_files = self.java("org.apache.iceberg.DataFiles")
 
-        def described(file: Row) -> Any:
+        def described(file: WrittenFile) -> Any:
             source = table.io().newInputFile(file.path)
             metrics = parquet.fileMetrics(source, bounds)
             if int(metrics.recordCount()) != file.rows:
@@ -192,14 +203,85 @@ class Catalog:
             groups = gateway.new_array(self.jvm.long, len(file.groups))  # type: ignore[union-attr]
             for i, start in enumerate(file.groups):
                 groups[i] = start
-            data = data.withPartitionValues(file.partition).withSplitOffsets(longs.asList(groups))
-            return data.build()
+            if file.partition:
+                data = data.withPartitionValues(file.partition)
+            return data.withSplitOffsets(longs.asList(groups)).build()
 
-        append = table.newAppend()
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            for data in pool.map(described, files):
-                append = append.appendFile(data)
-        append.toBranch(branch).commit()
+            return list(pool.map(described, files))
+
+    def replace_rows(
+        self,
+        namespace: str,
+        name: str,
+        branch: str,
+        files: Sequence[WrittenFile],
+        deletes: Sequence[WrittenDeletes],
+        summary: Mapping[str, str],
+    ) -> None:
+        """Commit data files that tasks have written, and the deletes of rows they replace.
+
+        Args:
+            namespace: of the table.
+            name: of the table.
+            branch: where to; the deletes are of its rows.
+            files: what tasks told of them (`data_files.WRITTEN_DDL`).
+            deletes: the files of position deletes.
+            summary: what the snapshot's summary says besides.
+
+        Raises:
+            ReconciliationError: a file does not hold what its task says.
+        """
+        table = self.load(namespace, name)
+        delta = table.newRowDelta().validateFromSnapshot(table.snapshot(branch).snapshotId())
+        for data in self._described(table, files):
+            delta = delta.addRows(data)
+        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
+        bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
+        metadata = self.java("org.apache.iceberg.FileMetadata")
+        for delete in deletes:
+            source = table.io().newInputFile(delete.path)
+            file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
+            file = file.withPath(delete.path).withFormat("parquet")
+            file = file.withFileSizeInBytes(delete.bytes)
+            file = file.withMetrics(parquet.fileMetrics(source, bounds))
+            delta = delta.addDeletes(file.build())
+        if deletes:
+            # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
+            named = [delete.of for delete in deletes]
+            delta = delta.validateDataFilesExist(named).validateDeletedFiles()
+        for key, value in summary.items():
+            delta = delta.set(key, value)
+        delta.toBranch(branch).commit()
+
+    def stored_files(self, namespace: str, name: str, snapshot: int) -> list[StoredFile] | None:
+        """The data files of a snapshot with what was deleted from them.
+
+        Returns:
+            None where tasks cannot read one of them without Iceberg.
+        """
+        table = self.load(namespace, name)
+        planned = table.newScan().useSnapshot(snapshot).planFiles()
+        found: list[StoredFile] = []
+        try:
+            tasks = planned.iterator()
+            while tasks.hasNext():
+                task = tasks.next()
+                path = str(task.file().location())
+                deletes = []
+                for delete in task.deletes():
+                    known = self._opened_by_tasks(str(delete.location()))
+                    ours = str(delete.content()) == "POSITION_DELETES"
+                    if known is None or not ours or str(delete.format()) != "PARQUET":
+                        return None
+                    deletes.append(known)
+                known = self._opened_by_tasks(path)
+                if known is None or str(task.file().format()) != "PARQUET":
+                    return None
+                found.append(StoredFile(path, known, tuple(deletes)))
+        finally:
+            planned.close()
+        return sorted(found)
 
     def data_files(
         self,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
-from waybill.lake.data_files import WRITTEN_DDL
+from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
 from waybill.spark_tasks.errors import unwrapped
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from waybill.lake.catalog import Catalog
     from waybill.lake.metadata import Metadata, Snapshot
+    from waybill.lake.position_deletes import WrittenDeletes
     from waybill.spark_tasks.worker_startup import Make
 
 BATCH, STAGE, CURSOR, REPORT = (
@@ -141,8 +142,29 @@ class Branch:
         with self._writing():
             files = rows.mapInArrow(light(write), WRITTEN_DDL).collect()
             if files:
-                self._catalog.append_files(*self._path, self.name, files)
+                told = [WrittenFile(*file) for file in files]
+                self._catalog.append_files(*self._path, self.name, told)
         return self._advance("added-records")
+
+    def replace_rows(
+        self,
+        files: Sequence[WrittenFile],
+        deletes: Sequence[WrittenDeletes],
+        stamp: Mapping[str, str] | None = None,
+    ) -> None:
+        """Append data files that tasks have written, and delete the rows that they replace.
+
+        Args:
+            files: the data files.
+            deletes: which rows of the branch's data files are gone.
+            stamp: what the snapshot carries, if it is the branch's last.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        with self._writing():
+            self._catalog.replace_rows(*self._path, self.name, files, deletes, stamp or {})
+        self._advance("added-records")
 
     def overwrite(self, rows: DataFrame, where: Column) -> int:
         """Put rows in the place of those that `where` holds for, which must be whole partitions.
@@ -207,12 +229,7 @@ class Branch:
             Id of the stamped snapshot.
         """
         stamp = self._catalog.load(*self._path).newFastAppend()
-        for key, value in (
-            (BATCH, batch),
-            (STAGE, stage),
-            (CURSOR, compact(cursor)),
-            (REPORT, compact(report)),
-        ):
+        for key, value in stamp_of(cursor, report, batch, stage).items():
             stamp = stamp.set(key, value)
         stamp.toBranch(self.name).commit()
         self._advance("")
@@ -290,6 +307,13 @@ class Branch:
 
     def _follows(self, metadata: Metadata, head: int) -> bool:
         return head == self.head or metadata.snapshots[head].parent == self.head
+
+
+def stamp_of(
+    cursor: Mapping[str, Any], report: Mapping[str, Any], batch: str, stage: str
+) -> dict[str, str]:
+    """What the summary of a stamped snapshot says beside what Iceberg writes there."""
+    return {BATCH: batch, STAGE: stage, CURSOR: compact(cursor), REPORT: compact(report)}
 
 
 def compact(data: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
@@ -40,7 +40,23 @@ WRITTEN_DDL = "path string, bytes long, rows long, partition array<string>, grou
 """What a task tells of a file: where it is, its size, its values of the partition columns, and
 where its row groups begin."""
 
-Written = tuple[str, int, int, tuple[str, ...], list[int]]
+
+class WrittenFile(NamedTuple):
+    """A data file as its task tells of it.
+
+    Attributes:
+        path: where it is, as the table names it.
+        bytes: its size.
+        rows: how many rows it holds.
+        partition: its values of the columns that the table is partitioned by.
+        groups: where its row groups begin.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    partition: tuple[str, ...]
+    groups: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,7 @@ class DataFileWriter:
         import pyarrow as pa
 
         files: dict[tuple[str, ...], _File] = {}
-        written: list[Written] = []
+        written: list[WrittenFile] = []
         with ExitStack() as stack:
             for batch in batches:
                 for values, rows in self._by_partition(batch):
@@ -188,7 +204,7 @@ class _File:
             metadata_collector=self._footers,
         )
 
-    def finish(self) -> Written:
+    def finish(self) -> WrittenFile:
         """Let the file appear, and tell of it."""
         self._flush()
         assert self._parquet is not None, "a file is begun for a row"
@@ -196,7 +212,7 @@ class _File:
         self._stack.close()
         (footer,) = self._footers
         groups = [begin_of(footer.row_group(i)) for i in range(footer.num_row_groups)]
-        return self._path, self._stream.bytes, self._rows, self._values, groups
+        return WrittenFile(self._path, self._stream.bytes, self._rows, self._values, groups)
 
 
 def repeating(rows: pa.Table) -> list[str]:

@@ -158,3 +158,20 @@ def in_order(table: pa.Table, order: Sequence[str]) -> bool:
             return False
         tied = pc.and_(tied, pc.equal(one, other))
     return True
+
+
+def behind(rows: pa.Table | pa.RecordBatch, columns: Sequence[str], place: tuple[Any, ...]) -> Any:
+    """Which rows come after a place.
+
+    Args:
+        rows: the rows.
+        columns: columns of the order, from the first on; without nulls.
+        place: a value for each of them.
+    """
+    import pyarrow.compute as pc
+
+    found: Any = False
+    for name, value in reversed(list(zip(columns, place, strict=True))):
+        column = rows.column(name)
+        found = pc.or_(pc.greater(column, value), pc.and_(pc.equal(column, value), found))
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
+from typing import TypeVar
 
 SHUFFLED = 8
 """Bytes of rows in a shuffle for one byte of compressed files."""
@@ -42,3 +44,24 @@ def rows_per_batch(longest: int) -> int:
         longest: bytes of the longest row.
     """
     return max(1, min(MOST_ROWS, BATCH_BYTES // max(1, longest)))
+
+
+T = TypeVar("T")
+
+
+def dealt(pieces: Sequence[T], sizes: Sequence[int], tasks: int) -> list[list[T]]:
+    """Pieces for each task, neighbours together, of about as many bytes.
+
+    Args:
+        pieces: what is to be done, in order.
+        sizes: bytes of each.
+        tasks: how many tasks there are to be at most.
+    """
+    found: list[list[T]] = []
+    done, each = 0, sum(sizes) / tasks
+    for piece, size in zip(pieces, sizes, strict=True):
+        if not found or done >= each * len(found):
+            found.append([])
+        found[-1].append(piece)
+        done += size
+    return found

@@ -11,7 +11,7 @@ from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
 from waybill.lake.catalog import Catalog
 from waybill.lake.commit import Branch, Commit
-from waybill.lake.data_files import ROW_GROUP_BYTES
+from waybill.lake.data_files import ROW_GROUP_BYTES, DataFileWriter
 from waybill.lake.history import Chosen, History
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from waybill.lake.metadata import Metadata
+    from waybill.lake.stored_files import StoredFile
     from waybill.spec.migration import Migration
 
 QUALIFIED = "waybill.table"
@@ -326,6 +327,27 @@ class Lake(History):
             return []
         files = self._catalog.data_files(span, where)
         return None if files is None else row_groups(files, bounds, counted)
+
+    def stored_files(self, table: str, snapshot: int | None) -> list[StoredFile] | None:
+        """The data files of a snapshot with what was deleted from them.
+
+        Args:
+            table: full name.
+            snapshot: which one; None for a table that has no rows yet.
+
+        Returns:
+            None where tasks cannot read one of them.
+        """
+        return [] if snapshot is None else self._catalog.stored_files(*split(table), snapshot)
+
+    def data_file_writer(self, table: str, schema: pa.Schema) -> DataFileWriter | None:
+        """What writes rows of a table in tasks; None where only Spark can.
+
+        Args:
+            table: full name.
+            schema: the rows.
+        """
+        return self._catalog.data_file_writer(*split(table), schema)
 
     def _small_splits(self, table: str, after: int | None, upto: int | None) -> dict[str, str]:
         split = self._piece_size(self._added_bytes(Span(table, after, upto)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from pyspark.sql import functions as F
 
+from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.held import arrived, in_transactions, transaction_events
@@ -26,6 +27,7 @@ from waybill.merge.transactions import (
 from waybill.merge.watermark import Reached, further
 from waybill.order import order_number
 from waybill.records import ROW_OPERATIONS, TableSchema
+from waybill.spark_tasks.errors import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -102,6 +104,16 @@ class Increment:
         self.verdict = Verdict()
         self._returned: DataFrame | None = None
         self._replaying = False
+
+    @property
+    def untouched(self) -> bool:
+        """Whether it is all of what `changes` brought and nothing else, in the log's own order."""
+        return (
+            self.upto is not None
+            and self._returned is None
+            and not self.verdict.hidden
+            and not self.by_source_time
+        )
 
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
@@ -216,8 +228,29 @@ class Increment:
         survey = Survey(0, defaultdict(TableSurvey), Counter(), {})
         if self.frame is None:
             return survey
+        rows = self._counted_in_tasks() if self.untouched else self._counted()
+        for row in rows:
+            place = (row.topic, row.partition)
+            survey.reached[place] = further(survey.reached.get(place), row.order, row.micros)
+            if row.operation in ROW_OPERATIONS or row.operation == "truncate":
+                count(survey.tables[row.qualified], row)
+            else:
+                survey.skipped[row.operation] += row.n
+        return survey._replace(total=sum(row.n for row in rows))
+
+    def _counted_in_tasks(self) -> list[Row]:
+        """Accepted changes by their names, as each task of several counts them."""
+        from waybill.merge.surveying import SURVEY_DDL, SURVEYED, surveyed
+
+        span = Span(self._table, self.after, self.upto)
+        rows = self.lake.task_rows(span, SURVEYED, {"outcome": ["ok"]})
+        with unwrapped():
+            return self._named(rows.map(surveyed, SURVEY_DDL))
+
+    def _counted(self) -> list[Row]:
+        """Accepted changes by their names."""
         names = ["database", "schema", "table", "operation", "topic", "partition"]
-        rows = (
+        counted = (
             self.accepted()
             .select(
                 *(*names, "schema_id", "key", "old_key", "order_key", "source_time"),
@@ -232,23 +265,24 @@ class Increment:
                 F.max("order_key").alias("order"),
                 F.min("merged_by").alias("lowest"),
                 F.max("merged_by").alias("highest"),
-                F.max(F.unix_micros("source_time")).alias("time"),
+                F.max("source_time").alias("time"),
                 # With a set among its results Spark keeps the groups, which are few, in a map;
                 # without one it would sort every change, as it does where the highest of texts
                 # is asked for.
                 F.collect_set("schema_id").alias("schema_ids"),
             )
-            .select(F.expr(QUALIFIED).alias("qualified"), "*")
-            .collect()
         )
-        for row in rows:
-            place = (row.topic, row.partition)
-            survey.reached[place] = further(survey.reached.get(place), row.order, row.time)
-            if row.operation in ROW_OPERATIONS or row.operation == "truncate":
-                count(survey.tables[row.qualified], row)
-            else:
-                survey.skipped[row.operation] += row.n
-        return survey._replace(total=sum(row.n for row in rows))
+        return self._named(counted)
+
+    @staticmethod
+    def _named(counted: DataFrame) -> list[Row]:
+        named = counted.select(
+            F.expr(QUALIFIED).alias("qualified"),
+            "*",
+            F.unix_micros("time").alias("micros"),
+        )
+        # The time itself may be none of Python's.
+        return named.drop("time").collect()
 
     def halves(self) -> dict[str, Reached]:
         """The oldest half of an update that waits for the other one, by table."""

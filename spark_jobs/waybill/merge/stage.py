@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from waybill.counting import counted
+from waybill.lake.commit import stamp_of
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
 from waybill.merge.effects import effects, newest, tombstones
@@ -24,6 +26,13 @@ from waybill.merge.table import TableMerge
 from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
 from waybill.merge.typed import typed
+from waybill.merge.upsert.merging import (
+    COMMITS_AT_ONCE,
+    commit_written,
+    plain_table,
+    upsert,
+)
+from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import StageReport
@@ -35,6 +44,8 @@ if TYPE_CHECKING:
     from waybill.merge.rules import Change
     from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
+    from waybill.merge.upsert.merging import Plain, Written
+    from waybill.records import TableSchema
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
 
@@ -90,6 +101,10 @@ class _Merge:
         )
         self.report = StageReport(STAGE, context.batch)
         self.branches: dict[str, str] = {}
+        self.made: dict[str, Branch] = {}
+        self.upserted: dict[str, Written] = {}
+        self.not_plain: dict[str, str] = {}
+        self.schemas: dict[str, TableSchema] = {}
         self.watermarks: dict[str, dict[str, Any]] = {}
 
     def run(self) -> StageReport:
@@ -103,9 +118,10 @@ class _Merge:
         statements = Statements(self.increment, before.unnumbered)
         before.unnumbered = statements.offsets
         truncates = any(table.truncates for table in survey.tables.values())
+        self.schemas = self.increment.schemas()
         plan = make_plan(
             survey,
-            self.increment.schemas(),
+            self.schemas,
             statements.of("truncate", truncates),
             statements.of("ddl", survey.skipped["ddl"] > 0),
             before,
@@ -167,12 +183,19 @@ class _Merge:
             self._merge_bag(name, plan.tables[name])
         if not kept:
             return
+        self._upsert([name for name in kept if plan.tables[name].survey.rows], plan)
         with_rows = [name for name, table in plan.tables.items() if table.survey.rows]
         moving = any(table.survey.moves for table in plan.tables.values())
         rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
         plain = effects(rows.where("old_key IS NULL") if moving else rows)
         # Tables whose rows keep their keys are reduced together: one shuffle for all of them.
-        still = [name for name in kept if name in with_rows and not plan.tables[name].survey.moves]
+        still = [
+            name
+            for name in kept
+            if name in with_rows
+            and not plan.tables[name].survey.moves
+            and name not in self.upserted
+        ]
         shared = None
         if len(still) > 1:
             shared = newest(plain.where(F.col("qualified").isin(still))).persist()
@@ -183,6 +206,65 @@ class _Merge:
         finally:
             if shared is not None:
                 shared.unpersist()
+
+    def _upsert(self, names: list[str], plan: Plan) -> None:
+        """Merge the plain ones of some tables."""
+        if not self.increment.untouched:
+            self.not_plain = dict.fromkeys(names, "transactions, replays or source times decide")
+            return
+        candidates = []
+        for name in names:
+            reason = self._not_plain(plan.tables[name])
+            if reason is None:
+                candidates.append(name)
+            else:
+                self.not_plain[name] = reason
+        with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+            tables = list(pool.map(lambda name: self._plain(name, plan.tables[name]), candidates))
+        plain = {table.name: table for table in tables if table is not None}
+        for name in set(candidates) - set(plain):
+            self.not_plain[name] = "tasks cannot read or write its data files"
+        if not plain:
+            return
+        self.context.progress("merging %s", counted(len(plain), "plain table"))
+        size = self.report.details["sizes"]["bytes"]
+        rows = sum(plan.tables[name].survey.rows for name in names)
+        batch = self.context.batch
+        written = upsert(self.lake, self.increment, [*plain.values()], batch, size, rows)
+        for name in set(plain) - set(written):
+            self.not_plain[name] = "many values are in doubt"
+        whole = [name for name, one in written.items() if one.doubtful is None]
+        for name in whole:
+            self._account(name, plan.tables[name], written[name].out, 0)
+        commit_written(plain.values(), written, {name: self._stamp(name) for name in whole})
+        for name in whole:
+            branch = self.made[name]
+            self.report.snapshots[branch.table] = branch.head
+        self.upserted = written
+
+    def _not_plain(self, table: TablePlan) -> str | None:
+        """Why a table does not go from the log to data files in tasks; None if it does."""
+        ids = table.survey.schema_ids
+        if not ids <= self.schemas.keys():
+            return "its schemas came with earlier batches"
+        schemas = [self.schemas[id_] for id_ in ids]
+        return not_plain(table, schemas, self.spec.order.ambiguous)
+
+    def _plain(self, name: str, plan: TablePlan) -> Plain | None:
+        state = plan.state
+        branch = self._branch(name, plan)
+        return plain_table(
+            self.lake, name, plan.survey.rows, state.truncated, state.columns, branch
+        )
+
+    def _branch(self, name: str, plan: TablePlan) -> Branch:
+        """The branch of a table, made when it is first needed."""
+        branch = self.made.get(name)
+        if branch is None:
+            table = prepare(self.lake, name, plan.state)
+            branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch)
+            self.branches[table] = branch.name
+        return branch
 
     def _is_bag(self, table: TablePlan) -> bool:
         return table.bag or (table.before.key == () and not table.survey.rows)
@@ -204,17 +286,37 @@ class _Merge:
     def _merge_table(
         self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None
     ) -> None:
-        lake, batch, survey = self.lake, self.context.batch, plan.survey
+        batch = self.context.batch
         if not plan.state.columns:
             # Statements about a table that no row has come from yet.
             self._account(name, plan, 0, 0)
             return
-        table = prepare(lake, name, plan.state)
-        branch = lake.branch(table, STAGE, batch)
-        self.branches[table] = branch.name
+        done = self.upserted.get(name)
+        if done is not None and done.doubtful is None:
+            return
+        branch = self._branch(name, plan)
+        table = branch.table
         merge = TableMerge(
             branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
         )
+        if done is not None:
+            outcome = merge.merge_doubtful(done.doubtful, plain)
+            plan.state.open_rows = outcome.open_rows
+            self._account(name, plan, done.out + outcome.out, outcome.refused)
+        else:
+            self._through_spark(name, plan, merge, plain, shared)
+        self._commit(name, table, branch)
+
+    def _through_spark(
+        self,
+        name: str,
+        plan: TablePlan,
+        merge: TableMerge,
+        plain: DataFrame,
+        shared: DataFrame | None,
+    ) -> None:
+        """Merge a table that is not plain."""
+        survey, branch = plan.survey, merge.branch
         if plan.truncated:
             merge.truncate()
         for default in plan.defaults:
@@ -247,16 +349,23 @@ class _Merge:
         else:
             self._account(name, plan, 0, 0)
         if plan.reload is not None:
-            gone = mark_gone(lake, branch, plan.reload, batch)
+            gone = mark_gone(self.lake, branch, plan.reload, self.context.batch)
             self.report.details[name][GONE] = gone
             self.context.progress("the full reload of %s took %s away", name, counted(gone, "row"))
-        self._commit(name, table, branch)
 
     def _commit(self, name: str, table: str, branch: Branch) -> None:
-        cursor = {key: self.report.cursor[key] for key in ("after", "changes")}
         details = self.report.details[name]
-        batch = self.context.batch
-        self.report.snapshots[table] = branch.commit(cursor, details, batch, STAGE)
+        self.report.snapshots[table] = branch.commit(
+            self._cursor, details, self.context.batch, STAGE
+        )
+
+    @property
+    def _cursor(self) -> dict[str, Any]:
+        """What the commits of tables say was consumed."""
+        return {key: self.report.cursor[key] for key in ("after", "changes")}
+
+    def _stamp(self, name: str) -> dict[str, str]:
+        return stamp_of(self._cursor, self.report.details[name], self.context.batch, STAGE)
 
     def _moves(self, name: str, plan: TablePlan, merge: TableMerge) -> tuple[DataFrame, int]:
         """The effects of changes that gave a row another key, and how many were refused."""
@@ -317,3 +426,5 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
+        if name in self.not_plain:
+            report.details[name]["merged by Spark"] = self.not_plain[name]

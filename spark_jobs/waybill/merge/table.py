@@ -19,6 +19,7 @@ from waybill.merge.typed import typed, value_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
@@ -170,6 +171,23 @@ class TableMerge:
             if anew is not None:
                 anew.unpersist()
         return outcome
+
+    def merge_doubtful(self, winners: pa.Table | None, effects: DataFrame) -> Outcome:
+        """Settle what tasks left out when they merged the table.
+
+        Args:
+            winners: the newest effects of some keys (`upsert.winners.WINNERS`).
+            effects: all effects of the batch that keep their row's key.
+        """
+        if winners is None:
+            return Outcome(open_rows=self.state.open_rows)
+        names = ["key", "order", "live", "image", "whole"]
+        newest = self.lake.spark.createDataFrame(winners.select(names))
+        newest = newest.withColumn("qualified", F.lit(self.qualified))
+        newest = newest.withColumn("sources", F.lit(None).cast("string"))
+        own_effects = effects.where(F.col("qualified") == self.qualified)
+        mine = own_effects.join(F.broadcast(newest.select("key")), "key", "left_semi")
+        return self.merge(newest, mine, True, None, {}, False)
 
     def _unsettled(self) -> str:
         """SQL: the newest image alone does not decide the row."""

@@ -24,15 +24,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, ConflictError
+from waybill.lake.task_rows import TaskRows, conformed
+from waybill.lake_columns import TIMESTAMP
 from waybill.publish import parts as cutting
 from waybill.publish.outcome import Part, Published
+from waybill.publish.part_rows import parts_in_row_groups
 from waybill.spark_tasks.errors import unwrapped
-from waybill.spark_tasks.worker_startup import light
 from waybill.storage.file_store import TEMPORARY, Store, file_name, open_store
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
+    from waybill.publish.outgoing import Outgoing
     from waybill.spec.endpoints import FilesTarget
 
 MANIFEST = "manifest.json"
@@ -43,6 +44,18 @@ SUFFIXES = {"lines": "jsonl", "parquet": "parquet"}
 
 KAFKA_COLUMNS = ("timestamp", "key", "value", "headers")
 """Columns of a part in Parquet."""
+
+_HEADER: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_PARQUET = pa.schema(
+    [
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        # The name is part of the file, and Spark's.
+        ("headers", pa.list_(pa.field("element", _HEADER))),
+    ]
+)
+"""Those columns as they are written, whoever has read them: a rerun makes the same bytes."""
 
 NO_LINE = "a null value cannot be a line"
 """Why a tombstone is left out of files of lines."""
@@ -110,7 +123,7 @@ class FilePart(NamedTuple):
 
 
 def publish_files(
-    messages: DataFrame,
+    messages: Outgoing,
     target: FilesTarget,
     sender: Sender,
     batches: Sequence[str],
@@ -123,7 +136,7 @@ def publish_files(
     next batch finds it there and sends nothing twice.
 
     Args:
-        messages: rows of `outbox` to send, of one batch or of several.
+        messages: what is to be sent, of one batch or of several.
         target: where to.
         sender: who publishes.
         batches: batches in their order; those that are not named go first.
@@ -134,13 +147,11 @@ def publish_files(
         ConfigurationError: somebody else publishes to this path.
         ConflictError: a batch was published before, with other messages.
     """
-    found = cutting.ranges_of(messages)
+    found = _parts_of(messages, part_messages)
     order = {batch: number for number, batch in enumerate(batches)}
     written: list[tuple[Store, list[FilePart]]] = []
     for batch in sorted(found, key=lambda batch: (order.get(batch, -1), batch)):
-        own = messages.where(F.col("batch") == batch)
-        parts = cutting.cut(found[batch], part_messages)
-        store, files = _publish_batch(own, parts, target, sender, batch)
+        store, files = _publish_batch(found[batch], target, sender, batch)
         written.append((store, files))
         progress(
             "publish: %s: %s in %s under %s",
@@ -152,12 +163,28 @@ def publish_files(
     return _outcome(written, sender.target)
 
 
+def _parts_of(messages: Outgoing, part_messages: int) -> dict[str, TaskRows]:
+    """The messages of each batch, cut into parts, for tasks that write whole parts."""
+    if messages.groups is not None:
+        found = {
+            batch: parts_in_row_groups(messages, batch, KAFKA_COLUMNS, part_messages)
+            for batch in sorted({group.low[0] for group in messages.groups if group.rows})
+        }
+        told = {batch: rows for batch, rows in found.items() if rows is not None}
+        if len(told) == len(found):
+            return told
+    return {
+        batch: TaskRows.of(
+            cutting.with_part(
+                messages.rows.where(F.col("batch") == batch), cutting.cut(ranges, part_messages)
+            ).select("part", *cutting.ORDER, *KAFKA_COLUMNS)
+        )
+        for batch, ranges in cutting.ranges_of(messages.rows).items()
+    }
+
+
 def _publish_batch(
-    messages: DataFrame,
-    parts: list[list[cutting.Range]],
-    target: FilesTarget,
-    sender: Sender,
-    batch: str,
+    parts: TaskRows, target: FilesTarget, sender: Sender, batch: str
 ) -> tuple[Store, list[FilePart]]:
     """Write the messages that one batch made; returns its folder and what is in it."""
     folder = f"{target.path.rstrip('/')}/{file_name(batch)}"
@@ -167,10 +194,8 @@ def _publish_batch(
         check_sender(store, listed, sender)
     # A listed part is there for good: what would be written is held against it and thrown away.
     writer = PartWriter(folder, target.layout, sender.mark, keep=listed is None)
-    columns = ["part", *cutting.ORDER, *KAFKA_COLUMNS]
-    rows = cutting.with_part(messages, parts).select(*columns)
     with unwrapped():
-        found = rows.mapInArrow(light(writer.write_all), from_arrow_schema(_RESULT)).collect()
+        found = parts.map(writer.write_all, from_arrow_schema(_RESULT)).collect()
     written = sorted(FilePart(*row) for row in found)
     put_manifest(store, manifest_of(written, sender, batch, target.layout), sender, listed)
     tidy(store, written, sender)
@@ -448,7 +473,7 @@ class Columns:
 
         How many come at once must not show in the file: that depends on what else is sent.
         """
-        batch = batch.select(list(KAFKA_COLUMNS))
+        batch = conformed(batch, _PARQUET)
         self.messages += batch.num_rows
         while self._rows + batch.num_rows >= ROW_GROUP:
             rest = ROW_GROUP - self._rows

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 OFFSETS = 4096
-"""Offsets that stay together: a part is made of whole ranges of so many."""
+"""Offsets that stay together: a part is made of whole ranges of so many, a power of two."""
 
 PART_MESSAGES = 250_000
 PART_BYTES = 128 << 20

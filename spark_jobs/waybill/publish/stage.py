@@ -13,13 +13,17 @@ from waybill.errors import Code, ConfigurationError, GateError
 from waybill.lake.landing import land, repeated
 from waybill.lake_columns import OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
+from waybill.publish.outgoing import groups_by_target, outgoing
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Span
     from waybill.publish.outcome import Published
+    from waybill.publish.outgoing import Groups, Outgoing
     from waybill.spec.endpoints import Target
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
@@ -69,11 +73,14 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
         messages = context.spark.createDataFrame([], from_arrow_schema(OUTBOX))
     else:
         messages = lake.increment(*span).where(F.col("outcome") == "ok")
-    _leave_out(messages, spec, report)
+    groups = groups_by_target(lake, span)
+    _leave_out(messages, groups, spec, report)
+    longest = None if groups is None else lake.longest_row(span)
     with lake.batches_by_rows(span):
         for target in spec.publish:
             own = messages.where(F.col("target") == target.label)
-            rows += _send(own, target, span, context, report)
+            found = outgoing(own, groups, target.label, longest)
+            rows += _send(found, target, span, context, report)
     if rows:
         branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
     land(branch, report, "published", started)
@@ -81,7 +88,9 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
     return report
 
 
-def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> None:
+def _leave_out(
+    messages: DataFrame, groups: Groups | None, spec: Migration, report: StageReport
+) -> None:
     """Count the messages of dropped targets, which are sent nowhere.
 
     The cursor goes past all messages, so those of a target that was renamed would be lost.
@@ -90,7 +99,15 @@ def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> Non
         ConfigurationError: messages wait for a target that is neither named nor dropped.
     """
     named = [target.label for target in spec.publish]
-    others = messages.where(~F.col("target").isin(named)).groupBy("target").count().collect()
+    others: Iterable[tuple[str, int]]
+    if groups is None:
+        others = messages.where(~F.col("target").isin(named)).groupBy("target").count().collect()
+    else:
+        others = [
+            (label, sum(group.rows for group in found))
+            for label, found in groups.items()
+            if label not in named
+        ]
     for label, count in sorted(others):
         if label not in spec.dropped_targets:
             message = (
@@ -105,7 +122,7 @@ def _leave_out(messages: DataFrame, spec: Migration, report: StageReport) -> Non
 
 
 def _send(
-    messages: DataFrame,
+    messages: Outgoing,
     target: Target,
     span: Span,
     context: StageContext,
@@ -117,12 +134,10 @@ def _send(
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
-        from waybill.publish.kafka.outgoing import gather
         from waybill.publish.kafka.publishing import publish_kafka
 
         owner = Owner(context.spec.name, label)
-        found = gather(lake, span, messages, label)
-        sent = publish_kafka(found, target.kafka, owner, batches, progress)
+        sent = publish_kafka(messages, target.kafka, owner, batches, progress)
     elif target.files is not None:
         sender = Sender(context.spec.name, label, target.envelope)
         sent = publish_files(messages, target.files, sender, batches, progress)

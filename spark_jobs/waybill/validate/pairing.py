@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.lake.ordered_rows import SORTED_AT_ONCE, RowGroup, clusters
-from waybill.lake.sizing import SHUFFLED, shuffle_partitions
+from waybill.lake.ordered_rows import SORTED_AT_ONCE, RowGroup, behind, clusters
+from waybill.lake.sizing import SHUFFLED, dealt, shuffle_partitions
 from waybill.lake.task_rows import conformed, opened
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.spark_tasks.errors import unwrapped
@@ -110,14 +110,7 @@ def tasks_of(found: Sequence[Stretch], cores: int) -> list[list[Stretch]]:
         for one in found
     ]
     pieces = shuffle_partitions(sum(sizes) // SHUFFLED, cores)
-    tasks: list[list[Stretch]] = []
-    done, each = 0, sum(sizes) / pieces
-    for one, size in zip(found, sizes, strict=True):
-        if not tasks or done >= each * len(tasks):
-            tasks.append([])
-        tasks[-1].append(one)
-        done += size
-    return tasks
+    return dealt(found, sizes, pieces)
 
 
 def compare_in_tasks(
@@ -227,9 +220,9 @@ class _RowGroups:
         for group in groups:
             rows = self._kept[group.path, group.number]
             if after is not None and group.low <= after:
-                rows = rows.filter(_behind(rows, after))
+                rows = rows.filter(behind(rows, MESSAGE_PLACE, after))
             if upto is not None and group.high > upto:
-                rows = rows.filter(pc.invert(_behind(rows, upto)))
+                rows = rows.filter(pc.invert(behind(rows, MESSAGE_PLACE, upto)))
             tables.append(rows)
         return pa.concat_tables(tables) if tables else self._schema.empty_table()
 
@@ -238,12 +231,3 @@ class _RowGroups:
         part = file.read_row_group(number, names, use_threads=False)
         batches = [conformed(batch, self._schema) for batch in part.to_batches()]
         return pa.Table.from_batches(batches, self._schema)
-
-
-def _behind(rows: pa.Table, place: Place) -> Any:
-    """Which rows stand behind a place."""
-    behind: Any = False
-    for name, value in reversed(list(zip(MESSAGE_PLACE, place, strict=True))):
-        column = rows.column(name)
-        behind = pc.or_(pc.greater(column, value), pc.and_(pc.equal(column, value), behind))
-    return behind

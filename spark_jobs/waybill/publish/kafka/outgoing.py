@@ -12,14 +12,15 @@ from waybill.lake.ordered_rows import clusters, read_in_order
 from waybill.lake.task_rows import TaskRows
 from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish.kafka.cutting import GROUP
+from waybill.publish.outgoing import numbered
 from waybill.publish.parts import ORDER
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-    from waybill.lake import Lake, Span
     from waybill.lake.ordered_rows import RowGroup
+    from waybill.publish.outgoing import Outgoing
 
 LITTLE = 1 << 30
 """So many bytes of messages the one task that sends reads itself where Spark sorts them. Beyond,
@@ -28,44 +29,8 @@ all tasks read and hand over to it, which takes more of the processors and less 
 MESSAGE = columns_of(OUTBOX, "batch", *ORDER, "table", "timestamp", "key", "value", "headers")
 """What the sender needs of the outbox."""
 
-BOUNDS = ("batch", "topic", "partition", "offset")
-COUNTED = ("key",)
-"""What must be known of row groups, if they are to be read without Spark."""
-
 ORIGIN = 100
 """Bytes that the headers about the origin add to a message, beside what its row has anyway."""
-
-
-class Outgoing(NamedTuple):
-    """The messages of some batches for one target.
-
-    Attributes:
-        rows: their rows of the outbox, for queries.
-        groups: the row groups that hold them and nothing else, each with messages of one batch;
-            None where that is not known.
-        longest: bytes of the longest row, None where that is not known.
-    """
-
-    rows: DataFrame
-    groups: Sequence[RowGroup] | None = None
-    longest: int | None = None
-
-
-def gather(lake: Lake, span: Span, rows: DataFrame, label: str) -> Outgoing:
-    """What a span of the outbox has for a target.
-
-    Args:
-        lake: the lake.
-        span: of its outbox.
-        rows: the messages in it that are for the target.
-        label: the target's name.
-    """
-    where = {"target": [label], "outcome": ["ok"]}
-    groups = lake.row_groups(span, where, BOUNDS, COUNTED)
-    # Upkeep joins files, so that one row group may have messages of many batches.
-    if groups is not None and any(group.low[0] != group.high[0] for group in groups):
-        groups = None
-    return Outgoing(rows, groups, lake.longest_row(span))
 
 
 class Made(NamedTuple):
@@ -174,17 +139,9 @@ def _read_in_order(
     def read(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for cluster, batch in read_in_order(ordered, MESSAGE, ORDER):
             # The first bound is the number of the batch, which is one for all of a cluster.
-            yield numbered(batch, cluster[0].low[0])
+            yield numbered(batch, GROUP, cluster[0].low[0])
 
     return TaskRows(rows, rows.sparkSession.range(0, 1, 1, 1), read)
-
-
-def numbered(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
-    """Messages of one batch, with its number."""
-    import pyarrow as pa
-
-    column = pa.repeat(pa.scalar(number, pa.int32()), batch.num_rows)
-    return batch.append_column(GROUP, column)
 
 
 def _sorted(rows: DataFrame, numbers: dict[str, int], little: bool) -> DataFrame:

@@ -24,7 +24,8 @@ from waybill.spark_tasks.errors import unwrapped
 from waybill.spec.durations import seconds_of
 
 if TYPE_CHECKING:
-    from waybill.publish.kafka.outgoing import Made, Outgoing
+    from waybill.publish.kafka.outgoing import Made
+    from waybill.publish.outgoing import Outgoing
     from waybill.spec.endpoints import KafkaTarget
 
 

@@ -1,0 +1,65 @@
+"""The increment in numbers, counted by the tasks that read the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.lake_columns import CHANGES, columns_of
+from waybill.order import CHANGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NAMES = ("database", "schema", "table", "operation", "topic", "partition")
+SURVEYED = columns_of(CHANGES, *_NAMES, "schema_id", "key", "old_key", "order_key", "source_time")
+"""The columns of `changes` that are counted."""
+
+SURVEY_DDL = (
+    "database string, schema string, table string, operation string, topic string, partition int, "
+    "unordered boolean, n long, k long, m long, order string, lowest string, highest string, "
+    "time timestamp, schema_ids array<string>"
+)
+"""Accepted changes that have these names, as one task counts them: how many, how many with a key
+and with an old key, the highest and lowest order, the newest source time, and their schemas."""
+
+_CHUNK_ROWS = 500_000
+
+
+def surveyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """From changes with the columns of `SURVEYED` to rows of `SURVEY_DDL`, inside a task."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _CHUNK_ROWS:
+            yield from _counted(held)
+            held = []
+    if held:
+        yield from _counted(held)
+
+
+def _counted(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    rows = pa.Table.from_batches(batches)
+    unordered = pc.starts_with(rows.column("order_key"), f"{CHANGE}//")
+    rows = rows.append_column("unordered", unordered)
+    groups = rows.group_by([*_NAMES, "unordered"], use_threads=False)
+    found = groups.aggregate(
+        [
+            ([], "count_all"),
+            ("key", "count"),
+            ("old_key", "count"),
+            ("order_key", "max"),
+            ("order_key", "min"),
+            ("source_time", "max"),
+            ("schema_id", "distinct"),
+        ]
+    )
+    columns = [
+        *(*_NAMES, "unordered", "count_all", "key_count", "old_key_count", "order_key_max"),
+        *("order_key_min", "order_key_max", "source_time_max", "schema_id_distinct"),
+    ]
+    names = [name.split()[0] for name in SURVEY_DDL.split(", ")]
+    arrays = [found.column(name) for name in columns]
+    return pa.Table.from_arrays(arrays, names).combine_chunks().to_batches()

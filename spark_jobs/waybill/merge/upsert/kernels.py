@@ -1,0 +1,182 @@
+"""Loops over keys and orders, as machine code."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from waybill.bulk.compiling import compiled
+
+Bytes = npt.NDArray[np.uint8]
+Ends = npt.NDArray[np.int32]
+Hashes = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int64]
+
+_EMPTY = -1
+
+
+@compiled
+def _hash(data, start, end):  # type: ignore[no-untyped-def]
+    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - start)
+    at = start
+    while at + 8 <= end:
+        word = np.uint64(0)
+        for i in range(8):
+            word |= np.uint64(data[at + i]) << np.uint64(8 * i)
+        h = (h ^ word) * np.uint64(0xFF51AFD7ED558CCD)
+        h ^= h >> np.uint64(32)
+        at += 8
+    word, shift = np.uint64(0), np.uint64(0)
+    while at < end:
+        word |= np.uint64(data[at]) << shift
+        shift += np.uint64(8)
+        at += 1
+    h = (h ^ word) * np.uint64(0xC4CEB9FE1A85EC53)
+    h ^= h >> np.uint64(29)
+    h *= np.uint64(0xFF51AFD7ED558CCD)
+    return h ^ (h >> np.uint64(32))
+
+
+@compiled
+def _compared(data, start, end, other, begin, stop):  # type: ignore[no-untyped-def]
+    """Below, at or above zero, as the bytes of one text are below, equal to or above another's."""
+    for i in range(min(end - start, stop - begin)):
+        one, two = data[start + i], other[begin + i]
+        if one != two:
+            return 1 if one > two else -1
+    return (end - start) - (stop - begin)
+
+
+@compiled
+def _newer(row, other, orders, order_ends, live, images, image_ends, whole):  # type: ignore[no-untyped-def]
+    """Whether a change wins over another of its key: by order, and of the same by what it says."""
+    found = _compared(
+        orders, order_ends[row], order_ends[row + 1],
+        orders, order_ends[other], order_ends[other + 1],
+    )  # fmt: skip
+    if found != 0:
+        return found > 0
+    if live[row] != live[other]:
+        return live[row] > live[other]
+    found = _compared(
+        images, image_ends[row], image_ends[row + 1],
+        images, image_ends[other], image_ends[other + 1],
+    )  # fmt: skip
+    if found != 0:
+        return found > 0
+    return whole[row] > whole[other]
+
+
+@compiled
+def hashes_of(data: Bytes, ends: Ends) -> Hashes:
+    """A hash of each text."""
+    found = np.empty(len(ends) - 1, np.uint64)
+    for row in range(len(found)):
+        found[row] = _hash(data, ends[row], ends[row + 1])
+    return found
+
+
+@compiled
+def newest_rows(  # type: ignore[no-untyped-def]
+    tables, hashes, keys, key_ends, orders, order_ends, live, images, image_ends, whole
+):
+    """The row of the newest change of each key of each table.
+
+    Args:
+        tables: the table of each row.
+        hashes: of the keys.
+        keys: bytes of the keys.
+        key_ends: where each begins and ends, one more than there are rows.
+        orders: bytes of the orders, which are compared as such.
+        order_ends: as of the keys.
+        live: 0 for a change that leaves a tombstone.
+        images: bytes of the images.
+        image_ends: as of the keys.
+        whole: 1 for an image that leaves nothing out.
+    """
+    count = len(hashes)
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    mask = np.uint64(size - 1)
+    slots = np.full(size, _EMPTY, np.int64)
+    found = np.empty(count, np.int64)
+    made = 0
+    for row in range(count):
+        place = np.int64((hashes[row] + np.uint64(tables[row])) & mask)
+        while True:
+            group = slots[place]
+            if group < 0:
+                slots[place] = made
+                found[made] = row
+                made += 1
+                break
+            other = found[group]
+            if (
+                hashes[other] == hashes[row]
+                and tables[other] == tables[row]
+                and _compared(
+                    keys, key_ends[row], key_ends[row + 1],
+                    keys, key_ends[other], key_ends[other + 1],
+                ) == 0
+            ):  # fmt: skip
+                if _newer(row, other, orders, order_ends, live, images, image_ends, whole):
+                    found[group] = row
+                break
+            place = (place + 1) & np.int64(mask)
+    return found[:made]
+
+
+@compiled
+def slots_of(hashes: Hashes) -> Rows:
+    """A table of hashes in which `matches` looks: at each place the number of a hash, or -1."""
+    size = 16
+    while size < 2 * len(hashes):
+        size *= 2
+    mask = np.uint64(size - 1)
+    slots = np.full(size, _EMPTY, np.int64)
+    for i in range(len(hashes)):
+        place = np.int64(hashes[i] & mask)
+        while slots[place] >= 0:
+            place = (place + 1) & np.int64(mask)
+        slots[place] = i
+    return slots
+
+
+@compiled
+def matches(  # type: ignore[no-untyped-def]
+    slots, hashes, keys, key_ends, there, there_ends
+):
+    """The rows of a table that have one of the keys, and the number of that key.
+
+    Args:
+        slots: made of the hashes by `slots_of`.
+        hashes: of the keys, each of which is there once.
+        keys: bytes of the keys.
+        key_ends: where each begins and ends, one more than there are keys.
+        there: bytes of the keys of the rows.
+        there_ends: as of the keys.
+    """
+    mask = np.uint64(len(slots) - 1)
+    count = len(there_ends) - 1
+    rows = np.empty(count, np.int64)
+    numbers = np.empty(count, np.int64)
+    made = 0
+    for row in range(count):
+        h = _hash(there, there_ends[row], there_ends[row + 1])
+        place = np.int64(h & mask)
+        while slots[place] >= 0:
+            other = slots[place]
+            if (
+                hashes[other] == h
+                and _compared(
+                    there, there_ends[row], there_ends[row + 1],
+                    keys, key_ends[other], key_ends[other + 1],
+                ) == 0
+            ):  # fmt: skip
+                rows[made] = row
+                numbers[made] = other
+                made += 1
+                break
+            place = (place + 1) & np.int64(mask)
+    return rows[:made], numbers[:made]

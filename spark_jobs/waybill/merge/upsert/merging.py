@@ -1,0 +1,209 @@
+"""Merges plain tables: all of them in one shuffle, each with one commit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.lake import Span
+from waybill.lake.data_files import WrittenFile
+from waybill.lake.position_deletes import write_deletes
+from waybill.lake.sizing import SHUFFLED
+from waybill.lake_columns import CHANGES, columns_of
+from waybill.merge.columns import OWN_COLUMNS, holds
+from waybill.spark_tasks.errors import unwrapped
+from waybill.spark_tasks.worker_startup import light
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from waybill.lake import Branch, Lake
+    from waybill.lake.data_files import DataFileWriter
+    from waybill.lake.stored_files import StoredFile
+    from waybill.merge.columns import Column
+    from waybill.merge.increment import Increment
+
+BUCKET_BYTES, BUCKET_ROWS = 64 << 20, 20_000
+"""Winners that are written together have about so many bytes at most, and so many rows at least
+where other cores could take some."""
+
+MOST_DOUBTFUL = 10_000
+"""Of more keys than these in doubt, all of the table's take the way through Spark."""
+
+COMMITS_AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A plain table.
+
+    Attributes:
+        name: the source table.
+        rows: changes of its rows in the batch.
+        above: changes up to this order are void.
+        columns: its columns.
+        branch: where to.
+        writer: writes its data files.
+        files: its data files so far.
+    """
+
+    name: str
+    rows: int
+    above: str
+    columns: tuple[Column, ...]
+    branch: Branch
+    writer: DataFileWriter
+    files: tuple[StoredFile, ...]
+
+
+class Written(NamedTuple):
+    """What tasks wrote of a plain table, not committed yet.
+
+    Attributes:
+        files: data files.
+        replaced: by data file of before the places of the rows that these replace.
+        doubtful: winners that were not written, which Spark has to settle; None if there are none.
+    """
+
+    files: list[WrittenFile]
+    replaced: dict[str, Any]
+    doubtful: pa.Table | None
+
+    @property
+    def out(self) -> int:
+        """Rows that were new or newer than what was there."""
+        return sum(file.rows for file in self.files)
+
+
+def plain_table(
+    lake: Lake, name: str, rows: int, above: str, columns: tuple[Column, ...], branch: Branch
+) -> Plain | None:
+    """A table for tasks to write; None where they cannot read or write its data files."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    there = {field.name: field for field in lake.read(branch.table).schema}
+    for column in columns:
+        type_ = there[column.lake].dataType.simpleString()
+        if type_ != column.type and not holds(type_, column.type):
+            return None
+    names = [*OWN_COLUMNS, *(column.lake for column in columns)]
+    schema = to_arrow_schema(StructType([there[name] for name in names]))
+    writer = lake.data_file_writer(branch.table, schema)
+    files = lake.stored_files(branch.table, branch.base)
+    if writer is None or files is None:
+        return None
+    return Plain(name, rows, above, columns, branch, writer, tuple(files))
+
+
+def upsert(
+    lake: Lake, increment: Increment, tables: Sequence[Plain], batch: str, size: int, rows: int
+) -> dict[str, Written]:
+    """Write the newest change of every key of plain tables that is newer than what is there.
+
+    Args:
+        lake: the lake.
+        increment: the batch, nothing of which is held back or brought back.
+        tables: the tables.
+        batch: the batch's id.
+        size: bytes of the files that hold the batch.
+        rows: changes of rows in the batch.
+
+    Returns:
+        What was written of each, by name; a table that is not there has too much that is doubtful.
+    """
+    from waybill.merge.upsert.winners import CHANGES_READ, Wanted
+    from waybill.merge.upsert.writing import OUTCOME_DDL, SHUFFLED_DDL, Target, shuffled, written
+
+    cores = lake.spark.sparkContext.defaultParallelism
+    each = size * SHUFFLED / max(1, rows)
+    wanted = {
+        table.name: Wanted(i, _buckets(table.rows, each, cores), table.above)
+        for i, table in enumerate(tables)
+    }
+    targets = {
+        i: Target(table.columns, batch, table.writer, table.files) for i, table in enumerate(tables)
+    }
+    parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
+    span = Span(lake.log("changes"), increment.after, increment.upto)
+    changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
+    found = changes.map(shuffled(wanted, parts), SHUFFLED_DDL)
+    together = found.repartitionById(parts, "part").sortWithinPartitions("number", "bucket")
+    with unwrapped():
+        told = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
+    by_table = defaultdict(list)
+    for row in told:
+        by_table[row.number].append(row)
+    done = ((table, _written(table, by_table[i])) for i, table in enumerate(tables))
+    return {table.name: one for table, one in done if one is not None}
+
+
+def _buckets(rows: int, each: float, cores: int) -> int:
+    """Into how many parts the keys of a table are dealt."""
+    return max(1, ceil(rows * each / BUCKET_BYTES), min(cores, rows // BUCKET_ROWS))
+
+
+def _written(table: Plain, told: Sequence[Any]) -> Written | None:
+    """What tasks tell of a table."""
+    from waybill.merge.upsert.writing import DOUBTFUL, REPLACED, WRITTEN, places_of, unpacked
+
+    by_kind = defaultdict(list)
+    for row in told:
+        by_kind[row.kind].append(row)
+    files = [WrittenFile(f.path, f.bytes, f.rows, (), f.groups) for f in by_kind[WRITTEN]]
+    if sum(row.rows for row in by_kind[DOUBTFUL]) > MOST_DOUBTFUL:
+        _remove(table.writer, files)
+        return None
+    places = defaultdict(list)
+    for row in by_kind[REPLACED]:
+        places[row.path].append(places_of(bytes(row.content)))
+    doubtful = None
+    if by_kind[DOUBTFUL]:
+        import pyarrow as pa
+
+        doubtful = pa.concat_tables([unpacked(bytes(row.content)) for row in by_kind[DOUBTFUL]])
+    return Written(files, dict(sorted(places.items())), doubtful)
+
+
+def commit_written(
+    tables: Iterable[Plain], written: Mapping[str, Written], stamps: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Commit what tasks wrote, each table to its branch, several at once.
+
+    Args:
+        tables: the tables.
+        written: what was written of each, by name.
+        stamps: what the last snapshots of their branches carry; a table that is not there goes on.
+
+    Raises:
+        ConflictError: another run took a branch away.
+    """
+
+    def commit(table: Plain) -> None:
+        import numpy as np
+
+        own = written[table.name]
+        deletes = [
+            write_deletes(table.writer, path, np.sort(np.concatenate(places)))
+            for path, places in own.replaced.items()
+        ]
+        stamp = stamps.get(table.name)
+        if own.files or stamp:
+            table.branch.replace_rows(own.files, deletes, stamp)
+
+    with ThreadPoolExecutor(COMMITS_AT_ONCE) as pool:
+        list(pool.map(commit, [table for table in tables if table.name in written]))
+
+
+def _remove(writer: DataFileWriter, files: Sequence[WrittenFile]) -> None:
+    """Delete data files that are in no commit."""
+    from waybill.storage.file_store import open_store
+
+    store = open_store(writer.opened)
+    for file in files:
+        store.remove(file.path.rsplit("/", 1)[1])

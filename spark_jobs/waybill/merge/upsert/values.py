@@ -1,0 +1,207 @@
+"""Texts as values of the lake, many at once; doubtful ones are left to Spark.
+
+A text is taken here only if it has the one form in which Arrow's cast is exact beyond doubt. All
+others, those that `waybill.merge.fits` refuses among them, are doubtful.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.merge.fits import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from waybill.merge.columns import Column
+
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?"
+_FLOAT = r"^-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]{1,3})?$"
+_PLAIN = {
+    "boolean": "^(true|false)$",
+    "int": "^-?[0-9]{1,10}$",
+    "bigint": "^-?[0-9]{1,19}$",
+    "float": _FLOAT,
+    "double": _FLOAT,
+    "date": f"^{_DAY}$",
+    "timestamp_ntz": f"^{_DAY}[T ]{_CLOCK}$",
+    "timestamp": f"^{_DAY}[T ]{_CLOCK}Z$",
+}
+_SURE = {"float": (1e-37, 3.4e38), "double": (1e-307, 1.7e308)}
+"""Between these sizes a text has a floating point number next to it, whoever reads it."""
+
+_KINDS: dict[str, Any] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+_DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+
+
+def arrow_type(type_: str) -> Any:
+    """The Arrow type of a type of the lake."""
+    decimal = _DECIMAL.fullmatch(type_)
+    if decimal is not None:
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    return _KINDS[type_]
+
+
+def _plain(type_: str) -> str:
+    decimal = _DECIMAL.fullmatch(type_)
+    if decimal is None:
+        return _PLAIN[type_]
+    precision, scale = int(decimal[1]), int(decimal[2])
+    fraction = f"([.][0-9]{{1,{scale}}})?" if scale else ""
+    return f"^-?[0-9]{{1,{max(1, precision - scale)}}}{fraction}$"
+
+
+def exact(texts: Any, type_: str) -> tuple[Any, Any]:
+    """Texts as values of a type of the lake.
+
+    Args:
+        texts: an array of texts and nulls.
+        type_: the type, as `waybill.merge.columns` names it.
+
+    Returns:
+        The values, and which texts are doubtful, whose values are null.
+    """
+    if type_ == "string":
+        return texts, np.zeros(len(texts), np.bool_)
+    if type_ == "binary":
+        return _decoded(texts)
+    good = pc.fill_null(pc.match_substring_regex(texts, _plain(type_)), False)
+    if type_ in ("int", "bigint"):
+        # Beyond the type they are not cast but refused.
+        good = pc.and_(good, _fitting(texts, type_))
+    kind = arrow_type(type_)
+    try:
+        values = pc.if_else(good, texts, None).cast(kind)
+    except pa.ArrowInvalid:
+        told = texts.to_pylist()
+        good = pa.array(
+            [
+                yes and fits(text or "", type_)
+                for yes, text in zip(good.to_pylist(), told, strict=True)
+            ]
+        )
+        try:
+            values = pc.if_else(good, texts, None).cast(kind)
+        except pa.ArrowInvalid:
+            good, values = pa.repeat(pa.scalar(False), len(texts)), pa.nulls(len(texts), kind)
+    if type_ in _SURE:
+        good = pc.and_(good, _sure(values, texts, type_))
+        values = pc.if_else(good, values, pa.scalar(None, kind))
+    doubtful = pc.and_(pc.is_valid(texts), pc.invert(good))
+    return values, doubtful.to_numpy(zero_copy_only=False)
+
+
+def _sure(values: Any, texts: Any, type_: str) -> Any:
+    """Which floating point numbers are far from where rounding makes them zero or infinite."""
+    least, most = (pa.scalar(end, values.type) for end in _SURE[type_])
+    size = pc.abs(values)
+    sized = pc.and_(pc.greater(size, least), pc.less(size, most))
+    zero = pc.and_(
+        pc.equal(size, pa.scalar(0.0, values.type)),
+        pc.invert(pc.match_substring_regex(texts, "^[^eE]*[1-9]")),
+    )
+    return pc.fill_null(pc.or_(sized, zero), False)
+
+
+def _fitting(texts: Any, type_: str) -> Any:
+    """Integers with so few digits that they fit, or that do fit."""
+    digits = 9 if type_ == "int" else 18
+    few = pc.fill_null(pc.less_equal(pc.utf8_length(texts), pa.scalar(digits, pa.int32())), False)
+    if pc.all(pc.or_(few, pc.is_null(texts))).as_py():
+        return few
+    told = [text is not None and fits(text, type_) for text in texts.to_pylist()]
+    return pa.array(told, pa.bool_())
+
+
+def _decoded(texts: Any) -> tuple[Any, Any]:
+    import base64
+
+    told = texts.to_pylist()
+    good = [text is None or (len(text) % 4 == 0 and fits(text, "binary")) for text in told]
+    values = [
+        base64.b64decode(text) if text is not None and yes else None
+        for text, yes in zip(told, good, strict=True)
+    ]
+    return pa.array(values, pa.binary()), ~np.array(good, np.bool_)
+
+
+@lru_cache(maxsize=256)
+def _reader(names: tuple[str, ...]) -> Callable[[bytes], list[Any]] | None:
+    """Reads a list of images, where a column that an image leaves out is UNSET.
+
+    Returns:
+        None where a name can be no field of a struct.
+    """
+    fields: list[Any] = [
+        (f"c{i}", str | None | msgspec.UnsetType, msgspec.UNSET) for i in range(len(names))
+    ]
+    rename = {f"c{i}": name for i, name in enumerate(names)}
+    try:
+        image: Any = msgspec.defstruct("Image", fields, rename=rename, gc=False)
+    except ValueError:
+        return None
+    return msgspec.json.Decoder(list[image]).decode
+
+
+_any_names = msgspec.json.Decoder(list[dict[str, str | None]]).decode
+
+
+def _columns(images: list[bytes], names: tuple[str, ...]) -> list[list[Any]]:
+    """The texts of each column; UNSET where an image leaves it out."""
+    whole = b"[%b]" % b",".join(images)
+    reader = _reader(names)
+    if reader is None:
+        told = _any_names(whole)
+        return [[image.get(name, msgspec.UNSET) for image in told] for name in names]
+    rows = reader(whole)
+    return [list(map(attrgetter(f"c{i}"), rows)) for i in range(len(names))]
+
+
+def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], Any]:
+    """Images as the columns of the lake.
+
+    Args:
+        images: the text images, null for a tombstone.
+        columns: the columns.
+
+    Returns:
+        The values of each column, null in tombstones; and which rows are doubtful: an image leaves
+        out a column, or a text is doubtful.
+    """
+    there = pc.is_valid(images).to_numpy(zero_copy_only=False)
+    texts = images.drop_null().cast(pa.binary()).to_pylist()
+    doubtful = np.zeros(len(texts), np.bool_)
+    take = pa.array(np.cumsum(there) - 1, mask=~there)
+    found = []
+    told_of = _columns(texts, tuple(column.name for column in columns))
+    for column, told in zip(columns, told_of, strict=True):
+        if msgspec.UNSET in told:
+            lacks = np.array([text is msgspec.UNSET for text in told], np.bool_)
+            doubtful |= lacks
+            told = [None if text is msgspec.UNSET else text for text in told]
+        values, odd = exact(pa.array(told, pa.string()), column.type)
+        doubtful |= odd
+        found.append(values.take(take))
+    every = np.zeros(len(images), np.bool_)
+    every[there] = doubtful
+    return found, every

@@ -1,0 +1,191 @@
+"""Writes winners into data files, beside the rows that are there, in the tasks that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from waybill.lake.sizing import MOST_ROWS
+from waybill.merge import columns as own
+from waybill.merge.upsert.stored import look_up
+from waybill.merge.upsert.values import typed_columns
+from waybill.merge.upsert.winners import WINNERS, buckets_of, reduced, whole, winners
+
+if TYPE_CHECKING:
+    from waybill.lake.data_files import DataFileWriter
+    from waybill.lake.stored_files import StoredFile
+    from waybill.merge.columns import Column
+    from waybill.merge.upsert.winners import Wanted
+    from waybill.spark_tasks.worker_startup import Make
+
+SHUFFLED_DDL = "part int, number int, bucket int, winners binary"
+"""How winners go to the task that writes them: the part of the shuffle, their table's number, which
+part of its keys they are, and the winners in Arrow's format."""
+
+_SHUFFLED_TYPES: dict[str, Any] = {
+    "part": pa.int32(),
+    "number": pa.int32(),
+    "bucket": pa.int32(),
+    "winners": pa.binary(),
+}
+_SHUFFLED = pa.schema(_SHUFFLED_TYPES)
+
+WRITTEN, REPLACED, DOUBTFUL = "written", "replaced", "doubtful"
+
+OUTCOME_DDL = (
+    "number int, kind string, path string, bytes long, rows long, groups array<long>, "
+    "content binary"
+)
+"""What a task tells of a table, by `kind`:
+
+- `written`: a data file, as `data_files.WRITTEN_DDL` has it;
+- `replaced`: rows of the data file `path` that are gone, by their places in `content`;
+- `doubtful`: winners in `content` that were not written.
+"""
+
+_OUTCOME_TYPES: dict[str, Any] = {
+    "number": pa.int32(),
+    "kind": pa.string(),
+    "path": pa.string(),
+    "bytes": pa.int64(),
+    "rows": pa.int64(),
+    "groups": pa.list_(pa.int64()),
+    "content": pa.binary(),
+}
+_OUTCOME = pa.schema(_OUTCOME_TYPES)
+
+
+class Target(NamedTuple):
+    """A table that winners are written to.
+
+    Attributes:
+        columns: its columns of the source.
+        batch: the batch that writes.
+        writer: writes its data files.
+        files: its data files so far.
+    """
+
+    columns: tuple[Column, ...]
+    batch: str
+    writer: DataFileWriter
+    files: tuple[StoredFile, ...]
+
+
+def shuffled(tables: Mapping[str, Wanted], parts: int) -> Make:
+    """From changes to winners on their way to the tasks that write them.
+
+    Args:
+        tables: those that are wanted, by qualified name.
+        parts: how many parts the shuffle has.
+    """
+    buckets = {wanted.number: wanted.buckets for wanted in tables.values()}
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for found in winners(batches, tables):
+            for number, bucket, rows in buckets_of(found, buckets):
+                # Neighbouring parts of the keys of neighbouring tables go to different tasks.
+                part = (number + bucket) % parts
+                row = {"part": part, "number": number, "bucket": bucket, "winners": packed(rows)}
+                yield pa.RecordBatch.from_pylist([row], schema=_SHUFFLED)
+
+    return work
+
+
+def packed(rows: pa.Table) -> bytes:
+    """Winners in Arrow's format."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, WINNERS, options=options) as stream:
+        stream.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
+def unpacked(content: bytes) -> pa.Table:
+    """Winners from Arrow's format."""
+    return pa.ipc.open_stream(content).read_all()
+
+
+def written(targets: Mapping[int, Target]) -> Make:
+    """From winners to what was done with them, in a task.
+
+    Args:
+        targets: the tables by their numbers.
+    """
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, rows in _together(batches):
+            yield from _write(number, targets[number], reduced(rows))
+
+    return work
+
+
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
+    """All winners of one part of the keys of a table; rows come sorted by both."""
+    place = (-1, -1)
+    held: list[pa.Table] = []
+    for batch in batches:
+        columns = (batch.column(name).to_pylist() for name in ("number", "bucket", "winners"))
+        for number, bucket, content in zip(*columns, strict=True):
+            if (number, bucket) != place:
+                if held:
+                    yield place[0], pa.concat_tables(held)
+                place, held = (number, bucket), []
+            held.append(unpacked(content))
+    if held:
+        yield place[0], pa.concat_tables(held)
+
+
+def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    values, doubtful = typed_columns(whole(rows.column("image")), target.columns)
+    if doubtful.any():
+        odd = rows.filter(pa.array(doubtful))
+        yield _told(number, DOUBTFUL, odd.num_rows, content=packed(odd))
+        sure = pa.array(~doubtful)
+        rows, values = rows.filter(sure), [value.filter(sure) for value in values]
+    if target.files and rows.num_rows:
+        found = look_up(target.files, whole(rows.column("key")), whole(rows.column("order")))
+        for file, places in found.replaced.items():
+            path, content = target.files[file].path, places.tobytes()
+            yield _told(number, REPLACED, len(places), path=path, content=content)
+        if found.newer.any():
+            older = pa.array(~found.newer)
+            rows, values = rows.filter(older), [value.filter(older) for value in values]
+    made = _rows(target, rows, values)
+    for told in target.writer.write(made.to_batches(max_chunksize=MOST_ROWS)):
+        for row in told.to_pylist():
+            del row["partition"]
+            yield _told(number, WRITTEN, **row)
+
+
+def _rows(target: Target, winners: pa.Table, values: list[Any]) -> pa.Table:
+    """Winners as rows of the table."""
+    count, live = winners.num_rows, whole(winners.column("live"))
+    gone = pc.if_else(live, pa.scalar(None, pa.string()), pa.scalar(own.BY_CHANGE))
+    known = {
+        own.KEY: winners.column("key"),
+        own.ORDER: winners.column("order"),
+        own.DELETED: pc.invert(live),
+        own.IMAGE: winners.column("image"),
+        own.SOURCES: pa.nulls(count, pa.string()),
+        own.BATCH: pa.repeat(pa.scalar(target.batch), count),
+        own.GONE: gone,
+        **{column.lake: value for column, value in zip(target.columns, values, strict=True)},
+    }
+    schema = target.writer.schema
+    columns = [known[field.name].cast(field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _told(number: int, kind: str, rows: int, **more: Any) -> pa.RecordBatch:
+    """One row of `OUTCOME_DDL`."""
+    row = {"number": number, "kind": kind, "rows": rows, **more}
+    return pa.RecordBatch.from_pylist([row], schema=_OUTCOME)
+
+
+def places_of(content: bytes) -> Any:
+    """The places of rows that are gone from a data file."""
+    return np.frombuffer(content, np.int64)
