@@ -135,7 +135,8 @@ def test_status_tells_the_lag(
     connect(monkeypatch, "127.0.0.1:1")
     assert "Connection refused" in source()["error"]
     status.status_command(file, as_json=False)
-    assert "source: WB-8001: the cluster at 127.0.0.1:1" in " ".join(capsys.readouterr().out.split())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "source: WB-8001: the cluster at 127.0.0.1:1" in shown
 
 
 def test_a_migration_from_a_topic_equals_the_one_from_files(

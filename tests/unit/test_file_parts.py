@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from waybill.lake_columns import OUTBOX, columns_of
-from waybill.publish.files import ROW_GROUP, PartWriter
+from waybill.publish.part_files import ROW_GROUP, PartWriter
 
 COLUMNS = ("topic", "partition", "offset", "index", "timestamp", "key", "value", "headers")
 
