@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.spark.merge_lake import change_row
+from tests.spark.merge_lake import change_row, schema
 from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
 from waybill.errors import WaitingError
 from waybill.merge.explain import explain
@@ -153,6 +153,23 @@ def test_rows_that_were_merged_before_their_begin_was_read_count(lake, migration
     events = [event("begin", "768:500", 30), end("768:600", 31, shop_t=2)]
     step(lake, spec, "b2", [*events, inside("768:504", row(22, 2, n="2"))])
     assert [image["id"] for image in images(lake)] == ["1", "2"]
+
+
+def test_a_begin_that_is_read_once_more_takes_nothing_back(lake, migration):
+    """Not even where a late change has the row made of the whole log anew."""
+    spec, table = (
+        migration(),
+        schema("shop.t", {"id": "int64", "n": "int32", "t": "string"}, ("id",)),
+    )
+    whole = [row(1, 1, n="1", t="a", table=table), event("begin", "x", 3)]
+    inner = inside("x", row(4, 1, "update", n="2", table=table))
+    step(lake, spec, "b1", [*whole, inner, event("commit", "x", 5)], (table,))
+    assert images(lake) == [{"id": "1", "n": "2", "t": "a"}]
+    late = row(2, 1, "update", t="late", table=table)
+    step(lake, spec, "b2", [event("begin", "x", 6), late], (table,))
+    assert images(lake) == [{"id": "1", "n": "2", "t": "late"}]
+    step(lake, spec, "b3", [event("commit", "x", 7), row(3, 1, "update", n="3", table=table)])
+    assert images(lake) == [{"id": "1", "n": "2", "t": "late"}]
 
 
 def test_a_statement_of_a_binlog_commits_itself(lake, migration):

@@ -14,6 +14,7 @@ from waybill.merge.transactions import name_of
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
+    from waybill.merge.transactions import Open
 
 
 def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
@@ -67,21 +68,31 @@ def merged_facts(
         refused = {place_of(row): row["reason"] for row in kept}
     later = lake.between(lake.log("changes"), position.changes, None)
     unmerged = {commit.batch for commit in later}
-    names = {name_of(row["transaction"]) for row in rows if row["transaction"]}
-    open_ = {name_of(transaction.id) for transaction in position.state.open}
-    waiting = dict.fromkeys(open_ & names, "waits for the end of its")
-    if names:
-        ended = lake.scan(lake.log("changes"), ["transaction"], {"operation": ["rollback"]})
-        rolled_back = {name_of(row["transaction"]) for row in ended if row["transaction"]}
-        waiting.update(dict.fromkeys(rolled_back & names, "rolled back with its"))
     return Merged(
         state.truncated,
         frozenset(state.names),
         refused,
-        {
-            place_of(row): f"{waiting[name]} transaction {row['transaction']}"
-            for row in rows
-            if row["transaction"] and (name := name_of(row["transaction"])) in waiting
-        },
+        _of_transactions(lake, position.state.open, rows),
         frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
     )
+
+
+def _of_transactions(
+    lake: History, open_: tuple[Open, ...], rows: list[dict[str, Any]]
+) -> dict[Place, str]:
+    """Why rows do not show that belong to a transaction that is open or was rolled back."""
+    mine = [row for row in rows if row["transaction"]]
+    found: dict[Place, str] = {}
+    for transaction in open_ if mine else ():
+        # What came before its begin was read is merged.
+        came = {c.batch for c in lake.between(lake.log("changes"), transaction.after, None)}
+        for row in mine:
+            if name_of(row["transaction"]) == transaction.members.name and row["batch"] in came:
+                found[place_of(row)] = f"waits for the end of its transaction {row['transaction']}"
+    if mine:
+        ended = lake.scan(lake.log("changes"), ["transaction"], {"operation": ["rollback"]})
+        rolled_back = {name_of(row["transaction"]) for row in ended if row["transaction"]}
+        for row in mine:
+            if name_of(row["transaction"]) in rolled_back:
+                found[place_of(row)] = f"rolled back with its transaction {row['transaction']}"
+    return found

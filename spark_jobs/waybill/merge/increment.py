@@ -154,7 +154,7 @@ class Increment:
         self.verdict = verdict = judge(before, events, self.after, now, self._look, longest)
         held = Held()
         if verdict.hidden:
-            mine = in_transactions(verdict.hidden)
+            mine = f"({self._held(verdict.open)} OR {in_transactions(verdict.rolled_back)})"
             names = F.expr(NAME_SQL).alias("name")
             found = rows.where(mine).groupBy(names).count().collect()
             rolled_back = {members.name for members in verdict.rolled_back}
@@ -208,16 +208,37 @@ class Increment:
             found = found.unionByName(frame.where(mine))
         return found.where("outcome = 'ok'")
 
+    def _held(self, transactions: Iterable[Open]) -> str:
+        """SQL: a row of one of some transactions that came when its begin had been read.
+
+        One that came before was merged then, and stays. So does every row of a transaction whose
+        begin is read once more, because a connector has started again.
+        """
+        found: dict[int | None, list[Members]] = defaultdict(list)
+        for transaction in transactions:
+            found[transaction.after].append(transaction.members)
+        told = []
+        for after, members in found.items():
+            mine = in_transactions(members)
+            told.append(mine if after is None else f"({mine} AND {self._came_since(after)})")
+        return " OR ".join(told) or "false"
+
+    def _came_since(self, after: int) -> str:
+        """SQL: a row of a batch behind a snapshot."""
+        batches = {commit.batch for commit in self.lake.between(self._table, after, self.upto)}
+        return f"batch IN ({', '.join(map(literal, sorted(batches)))})" if batches else "false"
+
     def _settled(self, frame: DataFrame) -> DataFrame:
         """Rows of the whole log without those of transactions that are open or rolled back."""
         rollbacks = frame.where("operation = 'rollback' AND transaction IS NOT NULL")
         ids = {row.transaction for row in rollbacks.select("transaction").distinct().collect()}
-        hidden = self.verdict.hidden | {Members(name_of(id_)) for id_ in ids}
-        return frame.where(f"NOT coalesce({in_transactions(hidden)}, false)") if hidden else frame
+        rolled_back = self.verdict.rolled_back | {Members(name_of(id_)) for id_ in ids}
+        hidden = f"({self._held(self.verdict.open)} OR {in_transactions(rolled_back)})"
+        return frame.where(f"NOT coalesce({hidden}, false)")
 
     def merged_before(self) -> DataFrame:
         """Rows of `changes` that were merged before this increment."""
-        released = in_transactions(t.members for t in self.verdict.released)
+        released = self._held(self.verdict.released)
         frame = self._settled(self.lake.increment(self._table, None, self.after))
         return frame.where(f"NOT coalesce({released}, false)")
 
