@@ -12,7 +12,6 @@ import msgspec
 
 from waybill.lake.sizing import dealt
 from waybill.lake.task_rows import opened
-from waybill.merge.columns import BATCH, DELETED, IMAGE, KEY
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
     from waybill.lake.stored_files import StoredFile
     from waybill.spark_tasks.worker_startup import Make
+
+KEY, DELETED = "_waybill_key", "_waybill_deleted"
+BATCH, IMAGE = "_waybill_batch", "_waybill_image"
+"""Columns of merged tables that are looked at."""
 
 COUNTS = ("all", "tombstones", "written", "keyed", "nulls", "shown", "distinct")
 _DDL = ", ".join(["number int", *(f"{name} long" for name in COUNTS)])
