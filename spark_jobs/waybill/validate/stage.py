@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,12 @@ from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
 from waybill.validate.suites import Suite, load_suite
-from waybill.validate.table_profiles import example_of_table, staged_tables, table_profiles
+from waybill.validate.table_profiles import (
+    TABLES_ASKED,
+    example_of_table,
+    staged_tables,
+    table_profiles,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -282,10 +288,14 @@ def _show(staged: list[Staged], record: Branch | None, context: StageContext) ->
         ConflictError: a table has got other rows since the merge; nothing more is made visible.
     """
     _check_bases([table.branch for table in staged], record, context.batch)
-    for table in staged:
+
+    def show(table: Staged) -> None:
         if table.branch is not None:
-            context.progress("validate: showing %s", table.name)
             table.branch.fast_forward()
+
+    context.progress("validate: showing %s", counted(len(staged), "table"))
+    with ThreadPoolExecutor(TABLES_ASKED) as pool:
+        list(pool.map(show, staged))
     if record is not None:
         record.fast_forward()
 
@@ -297,7 +307,9 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
     """
     waiting = [branch for branch in branches if branch is not None]
     every = [*waiting, *([] if record is None else [record])]
-    behind = next((branch for branch in every if branch.left_behind()), None)
+    with ThreadPoolExecutor(TABLES_ASKED) as pool:
+        left = list(pool.map(lambda branch: branch.left_behind(), every))
+    behind = next((branch for branch, late in zip(every, left, strict=True) if late), None)
     if behind is None:
         return
     if len(waiting) < len(branches):

@@ -1,4 +1,4 @@
-"""The profile `tables`: what merged tables look like as they are staged, told by one query.
+"""The profile `tables`: what merged tables look like as they are staged.
 
 What it costs is decided by what the batch wrote. Keys are looked for in the table, but of a large
 one nothing else than its keys and its tombstones is read, and no row of it is shuffled.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from waybill.validate.small_tables import SmallTable, counted_in_tasks
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from waybill.lake import Branch, Lake
+    from waybill.lake.stored_files import StoredFile
 
 LITTLE = 200_000
 """The keys of a table of so few rows are counted, all of them; that costs less than a search."""
@@ -26,6 +30,9 @@ LOOKED_UP = 200_000
 
 TABLES_AT_ONCE = 100
 """How many tables one query looks at."""
+
+TABLES_ASKED = 8
+"""How many tables are asked for their metadata and files at the same time."""
 
 _COUNTS = ("all", "tombstones", "written", "keyed", "nulls", "shown")
 _KEY, _DELETED = "_waybill_key", "_waybill_deleted"
@@ -40,6 +47,7 @@ class Staged(NamedTuple):
         branch: what is to be shown, None where a run that was killed has shown it already.
         size: how many rows and tombstones it has.
         written: how many rows the batch has put into its data files, None where nobody can tell.
+        files: its data files, None where tasks cannot read them, or need not.
     """
 
     name: str
@@ -47,6 +55,7 @@ class Staged(NamedTuple):
     branch: Branch | None
     size: int = 0
     written: int | None = None
+    files: tuple[StoredFile, ...] | None = None
 
     @property
     def searched(self) -> bool:
@@ -57,13 +66,12 @@ class Staged(NamedTuple):
 
 def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[Staged]:
     """Every table that the batch changed, as it is staged, with the branch that is to be shown."""
-    found: list[Staged] = []
     names = {full: qualified for qualified, full in lake.merged_tables().items()}
-    for table, name in sorted(branches.items()):
+
+    def staged(table: str, name: str) -> Staged:
         waiting = {info.name for info in lake.waiting(table, "merge", batch)}
         if name not in waiting:
-            found.append(Staged(names.get(table, table), lake.read(table), None))
-            continue
+            return Staged(names.get(table, table), lake.read(table), None)
         branch = lake.reopen(table, name)
         metadata = lake.metadata(table)
         size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
@@ -75,8 +83,14 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
                 for snapshot in metadata.ancestors(branch.head)
                 if snapshot.id not in before
             )
-        found.append(Staged(names.get(table, table), branch.read(), branch, size, written))
-    return found
+        files = lake.stored_files(table, branch.head) if size <= LITTLE else None
+        return Staged(
+            *(names.get(table, table), branch.read(), branch, size, written),
+            None if files is None else tuple(files),
+        )
+
+    with ThreadPoolExecutor(TABLES_ASKED) as pool:
+        return list(pool.map(lambda one: staged(*one), sorted(branches.items())))
 
 
 def table_profiles(tables: Sequence[Staged], batch: str) -> list[dict[str, Any]]:
@@ -86,21 +100,36 @@ def table_profiles(tables: Sequence[Staged], batch: str) -> list[dict[str, Any]]
         tables: the tables.
         batch: whose rows are looked at closely; older ones were, when they were new.
     """
-    profiles = []
-    for first in range(0, len(tables), TABLES_AT_ONCE):
-        some = tables[first : first + TABLES_AT_ONCE]
+    small = [table for table in tables if table.files is not None]
+    others = [table for table in tables if table.files is None]
+    found = _in_tasks(small, batch)
+    for first in range(0, len(others), TABLES_AT_ONCE):
+        some = others[first : first + TABLES_AT_ONCE]
         for table, counts in zip(some, _counted(some, batch), strict=True):
+            looked_at = table
             if table.searched and counts["written"] != table.written:
                 # The batch has written rows that do not say so: nothing tells which keys they have.
-                table = table._replace(written=None)
-                (counts,) = _counted([table], batch)
-            profiles.append(_figures(table, batch, counts))
-    return profiles
+                looked_at = table._replace(written=None)
+                (counts,) = _counted([looked_at], batch)
+            found[table.name] = _figures(looked_at, batch, counts)
+    return [found[table.name] for table in tables]
+
+
+def _in_tasks(tables: Sequence[Staged], batch: str) -> dict[str, dict[str, Any]]:
+    """The rows of small tables by their names."""
+    if not tables:
+        return {}
+    small = [SmallTable(table.files or (), table.size) for table in tables]
+    counted = counted_in_tasks(tables[0].rows.sparkSession, small, batch)
+    return {
+        table.name: _figures(table, batch, counts)
+        for table, counts in zip(tables, counted, strict=True)
+    }
 
 
 def _figures(table: Staged, batch: str, counts: Mapping[str, int]) -> dict[str, Any]:
     duplicates = counts["keyed"] - counts["distinct"]
-    if duplicates:
+    if duplicates and table.files is None:
         # Two keys may have one hash.
         keys = _written(table, batch) if table.searched else table.rows
         distinct = keys.select(_KEY).where(F.col(_KEY).isNotNull()).distinct().count()

@@ -1,0 +1,57 @@
+"""Figures of small tables from their data files, against plain Python."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybill.lake.data_files import DataFileWriter
+from waybill.lake.position_deletes import write_deletes
+from waybill.lake.stored_files import StoredFile
+from waybill.merge.columns import BATCH, DELETED, IMAGE, KEY
+from waybill.validate.small_tables import look
+
+KEYS = st.one_of(
+    st.none(), st.sampled_from(['{"id":"1"}', '{"id":null}', '{"id":"null"}', '{"a":"2","b":null}'])
+)
+ROWS = st.lists(
+    st.tuples(
+        KEYS,
+        st.sampled_from([True, False, None]),
+        st.sampled_from(["b1", "b2"]),
+        st.sampled_from([None, "{}"]),
+        st.booleans(),
+    ),
+    max_size=20,
+)
+
+
+@given(st.lists(ROWS, max_size=3))
+def test_rows_that_live_are_counted(tmp_path_factory, files):
+    folder = tmp_path_factory.mktemp("table")
+    stored, live = [], []
+    for number, rows in enumerate(files):
+        path = str(folder / f"{number}.parquet")
+        columns = list(zip(*rows, strict=True)) or [()] * 5
+        kinds = [pa.string(), pa.bool_(), pa.string(), pa.string()]
+        arrays = [pa.array(c, kind) for c, kind in zip(columns, kinds, strict=False)]
+        pq.write_table(pa.table(arrays, names=[KEY, DELETED, BATCH, IMAGE]), path)
+        gone = [place for place, row in enumerate(rows) if row[4]]
+        writer = DataFileWriter(str(folder), str(folder), pa.schema([]), ())
+        stored.append(StoredFile(path, path, (write_deletes(writer, path, gone).path,)))
+        live += [row[:4] for row in rows if not row[4]]
+    counts = look(stored, "b2")
+    written = [row for row in live if row[2] == "b2"]
+    keys = [row[0] for row in live if row[0] is not None]
+    assert counts["all"] == len(live)
+    assert counts["tombstones"] == sum(row[1] is True for row in live)
+    assert counts["written"] == len(written)
+    assert (counts["keyed"], counts["distinct"]) == (len(keys), len(set(keys)))
+    with_null = sum(row[0] is not None and None in json.loads(row[0]).values() for row in written)
+    assert counts["nulls"] == len(live) - len(keys) + with_null
+    wrong = sum(row[1] is not None and row[1] == (row[3] is not None) for row in written)
+    assert counts["shown"] == wrong + sum(row[1] is None for row in live)
