@@ -43,6 +43,7 @@ FLOORS = (
         "errors",
         "full_load",
         "lake_columns",
+        "lake_values",
         "made_ids",
         "suggestions",
         "types",

@@ -6,6 +6,9 @@ Namespace `<migration>_log` holds `archive`, `changes`, `outbox`, `merges`, `pub
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -188,3 +191,32 @@ def columns_of(table: pa.Schema, *names: str) -> pa.Schema:
 def log_namespace(migration: str) -> str:
     """Namespace of the batch tables of a migration."""
     return f"{migration}_log"
+
+
+RESERVED = frozenset(
+    {
+        *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_change_type"),
+        *("_change_ordinal", "_commit_snapshot_id", "_row_id", "_last_updated_sequence_number"),
+    }
+)
+"""Names that Iceberg keeps for itself."""
+
+
+def lake_name(name: str, taken: Iterable[str]) -> str:
+    """The column name in the lake for a source column.
+
+    The source's own name, except where it differs from one that is `taken` only in case, is one of
+    Waybill's or Iceberg's own, is empty, or holds a dot, a brace, a back quote or a control
+    character: then its letters, digits and underscores with a hash of the exact name.
+    """
+    lowered = name.lower()
+    plain = (
+        re.fullmatch(r"[^.`{}\x00-\x1f\x7f]+", name) is not None
+        and not lowered.startswith("_waybill_")
+        and lowered not in RESERVED
+        and lowered not in {other.lower() for other in taken}
+    )
+    if plain:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^0-9A-Za-z_]', '_', name).strip('_') or 'column'}_{digest}"

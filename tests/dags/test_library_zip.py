@@ -78,4 +78,5 @@ def test_a_wheel_holds_the_suites(tmp_path):
     subprocess.run(build, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {f"waybill/validate/suites/{n}.json" for n in ("changes", "tables")} <= set(names)
+    suites = ("changes", "tables", "trends")
+    assert {f"waybill/validate/suites/{name}.json" for name in suites} <= set(names)

@@ -73,7 +73,7 @@ def test_a_copy_of_a_migration_knows_its_file(spec: Migration, tmp_path: Path) -
     assert spec.model_copy(update={"spark": {}}).command("run", "FILE", "--batch", "b1") == wanted
 
 
-@pytest.mark.parametrize("suite", ["changes", "tables"])
+@pytest.mark.parametrize("suite", ["changes", "tables", "trends"])
 def test_commands_of_the_suites_are_commands(spec: Migration, suite: str) -> None:
     """Each is taken by the command line, up to the migration's lake."""
     found = 0

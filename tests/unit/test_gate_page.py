@@ -11,10 +11,11 @@ import pytest
 
 from waybill.errors import ConfigurationError
 from waybill.spec.migration import Migration
+from waybill.validate.great_expectations_context import in_memory, loaded
 from waybill.validate.page import gate_page
 from waybill.validate.result import Checked, GateResult, sentence_of
 from waybill.validate.results import keep, read_page, read_result
-from waybill.validate.suites import load_suite
+from waybill.validate.suites import load_suite, load_suites
 
 HOSTILE = "<script src=//evil.test/x.js>alert('1')</script>\"'&{{7*7}}\x1b[31m"
 
@@ -163,10 +164,10 @@ def test_results_are_kept_and_found_by_any_batch_id(tmp_path):
 # Suites
 
 
-@pytest.mark.parametrize("name", ["changes", "tables"])
+@pytest.mark.parametrize("name", ["changes", "tables", "trends"])
 def test_the_suites_that_come_with_the_product(name):
     suite = load_suite(name)
-    assert suite.name == suite.profile == name
+    assert suite.name == suite.over.name == name
     for expectation in suite.expectations:
         assert expectation["description"].endswith(".")
         assert expectation["severity"] in {"critical", "warning", "info"}
@@ -203,3 +204,55 @@ def test_a_suite_that_is_not_there(tmp_path):
         load_suite("cahnges")
     with pytest.raises(ConfigurationError, match="cannot be read"):
         load_suite(str(tmp_path / "no.json"))
+
+
+@pytest.mark.parametrize(
+    ("meta", "wrong"),
+    [
+        ({}, "must name instead what it runs over by one of rows, changes, published"),
+        ({"rows": "a.b", "profile": "tables"}, "must name instead"),
+        ({"rows": ""}, r"meta\.rows must be a name"),
+        ({"rows": ["a.b"]}, r"meta\.rows must be a name"),
+        ({"rows": "a.b", "of": "all"}, r"meta\.of stands with meta\.rows and is one of"),
+        ({"changes": "a.b", "of": "table"}, r"meta\.of stands with meta\.rows"),
+        ({"rows": "a.b", "show_values": "id"}, r"meta\.show_values must be a list"),
+        ({"profile": "tables", "show_values": True}, "it runs over a profile"),
+        ({"rows": "a.b", "query": "SELECT 1 FROM a.b"}, "does not read {batch}"),
+    ],
+)
+def test_what_a_suite_may_run_over(tmp_path, meta, wrong):
+    query = meta.pop("query", "SELECT * FROM {batch}")
+    rule = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query}}
+    file = tmp_path / "suite.json"
+    file.write_text(json.dumps({"name": "x", "meta": meta, "expectations": [rule]}))
+    with pytest.raises(ConfigurationError, match=wrong):
+        load_suite(str(file))
+
+
+def test_two_suites_of_one_name_are_refused(tmp_path):
+    file = tmp_path / "mine.json"
+    rule = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}}
+    file.write_text(json.dumps({"name": "tables", "meta": {"rows": "a.b"}, "expectations": [rule]}))
+    with pytest.raises(ConfigurationError, match="named 'tables', as suite tables is: give each"):
+        load_suites(["changes", "tables", str(file)])
+
+
+def test_rows_that_are_shown_by_their_key_alone():
+    rows = checked(observed=[{"where": "k1"}, {"where": "k2", "value": "x 3"}], unexpected=7)
+    assert sentence_of(rows) == "Expected critical (7 rows: k1, k2: x 3 and 5 more)"
+    assert sentence_of(checked(observed=[], unexpected=1)) == "Expected critical (1 row)"
+    text = seen(gate_page(result(checks=[rows]))).text
+    assert "k2: x 3" in text
+    assert "and 5 more" in text
+
+
+def test_the_suites_in_the_docs_can_be_loaded(tmp_path):
+    text = (Path(__file__).parents[2] / "expectations/README.md").read_text()
+    shown = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == 2
+    for number, content in enumerate(shown):
+        file = tmp_path / f"{number}.json"
+        file.write_text(content)
+        suite = load_suite(str(file))
+        with in_memory():
+            assert len(loaded(suite).expectations) == len(suite.expectations)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from waybill.errors import SchemaChangeError
-from waybill.merge.columns import Column, extend, lake_name, lake_type
+from waybill.lake_columns import lake_name
+from waybill.merge.columns import Column, extend, lake_type
 from waybill.merge.fits import fits, misfit
 from waybill.records import Column as Told
 from waybill.records import intern_schema

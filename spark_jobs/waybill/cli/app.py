@@ -131,3 +131,4 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(lake_commands.quarantine, name="quarantine")
+app.add_typer(lake_commands.suite, name="suite")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,7 +84,11 @@ def check(spec: Migration) -> Iterator[Finding]:
             yield _writable(f"target {target.label}", target.files.path)
         if target.kafka is not None:
             yield from _topic(f"target {target.label}", target.kafka)
-    yield from check_suites(spec, every, len(spec.publish))
+    encoders = {
+        target.label: partial(writing.encoder, trial=True)
+        for target, writing in zip(spec.publish, plan.writings, strict=True)
+    }
+    yield from check_suites(spec, every, encoders)
     yield from _lake(spec)
 
 

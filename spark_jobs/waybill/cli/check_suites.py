@@ -1,80 +1,148 @@
-"""Suites of the gate, run over profiles that are made of a sample without Spark."""
+"""Suites of the gate, run over what a sample has.
+
+Profiles are made of it without Spark; suites on rows see small tables of Spark.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from waybill.cli.check_rows import SampleRows
 from waybill.cli.check_tables import image_of
 from waybill.cli.findings import NOTE, OK, WRONG, Finding
 from waybill.counting import counted
-from waybill.errors import ConfigurationError, Refusal
+from waybill.errors import ConfigurationError, Refusal, WaybillError
 from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
     from waybill.merge.rules import Change as Ruled
+    from waybill.protocol import Encoder
     from waybill.records import Change
     from waybill.spec.migration import Migration
+    from waybill.validate.result import Checked
+    from waybill.validate.suites import Suite
 
 Figures = dict[str, Any]
 
 
-def check_suites(spec: Migration, changes: list[Change], targets: int) -> Iterator[Finding]:
-    """Load the suites and run every expectation over profiles of the sample.
+def check_suites(
+    spec: Migration, changes: list[Change], encoders: Mapping[str, Callable[[], Encoder]]
+) -> Iterator[Finding]:
+    """Load the suites and run every expectation over the sample.
 
     An expectation that cannot be checked is wrong. One that the sample does not meet is told and
-    no more: the figures of a whole batch are others.
+    no more: the figures of a whole batch are others. Suites on rows are run by Spark, as in the
+    gate; it is started where a migration has such suites, and the sample rows for one.
 
     Args:
         spec: the migration.
         changes: every change of the sample, with refused and skipped ones.
-        targets: how many targets the changes are written for.
+        encoders: makes the encoder of each target, by label.
     """
+    from waybill.validate.suites import PROFILE, load_suite, load_suites
+
+    suites = []
+    for name in spec.quality.suites:
+        try:
+            suites.append((f"suite {name}", load_suite(name)))
+        except ConfigurationError as error:
+            yield Finding(f"suite {name}", WRONG, str(error))
+    if len(suites) == len(spec.quality.suites):
+        try:
+            load_suites(spec.quality.suites)
+        except ConfigurationError as error:
+            yield Finding("suites", WRONG, str(error))
+    yield from _on_profiles(
+        spec, [told for told in suites if told[1].over.kind == PROFILE], changes, len(encoders)
+    )
+    accepted = [change for change in changes if change.outcome == "ok"]
+    sample = SampleRows(spec, accepted, encoders, lambda change: _ruled(change)[0])
+    yield from _on_rows([told for told in suites if told[1].over.kind != PROFILE], sample)
+    if spec.quality.suites:
+        text = (
+            "not proven by a sample: counts across stages, what the outbox says when it is read "
+            "again, sequence ids that run backwards, figures of whole tables and of batches before"
+        )
+        yield Finding("suites", NOTE, text)
+
+
+def _on_profiles(
+    spec: Migration, suites: list[tuple[str, Suite]], changes: list[Change], targets: int
+) -> Iterator[Finding]:
     from waybill.validate.expectations import run_suites
-    from waybill.validate.result import sentence_of
-    from waybill.validate.suites import load_suite
+    from waybill.validate.suites import TRENDS
+    from waybill.validate.trends import trends_profile
 
     profiles = {"changes": _topics(changes, targets), "tables": _tables(changes)}
+    profiles[TRENDS] = trends_profile(profiles["changes"], profiles["tables"], {}, ())
     invented = [name for name, rows in profiles.items() if not rows]
     profiles = {name: rows or [_nothing(name)] for name, rows in profiles.items()}
-    for name in spec.quality.suites:
-        about = f"suite {name}"
+    for about, suite in suites:
         try:
-            suite = load_suite(name)
             checks = run_suites(
                 [suite], profiles, {"max_refused_share": spec.quality.max_refused_share}
             )
         except ConfigurationError as error:
             yield Finding(about, WRONG, str(error))
             continue
-        broken = [check for check in checks if check.error is not None]
-        for check in broken:
-            yield Finding(about, WRONG, f"cannot be checked: {sentence_of(check)}")
-        if broken:
-            continue
-        if suite.profile in invented:
-            text = (
-                f"{counted(len(checks), 'expectation')} can be checked; the sample has no "
-                "messages to check them on"
-            )
-            yield Finding(about, NOTE, text)
-            continue
-        unmet = [check for check in checks if not check.success]
-        met = counted(len(checks) - len(unmet), "is met", "are met")
-        text = f"{counted(len(checks), 'expectation')} can be checked, {met}"
-        yield Finding(about, OK, text)
-        for check in unmet:
-            text = f"the sample does not meet ({check.severity}): {sentence_of(check)}"
-            yield Finding(about, NOTE, text)
-    if spec.quality.suites:
-        text = (
-            "not proven by a sample: counts across stages, what the outbox says when it is read "
-            "again, sequence ids that run backwards, and figures of whole tables"
-        )
-        yield Finding("suites", NOTE, text)
+        nothing = "messages" if suite.over.name in invented else ""
+        yield from _told(about, checks, nothing)
+
+
+def _on_rows(suites: list[tuple[str, Suite]], sample: SampleRows) -> Iterator[Finding]:
+    from waybill.validate.expectations import nothing_to_check
+    from waybill.validate.great_expectations_context import in_memory, loaded
+    from waybill.validate.row_suites import run_row_suite
+
+    with ExitStack() as block:
+        spark = None
+        for about, suite in suites:
+            try:
+                with in_memory():
+                    loaded(suite)
+                checks = [nothing_to_check(suite, item) for item in suite.expectations]
+                there = sample.holds(suite)
+                if there:
+                    spark = spark or block.enter_context(sample.spark())
+                    rows = sample.seen_by(spark, suite.over)
+                    checks = run_row_suite(suite, rows, kept=False).checks
+            except WaybillError as error:
+                yield Finding(about, WRONG, str(error))
+                continue
+            yield from _told(about, checks, "" if there else str(suite.over))
+
+
+def _told(about: str, checks: list[Checked], nothing: str) -> Iterator[Finding]:
+    """What came of a suite.
+
+    Args:
+        about: the suite.
+        checks: its expectations.
+        nothing: what the sample has not, which they would be checked on.
+    """
+    from waybill.validate.result import sentence_of
+
+    broken = [check for check in checks if check.error is not None]
+    for check in broken:
+        yield Finding(about, WRONG, f"cannot be checked: {sentence_of(check)}")
+    if broken:
+        return
+    expectations = counted(len(checks), "expectation")
+    if nothing:
+        text = f"{expectations} can be checked; the sample has no {nothing} to check them on"
+        yield Finding(about, NOTE, text)
+        return
+    unmet = [check for check in checks if not check.success]
+    met = counted(len(checks) - len(unmet), "is met", "are met")
+    yield Finding(about, OK, f"{expectations} can be checked, {met}")
+    for check in unmet:
+        text = f"the sample does not meet ({check.severity}): {sentence_of(check)}"
+        yield Finding(about, NOTE, text)
 
 
 def _topics(changes: list[Change], targets: int) -> list[Figures]:
@@ -159,8 +227,12 @@ def _nothing(profile: str) -> Figures:
     """A row of a profile in which nothing came, so that columns can be proven to be there."""
     from waybill.validate.profiles import changes_profile
     from waybill.validate.rereading import Reread
+    from waybill.validate.suites import TRENDS
     from waybill.validate.table_profiles import table_figures
+    from waybill.validate.trends import trends_figures
 
     if profile == "changes":
         return changes_profile([], {}, {}, Reread(), 0, ["nothing"])[0]
+    if profile == TRENDS:
+        return trends_figures("nothing", "topic", 0)
     return table_figures("nothing", 0, 0, 0)

@@ -18,6 +18,14 @@ quarantine = typer.Typer(
 [dim]Example:[/]  waybill quarantine list migrations/shop.yaml""",
 )
 
+suite = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help="""Suites of expectations, which the gate runs over every batch.
+
+[dim]Example:[/]  waybill suite init migrations/shop.yaml --table shop.orders""",
+)
+
 
 def table(
     migration: Specification,
@@ -180,3 +188,36 @@ def upkeep(
     from waybill.cli.upkeep import upkeep_command
 
     upkeep_command(migration, snapshots, json)
+
+
+@suite.command("init")
+def suite_init(
+    migration: Specification,
+    table: Annotated[str, typer.Option(metavar="DB.TABLE", help="A merged table that has rows.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The file to write; by default TABLE.suite.json beside the migration."),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Judge all rows of the table, not those that a batch wrote."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write a suite of expectations that the rows of a merged table meet, for you to edit.
+
+    Looks at every column: whether it is ever null, the range of numbers, the lengths of texts,
+    texts that are one of a few or look like an e-mail address, a UUID, a date; and values that
+    never repeat. Every expectation is a warning, which is reported and holds nothing: take out what
+    is chance, make "critical" what must hold, and add your own, such as SQL that finds wrong rows.
+
+    Then name the file under quality.suites of the migration and run waybill check. Rows that do
+    not meet an expectation are shown by their key; the suite's meta.show_values names columns whose
+    values may be shown too.
+
+    [dim]Example:[/]  waybill suite init migrations/shop.yaml --table shop.orders
+    [dim]Example:[/]  waybill suite init shop.yaml --table shop.orders --output orders.json
+    """
+    from waybill.cli.suite import init_command
+
+    init_command(migration, table, output, whole, force)

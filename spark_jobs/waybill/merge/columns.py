@@ -7,12 +7,12 @@ with the exact text.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, SchemaChangeError
+from waybill.lake_columns import lake_name
 from waybill.types import with_digits
 
 if TYPE_CHECKING:
@@ -46,14 +46,6 @@ OWN_COLUMNS = {
 - `_waybill_gone`: why a tombstone stands: `delete` (also the old key of a key change), or `reload`
   where a full reload does not have the row.
 """
-
-RESERVED = frozenset(
-    {
-        *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_change_type"),
-        *("_change_ordinal", "_commit_snapshot_id", "_row_id", "_last_updated_sequence_number"),
-    }
-)
-"""Names that Iceberg keeps for itself."""
 
 _TYPES = {
     **dict.fromkeys(("int8", "int16", "int32", "uint8", "uint16"), "int"),
@@ -108,26 +100,6 @@ def finer_time(logical: LogicalType) -> bool:
     """Whether it is a timestamp with more digits of the second than the lake's types hold."""
     finer = logical.precision is not None and logical.precision > _MICROSECOND
     return finer and logical.kind in ("timestamp", "timestamptz")
-
-
-def lake_name(name: str, taken: Iterable[str]) -> str:
-    """The column name in the lake for a source column.
-
-    The source's own name, except where it differs from one that is `taken` only in case, is one of
-    Waybill's or Iceberg's own, is empty, or holds a dot, a brace, a back quote or a control
-    character: then its letters, digits and underscores with a hash of the exact name.
-    """
-    lowered = name.lower()
-    plain = (
-        re.fullmatch(r"[^.`{}\x00-\x1f\x7f]+", name) is not None
-        and not lowered.startswith("_waybill_")
-        and lowered not in RESERVED
-        and lowered not in {other.lower() for other in taken}
-    )
-    if plain:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{re.sub(r'[^0-9A-Za-z_]', '_', name).strip('_') or 'column'}_{digest}"
 
 
 def extend(

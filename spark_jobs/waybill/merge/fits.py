@@ -1,7 +1,6 @@
 """Texts as values of a lake column: exactly, or not at all.
 
-For every type there is a SQL expression, null where the text is no value of the type, and the
-same rule in Python; a test holds the two against each other.
+The rule of `waybill.lake_values` in Python; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -12,18 +11,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from waybill.lake_values import SHAPES
 from waybill.types import MOST_DIGITS
 
 if TYPE_CHECKING:
     from waybill.merge.columns import Column
 
-_DATE = r"-?[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6}0*)?)?"
-_SHAPES = {
-    "date": f"^{_DATE}$",
-    "timestamp_ntz": f"^{_DATE}[T ]{_TIME}$",
-    "timestamp": f"^{_DATE}[T ]{_TIME}Z$",
-}
 _FINER = re.compile(r"(.+[.][0-9]{6})([0-9]*[1-9])0*(Z?)")
 _DECLARED = {"timestamp_ntz": "timestamp", "timestamp": "timestamptz"}
 _NUMBER = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
@@ -31,46 +24,12 @@ _FLOAT = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|NaN|-?Infinity", re.A
 _LARGEST = {"float": 3.4028235677973366e38, "double": float("inf")}
 
 
-def value_sql(text: str, type_: str) -> str:
-    """SQL for the value of a text, null if the text is no value of the type.
-
-    Args:
-        text: SQL of the text.
-        type_: a type of `waybill.merge.columns.lake_type`.
-    """
-    if type_ == "string":
-        return text
-    if type_ == "boolean":
-        return f"CASE {text} WHEN 'true' THEN true WHEN 'false' THEN false END"
-    if type_ == "binary":
-        # Without the length Spark also takes texts that were cut off in their padding.
-        return f"CASE WHEN length({text}) % 4 = 0 THEN try_to_binary({text}, 'base64') END"
-    cast = f"try_cast({text} AS {type_})"
-    if type_ in _SHAPES:
-        return f"CASE WHEN {text} RLIKE '{_SHAPES[type_]}' THEN {cast} END"
-    if type_ in ("float", "double"):
-        # Too large becomes infinite and too small becomes zero: neither is the value.
-        return (
-            f"CASE WHEN abs({cast}) = {type_}('Infinity') AND instr({text}, 'I') = 0 THEN NULL "
-            f"WHEN {cast} = 0 AND {text} RLIKE '^[^eE]*[1-9]' THEN NULL ELSE {cast} END"
-        )
-    if type_.startswith("decimal"):
-        scale = int(type_.rstrip(")").split(",")[1])
-        point = f"instr({text}, '.')"
-        return (
-            f"CASE WHEN {text} RLIKE '[eE]' THEN NULL "
-            f"WHEN {point} = 0 OR length({text}) - {point} <= {scale} "
-            f"OR length(rtrim('0', {text})) - {point} <= {scale} THEN {cast} END"
-        )
-    return cast
-
-
 def fits(text: str, type_: str) -> bool:
     """Whether a text is a value of a lake type."""
     if type_ == "string":
         return True
-    if type_ in _SHAPES:
-        return re.match(_SHAPES[type_], text) is not None and _is_moment(text)
+    if type_ in SHAPES:
+        return re.match(SHAPES[type_], text) is not None and _is_moment(text)
     if type_ == "boolean":
         return text in ("true", "false")
     if type_ == "binary":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-SUITES = ("changes", "tables")
+SUITES = ("changes", "tables", "trends")
 """Suites that come with the product; anything else under `quality.suites` is a file."""
 
 

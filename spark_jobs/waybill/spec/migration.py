@@ -61,7 +61,7 @@ class Dump(Model):
 class Quality(Model):
     """What the gate checks."""
 
-    suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables"])
+    suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables", "trends"])
     """Suites of expectations: names of the product's own, or paths of `.json` files."""
     on_failure: Literal["stop", "report"] = "stop"
     """Whether a failed gate stops the batch or only reports it."""

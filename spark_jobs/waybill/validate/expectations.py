@@ -1,25 +1,17 @@
-"""Runs suites through Great Expectations, over profiles of a few rows.
-
-The context lives in memory: nothing is written, no telemetry is sent, and the suites stay the
-hand-written files they are.
-"""
+"""Runs suites through Great Expectations, over profiles of a few rows."""
 
 from __future__ import annotations
 
-import logging
-import os
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from waybill.counting import counted
-from waybill.errors import Code, ConfigurationError
+from waybill.validate.great_expectations_context import in_memory, loaded, raised_by
 from waybill.validate.result import Checked
 
 if TYPE_CHECKING:
     from waybill.validate.suites import Suite
 
-ROW_NAMES = {"changes": "topic", "tables": "table"}
+ROW_NAMES = {"changes": "topic", "tables": "table", "trends": "name"}
 """The column that names a row of each profile."""
 
 
@@ -41,83 +33,42 @@ def run_suites(
     Raises:
         ConfigurationError: an expectation is not known, or its arguments are wrong.
     """
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
     import great_expectations as gx
     import pandas as pd
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-    )
 
-    quiet: Any = {"globally": False}
-    config = DataContextConfig(
-        store_backend_defaults=InMemoryStoreBackendDefaults(),
-        analytics_enabled=False,
-        progress_bars=quiet,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        context = gx.get_context(mode="ephemeral", project_config=config)
-        checked = []
+    checked = []
+    with in_memory() as context:
         for number, suite in enumerate(suites):
-            rows = list(profiles[suite.profile])
+            rows = list(profiles[suite.over.name])
             if not rows:
-                checked += [_nothing_to_check(suite, item) for item in suite.expectations]
+                checked += [nothing_to_check(suite, item) for item in suite.expectations]
                 continue
             source = context.data_sources.add_pandas(f"profile {number}")
             batch = source.add_dataframe_asset("rows").add_batch_definition_whole_dataframe("all")
             data = gx.ValidationDefinition(
-                name=f"{suite.name} {number}", data=batch, suite=_loaded(gx, context, suite, number)
+                name=f"{suite.name} {number}",
+                data=batch,
+                suite=context.suites.add(loaded(suite, number)),
             )
             result: Any = context.validation_definitions.add(data).run(
                 batch_parameters={"dataframe": pd.DataFrame(rows)},
                 expectation_parameters=dict(parameters),
                 result_format={
                     "result_format": "COMPLETE",
-                    "unexpected_index_column_names": [ROW_NAMES[suite.profile]],
+                    "unexpected_index_column_names": [ROW_NAMES[suite.over.name]],
                 },
             )
             checked += [_checked(suite, item) for item in result.to_json_dict()["results"]]
     return checked
 
 
-def _loaded(gx: Any, context: Any, suite: Suite, number: int) -> Any:
-    """The suite as Great Expectations has it, all of it."""
-    # It logs a traceback for an expectation of an unknown type and drops it; that is said below.
-    log = logging.getLogger("great_expectations.core.expectation_suite")
-    logging_off, log.disabled = log.disabled, True
-    try:
-        loaded = gx.ExpectationSuite(
-            name=f"{suite.name} {number}", expectations=[dict(item) for item in suite.expectations]
-        )
-    except Exception as error:
-        text = " ".join(str(error).split())[:300]
-        message = f"suite {suite.name} cannot be loaded: {text}; see expectations/README.md"
-        raise ConfigurationError(message, code=Code.SUITE) from error
-    finally:
-        log.disabled = logging_off
-    if len(loaded.expectations) != len(suite.expectations):
-        known = {item.expectation_type for item in loaded.expectations}
-        lost = [item["type"] for item in suite.expectations if item["type"] not in known]
-        message = (
-            f"suite {suite.name} has {counted(len(suite.expectations), 'expectation')} and only "
-            f"{len(loaded.expectations)} could be loaded; not known: {', '.join(lost)}"
-        )
-        raise ConfigurationError(message, code=Code.SUITE)
-    return context.suites.add(loaded)
-
-
 def _checked(suite: Suite, item: dict[str, Any]) -> Checked:
     config, result = item["expectation_config"], item.get("result") or {}
     kwargs = {key: value for key, value in config["kwargs"].items() if key != "batch_id"}
-    raised = (item.get("exception_info") or {}).get("exception_message")
-    if raised is None:
-        # With several metrics the account of what was raised is one level deeper.
-        inner = [v for v in (item.get("exception_info") or {}).values() if isinstance(v, dict)]
-        raised = next((v["exception_message"] for v in inner if v.get("raised_exception")), None)
+    raised = raised_by(item)
     return Checked(
         suite=suite.name,
-        profile=suite.profile,
+        profile=suite.over.name,
         type=config["type"],
         arguments=kwargs,
         severity=config.get("severity") or "critical",
@@ -133,7 +84,7 @@ def _observed(suite: Suite, kwargs: dict[str, Any], result: dict[str, Any]) -> l
     """What was found where it should not be: names of rows with their values."""
     if "observed_value" in result:
         return [{"where": "", "value": result["observed_value"]}]
-    name, column = ROW_NAMES[suite.profile], kwargs.get("column")
+    name, column = ROW_NAMES[suite.over.name], kwargs.get("column")
     found = []
     for row in result.get("unexpected_index_list") or []:
         value = row.get(column) if column else {k: v for k, v in row.items() if k != name}
@@ -141,10 +92,17 @@ def _observed(suite: Suite, kwargs: dict[str, Any], result: dict[str, Any]) -> l
     return found
 
 
-def _nothing_to_check(suite: Suite, item: dict[str, Any]) -> Checked:
+def nothing_to_check(suite: Suite, item: Mapping[str, Any], note: str = "") -> Checked:
+    """The result of an expectation where there is nothing to look at.
+
+    Args:
+        suite: its suite.
+        item: the expectation, as the suite has it.
+        note: why there is nothing.
+    """
     return Checked(
         suite=suite.name,
-        profile=suite.profile,
+        profile=str(suite.over),
         type=item["type"],
         arguments=dict(item.get("kwargs", {})),
         severity=item.get("severity", "critical"),
@@ -153,4 +111,6 @@ def _nothing_to_check(suite: Suite, item: dict[str, Any]) -> Checked:
         success=True,
         observed=[],
         error=None,
+        table=suite.over.table,
+        note=note,
     )

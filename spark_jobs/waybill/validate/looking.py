@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.validate.result import FAILED
+from waybill.validate.suites import ROWS
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
@@ -30,7 +31,8 @@ class Example(NamedTuple):
 
 
 Find = Callable[[str, str, str], Example]
-"""Finds an example by profile, column of the profile, and name of its row."""
+"""Finds an example by profile, column of the profile, and name of its row; or by `ROWS`, the table,
+and the key of a row."""
 
 
 def with_commands(spec: Migration, result: GateResult, find: Find) -> list[Checked]:
@@ -56,7 +58,11 @@ def _filled(spec: Migration, result: GateResult, check: Checked, find: Find) -> 
         return look
     names: Sequence[str] = [str(found["where"]) for found in check.observed[:SHOWN]]
     column = str(check.arguments.get("column"))
-    told = [_about(look, find(check.profile, column, name)) for name in names or [""]]
+    if check.table is not None:
+        about = [find(ROWS, check.table, name) for name in names or [""]]
+    else:
+        about = [find(check.profile, column, name) for name in names or [""]]
+    told = [_about(look, example) for example in about]
     return "\n".join(dict.fromkeys(told))
 
 

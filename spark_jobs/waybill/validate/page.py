@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from waybill.made_ids import made_ids_sentence
-from waybill.validate.result import FAILED, PASSED, SEVERITIES, sentence_of
+from waybill.validate.result import FAILED, PASSED, SEVERITIES, found_text
 
 if TYPE_CHECKING:
     from waybill.validate.result import Checked, GateResult
@@ -30,7 +30,7 @@ def gate_page(result: GateResult) -> str:
         result=result,
         verdict=VERDICTS[result.outcome],
         checks=sorted(result.checks, key=_by_weight),
-        sentence_of=sentence_of,
+        found_text=found_text,
         stages=[_stage(report) for report in result.stages],
         number=_number,
         counts=result.counts(),
@@ -63,7 +63,9 @@ def _stage(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
         return str(value)
     if isinstance(value, int):
         return f"{value:,}".replace(",", "\u2009")

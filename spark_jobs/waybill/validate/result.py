@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from waybill.counting import counted
 
 PASSED, REPORTED, FAILED = "passed", "reported", "failed"
 SEVERITIES = ("critical", "warning", "info")
@@ -22,8 +25,12 @@ class Checked:
         description: what is expected, for a person.
         look: where to look when it is not met.
         success: whether it is met.
-        observed: rows that do not meet it, each as `where` and `value`.
+        observed: rows that do not meet it, each as `where` and, if it may be shown, `value`.
         error: what went wrong while it was checked.
+        table: the source table whose rows or changes it looks at; `where` is a key of it then.
+        unexpected: how many rows do not meet it, of which `observed` names some; None where
+            `observed` names all.
+        note: why there was nothing to look at.
     """
 
     suite: str
@@ -36,6 +43,28 @@ class Checked:
     success: bool
     observed: list[dict[str, Any]]
     error: str | None = None
+    table: str | None = None
+    unexpected: int | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What running a suite took.
+
+    Attributes:
+        suite: its name.
+        over: what it ran over.
+        rows: how many rows it looked at.
+        seconds: by the clock.
+        jobs: of Spark.
+    """
+
+    suite: str
+    over: str
+    rows: int
+    seconds: float
+    jobs: int
 
 
 @dataclass
@@ -52,6 +81,7 @@ class GateResult:
         differences: examples of messages that do not decode again to their change.
         accounts: counts that do not agree across stages, one sentence each.
         stages: the reports of the stages before.
+        costs: what each suite took.
     """
 
     migration: str
@@ -63,6 +93,7 @@ class GateResult:
     accounts: list[str] = field(default_factory=list)
     stages: list[dict[str, Any]] = field(default_factory=list)
     outcome: str = PASSED
+    costs: list[Cost] = field(default_factory=list)
 
     def judge(self, on_failure: str) -> None:
         """Set the outcome from what failed."""
@@ -90,14 +121,21 @@ def sentence_of(check: Checked) -> str:
     what = check.description or check.type
     if check.error is not None:
         return f"{what.rstrip('.')}; not checked: {' '.join(check.error.split())[:200]}"
-    shown = [
-        f"{found['where']}: {_short(found['value'])}"
-        if found["where"] != ""
-        else _short(found["value"])
-        for found in check.observed[:5]
-    ]
-    more = f" and {len(check.observed) - 5} more" if len(check.observed) > 5 else ""
-    return f"{what.rstrip('.')} (found {', '.join(shown)}{more})" if shown else what.rstrip(".")
+    shown = [found_text(found, _short) for found in check.observed[:5]]
+    every = len(check.observed)
+    found = ["found"]
+    if check.unexpected is not None:
+        every = check.unexpected
+        found = [f"{counted(every, 'row')}:" if shown else counted(every, "row")]
+    more = [f"and {every - len(shown)} more"] if shown and every > len(shown) else []
+    told = " ".join([*found, ", ".join(shown), *more]).strip()
+    return what.rstrip(".") if told == "found" else f"{what.rstrip('.')} ({told})"
+
+
+def found_text(found: dict[str, Any], number: Callable[[Any], str]) -> str:
+    """Where something was found and, if it may be shown, what."""
+    parts = [str(found["where"])] if found["where"] != "" else []
+    return ": ".join([*parts, number(found["value"])] if "value" in found else parts)
 
 
 def _short(value: Any) -> str:

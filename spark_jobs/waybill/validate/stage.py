@@ -18,7 +18,7 @@ from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
-from waybill.lake_columns import CHANGE_PLACE, CHANGES, RUNS, columns_of
+from waybill.lake_columns import CHANGE_PLACE, RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -44,13 +44,15 @@ from waybill.validate.profiles import (
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
-from waybill.validate.suites import Suite, load_suite
+from waybill.validate.suite_runs import SCHEMA, Found, run_every
+from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
 from waybill.validate.table_profiles import (
     TABLES_ASKED,
     example_of_table,
     staged_tables,
     table_profiles,
 )
+from waybill.validate.trends import ages_of, past_of, trends_profile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +64,6 @@ if TYPE_CHECKING:
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import Stretch
     from waybill.validate.table_profiles import Staged
-
-SCHEMA = columns_of(CHANGES, "schema_id", "extra")
-"""What a row of `changes` tells of a schema."""
 
 
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
@@ -85,7 +84,7 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     if done is not None:
         context.progress("validate: batch %s was judged before", batch)
         return repeated(done, "runs")
-    suites = [load_suite(name) for name in spec.quality.suites]
+    suites = load_suites(spec.quality.suites)
     batch_judged = judged(lake, batch)
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
     changes = batch_judged.changes
@@ -117,7 +116,7 @@ def judge(
     staged: list[Staged],
     suites: list[Suite],
 ) -> GateResult:
-    """Profile what is staged and run the suites over the profiles."""
+    """Profile what is staged and run the suites, over the profiles and over rows."""
     lake = context.lake
     changes = changes_in(lake, batch.changes)
     footers = Footers(lake, batch.changes, batch.outbox)
@@ -148,18 +147,22 @@ def judge(
         ),
         "tables": table_profiles(staged, context.batch),
     }
-    from waybill.validate.expectations import run_suites
-
-    checks = run_suites(suites, profiles, {"max_refused_share": spec.quality.max_refused_share})
+    now = datetime.now(UTC)
+    if any(suite.over.name == TRENDS for suite in suites):
+        ages = ages_of(batch.merge.report["details"], now)
+        figures = (profiles["changes"], profiles["tables"], ages, past_of(lake))
+        profiles[TRENDS] = trends_profile(*figures)
+    checks, costs = run_every(spec, context, suites, profiles, Found(batch, changes, staged))
     result = GateResult(
         migration=spec.name,
         batch=context.batch,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        time=now.isoformat(timespec="seconds"),
         checks=checks,
         profiles=profiles,
         differences=found.examples,
         accounts=accounts,
         stages=_stages(lake, batch),
+        costs=costs,
     )
     result.judge(spec.quality.on_failure)
     result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
@@ -174,13 +177,16 @@ def _example(
     column: str,
     name: str,
 ) -> Example:
-    """A row behind a figure of a profile."""
+    """A row behind a figure of a profile, or one that a suite on rows has found."""
     if profile == "changes":
         return example_of_topic(changes, column, name)
-    tables = {table.name: table.rows for table in staged}
-    if name not in tables:
-        return Example()
-    key = example_of_table(tables[name], column, context.batch)
+    if profile == ROWS:
+        name, key = column, name or None
+    else:
+        tables = {table.name: table.rows for table in staged}
+        if name not in tables:
+            return Example()
+        key = example_of_table(tables[name], column, context.batch)
     log = context.lake.read(context.lake.log("changes"))
     # A row of a table without key has a key of the merge's own, which no change has.
     if key is not None and log.where(F.col("key") == key).isEmpty():

@@ -1,0 +1,183 @@
+"""The profile `trends`: figures of a batch beside those of the batches before it.
+
+What the batches before had is in `runs`, where the gate keeps its results; no table is read for it.
+A figure is null, and a rule about it off, until there is enough to compare it with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.lake import Span
+from waybill.lake_columns import RUNS, columns_of
+from waybill.validate.batch import STAGE
+from waybill.validate.result import FAILED
+
+if TYPE_CHECKING:
+    from waybill.lake import Lake
+
+HISTORY = 30
+"""So many batches are looked back at."""
+
+LEAST = 7
+"""A figure is compared with those of no fewer batches."""
+
+STEADY = 10
+"""A table that so many batches in a row have changed is expected to change."""
+
+SPREAD = 1.4826
+"""The median absolute deviation times this is the standard deviation, where values are normally
+distributed (Rousseeuw and Croux, Alternatives to the Median Absolute Deviation, 1993)."""
+
+YOUNG = 600.0
+"""Ages up to this many seconds count as this old: a batch takes its time."""
+
+Profile = Sequence[Mapping[str, Any]]
+
+
+class Past(NamedTuple):
+    """What the gate found in an earlier batch.
+
+    Attributes:
+        topics: rows of the profile `changes` by topic.
+        tables: rows of the profile `tables` by table.
+        ages: how long ago, in seconds, the time is up to which a table is complete.
+    """
+
+    topics: dict[str, Mapping[str, Any]]
+    tables: dict[str, Mapping[str, Any]]
+    ages: dict[str, float]
+
+    @property
+    def moved(self) -> bool:
+        """Whether it brought anything."""
+        return any(topic["messages"] for topic in self.topics.values())
+
+
+def past_of(lake: Lake) -> list[Past]:
+    """What the gate let through last, oldest first; of batches that it held nothing was shown."""
+    runs = lake.log("runs")
+    passed = [commit for commit in lake.commits(runs) if commit.stage == STAGE]
+    if not passed:
+        return []
+    if len(passed) > HISTORY:
+        after: int | None = passed[HISTORY].snapshot
+    else:
+        # Of a history that upkeep has cut the rows are there still, maybe those of years.
+        after = passed[-1].snapshot if lake.known_since(runs) else None
+    span = Span(runs, after, lake.head(runs))
+    rows = lake.few_rows(span, columns_of(RUNS, "batch", "outcome", "time", "result"), {})
+    told = sorted((row for row in rows if row["outcome"] != FAILED), key=lambda row: row["time"])
+    newest = {row["batch"]: row["result"] for row in told}
+    return [_past(json.loads(result)["profiles"]) for result in list(newest.values())[-HISTORY:]]
+
+
+def _past(profiles: Mapping[str, Profile]) -> Past:
+    trends = profiles.get("trends", ())
+    return Past(
+        {row["topic"]: row for row in profiles["changes"]},
+        {row["table"]: row for row in profiles["tables"]},
+        {row["name"]: row["age"] for row in trends if row["age"] is not None},
+    )
+
+
+def ages_of(merged: Mapping[str, Any], now: datetime) -> dict[str, float]:
+    """How long ago the time is up to which each table is complete that a batch changed, in seconds.
+
+    Args:
+        merged: the details of the merge's report.
+        now: with its zone.
+    """
+    told = {
+        name: details["complete up to"]["time"]
+        for name, details in merged.items()
+        if isinstance(details, dict) and "complete up to" in details
+    }
+    ages = {name: now - datetime.fromisoformat(time) for name, time in told.items() if time}
+    return {name: round(max(0.0, age.total_seconds()), 1) for name, age in ages.items()}
+
+
+def trends_profile(
+    changes: Profile, tables: Profile, ages: Mapping[str, float], past: Sequence[Past]
+) -> list[dict[str, Any]]:
+    """One row for every topic, and for every table that the batch changed or should have.
+
+    Args:
+        changes: the profile `changes` of the batch.
+        tables: the profile `tables` of the batch.
+        ages: see `ages_of`.
+        past: the batches before, oldest first.
+    """
+    topics = {row["topic"]: row for row in changes}
+    found = [_topic(name, row, past) for name, row in sorted(topics.items())]
+    here = {row["table"]: row for row in tables}
+    now = Past(topics, here, dict(ages))
+    moved = [batch for batch in (*past, now) if batch.moved]
+    known = {name for batch in moved for name in batch.tables}
+    missed = {name for name in known - here.keys() if _without(name, moved) is not None}
+    for name in sorted(here.keys() | missed):
+        found.append(_table(name, here.get(name), ages.get(name), past, moved))
+    return found
+
+
+def trends_figures(name: str, kind: str, batches: int, **figures: float | None) -> dict[str, Any]:
+    """A row of the profile; expectations/README.md says what its columns mean."""
+    empty = dict.fromkeys(
+        (
+            *("messages", "messages_usual", "messages_off", "refused_rise"),
+            *("rows", "rows_before", "rows_fell", "age", "age_usual", "age_times"),
+            "batches_without",
+        )
+    )
+    return {"name": name, "kind": kind, "batches": batches, **empty, **figures}
+
+
+def _topic(name: str, row: Mapping[str, Any], past: Sequence[Past]) -> dict[str, Any]:
+    before = [batch.topics[name] for batch in past if name in batch.topics]
+    figures: dict[str, float | None] = {"messages": row["messages"]}
+    if len(before) >= LEAST:
+        counts = [told["messages"] for told in before]
+        usual = median(counts)
+        spread = SPREAD * median(abs(count - usual) for count in counts)
+        # Of counts that never differ every other one would be far off.
+        spread = max(spread, usual / 10, 1.0)
+        figures["messages_usual"] = usual
+        figures["messages_off"] = round(abs(row["messages"] - usual) / spread, 2)
+        most = max(told["refused_share"] for told in before)
+        figures["refused_rise"] = max(0.0, row["refused_share"] - most)
+    return trends_figures(name, "topic", len(before), **figures)
+
+
+def _table(
+    name: str,
+    row: Mapping[str, Any] | None,
+    age: float | None,
+    past: Sequence[Past],
+    moved: Sequence[Past],
+) -> dict[str, Any]:
+    before = [batch.tables[name]["rows"] for batch in past if name in batch.tables]
+    figures: dict[str, float | None] = {"age": age}
+    if row is not None:
+        figures["rows"] = row["rows"]
+    if row is not None and before:
+        figures["rows_before"] = before[-1]
+        lost = before[-1] - row["rows"]
+        figures["rows_fell"] = max(0.0, lost / before[-1]) if before[-1] else 0.0
+    ages = [batch.ages[name] for batch in past if name in batch.ages]
+    if age is not None and len(ages) >= LEAST:
+        figures["age_usual"] = median(ages)
+        figures["age_times"] = round(max(age, YOUNG) / max(*ages, YOUNG), 2)
+    figures["batches_without"] = _without(name, moved)
+    return trends_figures(name, "table", len(before), **figures)
+
+
+def _without(name: str, moved: Sequence[Past]) -> int | None:
+    """How many batches in a row have not changed a table that every one before them changed."""
+    there = [name in batch.tables for batch in reversed(moved)]
+    without = there.index(True) if True in there else len(there)
+    steady = there[without : without + STEADY]
+    return without if len(steady) == STEADY and all(steady) else None
