@@ -163,7 +163,7 @@ CAPABILITIES = {
     "sequence_id": "a number that orders changes, apart from the position in the topic",
     "source_time": "the time of the change in the source",
     "schema_name": "a schema between database and table",
-    "database_kind": "the kind of database that messages name (`dbType`)",
+    "database_kind": "the kind of database that the message of a row names (`dbType`)",
     "other": "events of the source's family that change no row (GTID, index, XA …)",
 }
 """Everything an envelope may or may not carry. The names are those of the loss report."""

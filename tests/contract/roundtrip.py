@@ -227,10 +227,6 @@ def _common_differences(change: Change, found: Change) -> set[str]:
             lost.add("schema_name")
     if change.sequence is not None and found.sequence not in _alike(change.sequence):
         lost.add("sequence_id")
-    kind = kind_of(change)
-    # OMS has no small letters in it.
-    if kind is not None and kind.upper() != (kind_of(found) or "").upper():
-        lost.add("database_kind")
     if change.source_time != found.source_time:
         lost.add("source_time")
     if change.transaction != found.transaction:
@@ -259,6 +255,10 @@ def _row_differences(trip: Trip) -> set[str]:
     change = trip.change
     lost = _schema_differences(trip)
     found = trip.read[-1]
+    kind = kind_of(change)
+    # OMS has no small letters in it.
+    if kind is not None and kind.upper() != (kind_of(found) or "").upper():
+        lost.add("database_kind")
     before = found.before
     if len(trip.read) == 2:
         # One event became two: the old row leaves, the new one comes.

@@ -147,5 +147,5 @@ def test_a_value_that_is_refused_is_no_sign_of_another_envelope(tmp_path):
     tables.write_text('{"shop.orders": {"columns": {"v": "bigint"}}}')
     done = waybill(*CONVERT[3:], source, tmp_path / "out.jsonl", "--tables", tables)
     assert done.returncode == 4
-    assert b"the first: in/0/0, 'x' is not an integer" in done.stderr
+    assert b"the first: in/0/0, column 'v': 'x' is not an integer" in done.stderr
     assert b"waybill detect" not in done.stderr

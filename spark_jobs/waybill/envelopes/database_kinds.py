@@ -2,7 +2,7 @@
 
 OMS Default, its extended form and OMS DataWorks have it (OceanBase documentation, Data formats),
 and messages of DataWorks in DataHub. It travels in `Change.extra`; another of these formats writes
-it again, and all others count it.
+it again, and all others count it for every row.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from waybill.records import ROW_OPERATIONS
 
 if TYPE_CHECKING:
     from waybill.records import Change
@@ -37,9 +39,9 @@ def kind_of(change: Change) -> str | None:
 
 
 def count_kind(change: Change, losses: list[str]) -> None:
-    """Count what a format without a place for it gives up; a sign of life is of no database."""
+    """Count what a format without a place for it gives up of a row."""
     extra = change.extra
-    if extra is None or _MARK not in extra or change.operation == "heartbeat":
+    if extra is None or _MARK not in extra or change.operation not in ROW_OPERATIONS:
         return
     if _named(extra) is not None:
         losses.append(CAPABILITY)
