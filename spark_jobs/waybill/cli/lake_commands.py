@@ -216,7 +216,7 @@ def suite_init(
     values may be shown too.
 
     [dim]Example:[/]  waybill suite init migrations/shop.yaml --table shop.orders
-    [dim]Example:[/]  waybill suite init shop.yaml --table shop.orders --output orders.json
+    [dim]Example:[/]  waybill suite init shop.yaml --table db.orders --output my.json
     """
     from waybill.cli.suite import init_command
 
