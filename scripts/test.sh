@@ -47,7 +47,8 @@ run_phase() {
         drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;
         histories)
             paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py
-                tests/spark/test_gate_machine.py tests/spark/test_split_updates.py"
+                tests/spark/test_merge_transaction_histories.py tests/spark/test_gate_machine.py
+                tests/spark/test_split_updates.py"
             options="--timeout=1800" ;;
         # What it killed, and when, is on the terminal as it goes.
         campaign) paths="tests/killed/test_campaign.py" options="--capture=no" ;;

@@ -47,8 +47,10 @@ class Heap:
         number = 100 + offset if number is None else number
         sequence = None if full_row or not self.sequenced else (number,)
         rank = 0 if operation == "truncate" and topic == RELOAD else 1
-        order = order_key(sequence, rank, 0, offset, 0, full_row)
-        place = (topic, 0, offset, 0)
+        # Where there are ids, a change may stand in any partition.
+        partition = 0 if sequence is None or topic == RELOAD else self.choose(4)
+        order = order_key(sequence, rank, partition, offset, 0, full_row)
+        place = (topic, partition, offset, 0)
         self.changes.append(Change(order, operation, "", image, None, place, before))
 
     def insert(self) -> None:

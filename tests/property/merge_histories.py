@@ -47,6 +47,8 @@ class Source:
     unnumbered: bool = False
     """Statements have no sequence id."""
     partitions: int = 2
+    wanders: bool = False
+    """Changes of a key stand in any partition, as far as they have ids."""
     rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     sequence: int = 0
@@ -97,6 +99,8 @@ class Source:
         # A key's messages go to one partition, as a topic partitioned by key has them.
         partition, offset = number % self.partitions, len(self.changes)
         alone = full_row or (self.unnumbered and operation in ("truncate", "column"))
+        if self.wanders and not alone:
+            partition = self.choose(self.partitions)
         sequence = None if alone else (self.sequence,)
         order = order_key(sequence, 1, partition, offset, index, full_row)
         self.changes.append(

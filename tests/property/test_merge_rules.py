@@ -18,7 +18,9 @@ def drawn(data):
 @given(st.data())
 def test_any_split_order_and_duplication_gives_the_source_s_rows(data):
     choose = drawn(data)
-    source = history(choose, data.draw(st.integers(0, 25)))
+    partitions = data.draw(st.sampled_from([1, 2, 5]))
+    steps = data.draw(st.integers(0, 25))
+    source = history(choose, steps, partitions=partitions, wanders=data.draw(st.booleans()))
     table = Table(COLUMNS, misfit)
     for batch in delivered(choose, source.changes):
         counts = table.apply(batch)

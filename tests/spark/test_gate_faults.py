@@ -16,6 +16,8 @@ from waybill.validate.table_profiles import staged_tables, table_figures, table_
 pytestmark = pytest.mark.spark
 
 TARGETS = ("canal", "debezium-json")
+NUMBERED = ("oms-default", "oms-dataworks")
+"""Targets with ids."""
 COUNT = 200
 
 
@@ -85,6 +87,31 @@ def test_damage_to_the_outbox_is_held_and_named(spark, merged):
     assert "stage_differences" in failed(spark, merged)
     put(lake, whole)
     assert run_stage("validate", merged, "b1", spark).details["outcome"] == "passed"
+
+
+def test_a_wrong_id_is_held_and_named(spark, migration, tmp_path):
+    """Where the outbox was written anew, digests of both sides meet through Spark."""
+    publish = [{"envelope": name, "files": {"path": str(tmp_path / name)}} for name in NUMBERED]
+    spec = migration(publish=publish)
+    rows = b"".join(canal(i, id=100 + i) + b"\n" for i in range(20))
+    (tmp_path / "in/0.jsonl").write_bytes(rows)
+    run_migration(spec, until="merge", batch="b1", spark=spark)
+    lake = Lake.open(spark, spec)
+    found = lake.read(lake.log("outbox")).orderBy("target", "offset", "message").collect()
+    whole = [row.asDict(recursive=True) for row in found]
+    damaged = [row.copy() for row in whole]
+    for row in damaged[7::20]:
+        value = bytes(row["value"])
+        # Ids are made from the position, the offset before five digits of the index.
+        row["value"] = value.replace(b"000700000", b"000800000")
+        assert row["value"] != value
+    put(lake, damaged)
+    assert failed(spark, spec) == {"outbox_different"}
+    told = read_result(spec, "b1")["differences"]
+    assert {(d["target"], d["change"]) for d in told} == {(t, "shop/0/7/0") for t in NUMBERED}
+    assert all("the sequence id" in d["what"] for d in told)
+    put(lake, whole)
+    assert run_stage("validate", spec, "b1", spark).details["outcome"] == "passed"
 
 
 @pytest.fixture
