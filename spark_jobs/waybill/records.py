@@ -150,6 +150,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True, eq=False, weakref=True
         return attrgetter(*fields)
 
     @cached_property
+    def unnamed(self) -> TableSchema:
+        """The columns, key and dialect without the names: one object for all tables of these."""
+        return intern_schema(None, None, None, self.columns, self.key, self.dialect)
+
+    @cached_property
     def qualified_name(self) -> str:
         """`database.table` or `database.schema.table`, as `tables:` of a migration spells it."""
         return ".".join(part for part in (self.database, self.schema, self.table) if part)

@@ -1,11 +1,15 @@
-"""Topics of many tables have many forms: what learning them costs stays below what it is for."""
+"""What topics of many tables cost: tables of the same columns what one does, others no more than
+what learning their forms is for.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from waybill.bulk import forms
+import pytest
+
+from waybill.bulk import forms, templates
 from waybill.bulk.block import lines_block
 from waybill.envelopes import registry
 from waybill.inprocess.block_converter import BulkConverter
@@ -13,25 +17,22 @@ from waybill.inprocess.converter import Converter
 from waybill.sources.streams import BLANKS
 from waybill.spec.migration import table_rules
 
-if TYPE_CHECKING:
-    import pytest
-
 TABLES, EACH = 40, 10
 
 
-def canal(table: int, number: int) -> bytes:
+def canal(table: int, number: int, note: str) -> bytes:
     flat = {
-        "data": [{"id": str(number), "note": f"row {number}"}],
+        "data": [{"id": str(number), note: f"row {number}"}],
         "database": "shop",
         "es": 1_700_000_000_000 + number,
         "gtid": "",
         "id": number,
         "isDdl": False,
-        "mysqlType": {"id": "bigint(20)", "note": "varchar(9)"},
+        "mysqlType": {"id": "bigint(20)", note: "varchar(9)"},
         "old": None,
         "pkNames": ["id"],
         "sql": "",
-        "sqlType": {"id": -5, "note": 12},
+        "sqlType": {"id": -5, note: 12},
         "table": f"orders{table}",
         "ts": 1_700_000_000_350 + number,
         "type": "INSERT",
@@ -40,9 +41,14 @@ def canal(table: int, number: int) -> bytes:
 
 
 class Topic:
-    """Blocks of a few messages of each table, converted in bulk and message by message."""
+    """Blocks of a few messages of each table, converted in bulk and message by message.
 
-    def __init__(self) -> None:
+    Args:
+        alike: whether the tables have the same columns.
+    """
+
+    def __init__(self, alike: bool) -> None:
+        self.alike = alike
         reads, writes = registry.get("canal"), registry.get("ogg")
         settings = reads.decode_settings(), writes.encode_settings()
         self.refused: list[Any] = []
@@ -59,7 +65,10 @@ class Topic:
     def block(self) -> int:
         """Convert one more block; returns how many of its messages were converted at once."""
         size = TABLES * EACH
-        lines = [canal(i % TABLES, self.first + i) for i in range(size)]
+        lines = [
+            canal(i % TABLES, self.first + i, "note" if self.alike else f"note{i % TABLES}")
+            for i in range(size)
+        ]
         block, _ = lines_block(b"\n".join(lines), "t", self.first, BLANKS)
         self.first += size
         before = self.bulk.at_once
@@ -71,23 +80,46 @@ class Topic:
         return self.bulk.at_once - before
 
 
-def test_no_more_is_learnt_than_messages_pay_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    learnt = []
+@pytest.fixture
+def learnt(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was tried to be learnt."""
+    found: list[Any] = []
     learn = forms.Forms._learn
 
     def counted(*arguments: Any) -> Any:
-        learnt.append(arguments)
+        found.append(arguments)
         return learn(*arguments)
 
     monkeypatch.setattr(forms.Forms, "_learn", counted)
-    topic = Topic()
+    return found
+
+
+def test_tables_of_the_same_columns_have_one_form(
+    monkeypatch: pytest.MonkeyPatch, learnt: list[Any]
+) -> None:
+    planned = []
+    plan = templates.Templates._learn
+
+    def counted(*arguments: Any) -> Any:
+        planned.append(arguments)
+        return plan(*arguments)
+
+    monkeypatch.setattr(templates.Templates, "_learn", counted)
+    topic = Topic(alike=True)
+    assert [topic.block() for _ in range(3)] == [TABLES * EACH] * 3
+    assert (len(learnt), len(planned)) == (1, 1)
+
+
+def test_no_more_is_learnt_than_messages_pay_for(learnt: list[Any]) -> None:
+    topic = Topic(alike=False)
     for block in range(1, 4):
         topic.block()
-        assert 0 < len(learnt) <= block * TABLES * EACH // forms.PRICE
+        assert len(learnt) <= block * TABLES * EACH // forms.PRICE
+    assert learnt
 
 
 def test_all_forms_are_known_in_the_end() -> None:
-    topic = Topic()
+    topic = Topic(alike=False)
     found = [topic.block() for _ in range(30)]
     assert found[0] < TABLES * EACH
     assert found[-1] == TABLES * EACH

@@ -59,7 +59,7 @@ class BulkChangeBatches:
             work.messages += told.updates
         alone: dict[int, Change] = {}
         whole: list[Rows] = []
-        for rows in merged(found):
+        for rows in merged(found, by_table=False):
             work.messages += len(rows)
             work.decoded += len(rows)
             good = storable(rows)
@@ -71,9 +71,10 @@ class BulkChangeBatches:
         parts: list[pa.Table] = []
         places: list[Any] = []
         for rows in whole:
-            told_rows = work.schema_rows(rows.change(0))
-            tuples += told_rows
-            numbers += [int(rows.places[0])] * len(told_rows)
+            for row in rows.first_of_tables():
+                told_rows = work.schema_rows(rows.change(row))
+                tuples += told_rows
+                numbers += [int(rows.places[row])] * len(told_rows)
         if tuples:
             parts.append(pa.Table.from_batches([work.batch_of(tuples)]))
             places.append(np.array(numbers, np.int64))

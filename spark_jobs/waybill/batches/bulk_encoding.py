@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from waybill.batches.arrow_blocks import one_batch, rows_of
 from waybill.batches.stored_changes import StoredChanges
+from waybill.batches.written_changes import tables_of
 from waybill.bulk import kernels
 from waybill.bulk.filling import Given, packed
 from waybill.bulk.forms import FEWEST
@@ -35,7 +36,7 @@ class BulkMessageBatches:
     """
 
     def __init__(self, work: MessageRows, writer: BulkWriter, fewest: int = FEWEST) -> None:
-        self._work = work
+        self._work, self._writer = work, writer
         self._stored = StoredChanges(work.schemas, writer, fewest)
         self._templates = Templates(work.encoder, writer, fewest)
         self.at_once = 0
@@ -46,7 +47,7 @@ class BulkMessageBatches:
         found, slow = self._stored.read(batch)
         made: list[Written] = []
         left = [slow]
-        for rows in merged(found):
+        for rows in merged(found, not self._writer.names_tables):
             rest = self._templates.write(rows, made)
             left += [some.places for some in rest]
         slow = np.sort(np.concatenate(left))
@@ -87,7 +88,6 @@ class BulkMessageBatches:
             "target": self._work.target,
             "message": message,
             "batch": self._work.batch_id,
-            "table": rows.schema.qualified_name,
             "losses": losses,
             "outcome": "ok",
         }
@@ -98,6 +98,8 @@ class BulkMessageBatches:
                 column = batch.column(field.name).take(places)
             elif field.name == "timestamp":
                 column = batch.column("source_time").take(places)
+            elif field.name == "table":
+                column = tables_of(rows, lambda schema: schema.qualified_name)
             elif one.get(field.name) is None:
                 column = pa.nulls(size, field.type)
             else:

@@ -54,7 +54,7 @@ def joined(found: list[Rows], size: int, waiting: Collection[tuple[object, ...]]
         waiting: what identifies halves that wait for their partner; the last part of each is the
             sequence id.
     """
-    halves = [rows for rows in found if rows.half is not None]
+    halves = [one for rows in found if rows.half is not None for one in rows.by_table()]
     if not halves:
         return Joined(found, np.empty(0, np.int64), 0)
     whole = [rows for rows in found if rows.half is None]

@@ -10,14 +10,17 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Value
-from waybill.bulk.filling import Filled, Packed, packed
+from waybill.bulk.filling import Filled, Packed, array_of, packed
 from waybill.bulk.notations import same
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE
 from waybill.order import CHANGE, FULL_ROW
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.bulk.arena import Mask, Places, Texts
     from waybill.bulk.rows import Columns, Rows
+    from waybill.records import TableSchema
 
 _json = msgspec.json.Encoder().encode
 _BACKSLASH = ord("\\")
@@ -59,10 +62,6 @@ def _table(rows: Rows, batch_id: str) -> pa.Table:
     image = rows.before if rows.after is None else rows.after
     one: dict[str, Any] = {
         "operation": rows.operation,
-        "database": schema.database,
-        "schema": schema.schema,
-        "table": schema.table,
-        "schema_id": schema.id,
         "outcome": "ok",
         "index": 0,
         "batch": batch_id,
@@ -73,6 +72,10 @@ def _table(rows: Rows, batch_id: str) -> pa.Table:
         key = _object(rows, schema.key, keys)
         old_key = _old_keys(rows, keys, schema.key)
     named = {
+        "database": tables_of(rows, lambda schema: schema.database),
+        "schema": tables_of(rows, lambda schema: schema.schema),
+        "table": tables_of(rows, lambda schema: schema.table),
+        "schema_id": tables_of(rows, lambda schema: schema.id),
         "key": key,
         "old_key": old_key,
         "before": _image(rows, rows.before),
@@ -95,6 +98,18 @@ def _table(rows: Rows, batch_id: str) -> pa.Table:
         columns.append(array)
         fields.append(field)
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def tables_of(rows: Rows, what: Callable[[TableSchema], str | None]) -> pa.Array:  # type: ignore[type-arg]
+    """What is told of the table of each of some changes."""
+    if rows.tables is None:
+        return pa.repeat(pa.scalar(what(rows.schema), pa.string()), len(rows))
+    present, numbers = np.unique(rows.tables.numbers, return_inverse=True)
+    schemas = rows.tables.schemas
+    texts = [what(schemas[number]) for number in present.tolist()]
+    told = array_of([None if text is None else text.encode() for text in texts]).cast(pa.string())
+    places: Any = pa.array(numbers)
+    return told.take(places)
 
 
 def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore[type-arg]

@@ -7,31 +7,27 @@ taken only if both agree.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from waybill.bulk import kernels
-from waybill.bulk.arena import Places, Value
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
-from waybill.bulk.gathering import Asked, Gathered, Group, gathered, how_of
-from waybill.bulk.notations import TEXT
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.rows import Columns, Extra, Rows
+from waybill.bulk.form import Form
+from waybill.bulk.gathering import Asked, Group, gathered
+from waybill.bulk.readings import BulkReader, Reading, Sample
 from waybill.bulk.skeleton import Skeleton
-from waybill.bulk.stated_keys import other_keys, other_message_keys
-from waybill.bulk.typed_values import misplaced_times
+from waybill.bulk.tables import OTHER, UNKNOWN, NamedTables, Schemas, Tables
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
 from waybill.protocol import exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from waybill.bulk.arena import Mask
+    from waybill.bulk.arena import Mask, Places
+    from waybill.bulk.rows import Rows
     from waybill.protocol import Decoder
-    from waybill.records import Change
+    from waybill.records import Change, Message
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -39,8 +35,6 @@ LEAD = 256
 """So many messages tell most forms of a topic."""
 FEWEST = 8
 """Fewer messages of a block that are alike are sooner done one by one."""
-_LONGEST = 4000
-"""Digits of a number that is carried on; decoders refuse numbers that are a little longer."""
 MOST_TRIES = 20
 """After so many messages in vain nothing more is learnt from those that look like them."""
 PRICE = 2 * FEWEST
@@ -50,140 +44,27 @@ DEAR = 8 * PRICE
 """What a form costs beside that where few messages of a block have it, as in later blocks too."""
 
 
-class Form(Skeleton):
-    """Messages that differ in nothing but the values that may."""
-
-    def __init__(self, sample: Sample, reading: Reading) -> None:
-        self.reading = reading
-        allowed = [1 << kind for kind in sample.kinds]
-        for cells in (reading.before, reading.after):
-            for cell in cells or ():
-                if cell is not None:
-                    allowed[cell.slot] = cell.take.kinds
-        if isinstance(reading.transaction, Cell):
-            allowed[reading.transaction.slot] = reading.transaction.take.kinds
-        for slot, wanted in reading.free.items():
-            allowed[slot] = wanted
-        used = {how_of(value)[0] for value in self._used()}
-        super().__init__(sample.place, allowed, used | set(reading.free))
-        self.plan()
-        self.alike = 0
-        """The same number for forms whose messages are read together."""
-        self.key: Skeleton | None = None
-        """The form of the message keys, where that decides anything."""
-
-    def plan(self) -> None:
-        """See which values are read; once more whenever the reading tells another schema."""
-        self.schema = self.reading.schema
-        told = [how_of(value) for value in (*self._used(), *self.reading.aside)]
-        self.slots = np.array([slot for slot, _ in told], np.int64)
-        self.hows = tuple(how for _, how in told)
-
-    def _used(self) -> Iterator[int | Cell | Count]:
-        """The values that changes are made of."""
-        reading = self.reading
-        for cells in (reading.before, reading.after):
-            yield from (cell for cell in cells or () if cell is not None)
-        yield from reading.sequence or ()
-        for told in (reading.source_time, reading.transaction):
-            if told is not None:
-                yield told
-        yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
-        yield from reading.told_key
-
-    def shape(self) -> tuple[object, ...]:
-        """What is the same for forms whose messages are read together."""
-        reading = self.reading
-        return (
-            reading.schema,
-            reading.operation,
-            _pattern(reading.before),
-            _pattern(reading.after),
-            None if reading.sequence is None else len(reading.sequence),
-            (reading.source_time is None, reading.transaction is None),
-            (reading.family, *self._fields()),
-            (reading.carry, reading.check, len(reading.told_key), reading.message_key),
-            (reading.rank, reading.full_row, reading.half),
-            self.hows,
-        )
-
-    def _fields(self) -> list[tuple[str, bytes | bool]]:
-        """What is carried on: JSON, or whether a value stands between quotes."""
-        return [
-            (name, told if isinstance(told, bytes) else bool(self.allowed[told] & TEXT))
-            for name, told in self.reading.extra.items()
-        ]
-
-    def rows(self, block: Block, found: Gathered) -> tuple[Rows, Places]:
-        """The changes of messages of this shape, and those messages that need a closer look.
-
-        Args:
-            block: the messages.
-            found: the values that they hold.
-        """
-        reading, places, values = self.reading, found.places, iter(found.values)
-        before, after = (_image(cells, values) for cells in (reading.before, reading.after))
-        sequence = None
-        if reading.sequence is not None:
-            sequence = tuple(next(values) for _ in reading.sequence)
-        source_time = None if reading.source_time is None else next(values)
-        transaction = None if reading.transaction is None else next(values)
-        extra = None if reading.carry is None else reading.carry(block, places)
-        if reading.family:
-            fields = {
-                name: told if isinstance(told, bytes) else Value(next(values), told)
-                for name, told in self._fields()
-            }
-            extra = Extra.of(reading.family, fields)
-        bad = found.bad if extra is None else found.bad | _not_carried(extra)
-        if transaction is not None:
-            bad |= transaction.lengths < 1
-        rows = Rows(
-            block,
-            places,
-            reading.schema,
-            reading.operation,
-            before,
-            after,
-            sequence,
-            reading.rank,
-            reading.full_row,
-            reading.half,
-            None,
-            source_time,
-            transaction,
-            extra,
-        )
-        if reading.check is not None:
-            bad |= reading.check(rows)
-        if reading.told_key:
-            bad |= other_keys(rows, [next(values) for _ in reading.told_key])
-        if reading.message_key and block.keys is not None:
-            bad |= other_message_keys(rows, block.keys, reading.message_key)
-        misplaced = misplaced_times(rows)
-        if misplaced is not None:
-            bad |= misplaced
-        if not bad.any():
-            return rows, places[:0]
-        return rows.take(~bad), places[bad]
-
-
-def _pattern(cells: tuple[Cell | None, ...] | None) -> tuple[bool, ...] | None:
-    return None if cells is None else tuple(cell is None for cell in cells)
-
-
-def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Columns | None:
-    """The columns of an image."""
-    if cells is None:
-        return None
-    return tuple(None if cell is None else next(values) for cell in cells)
-
-
 _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
 
-_Found = list[tuple[Form, Scanned, Places]]
-"""Messages of known forms, and what has the form: the block itself, or its keys."""
+
+class _Recognized(NamedTuple):
+    """Messages of a known form.
+
+    Attributes:
+        form: their form.
+        texts: what has the form: the block itself, or its keys.
+        places: which messages.
+        tables: the number of the schema of each, where their names tell that.
+    """
+
+    form: Form
+    texts: Scanned
+    places: Places
+    tables: Places | None
+
+
+_Found = list[_Recognized]
 
 
 class Forms:
@@ -213,6 +94,9 @@ class Forms:
         self._known: Bounded[_Look, list[Form]] = Bounded()
         self._tries: Bounded[_Look, int] = Bounded()
         self._shapes: Numbers[object] = Numbers()
+        self._schemas = Schemas()
+        self._tables: Bounded[object, NamedTables] = Bounded()
+        """Tables by the names that messages tell, for all forms that describe them the same."""
         self._learnt: list[int] = []
         """Numbers of the messages of the block of which forms were learnt."""
 
@@ -248,7 +132,7 @@ class Forms:
                 apart &= counts < 0
         slow.append(np.flatnonzero(apart))
         read: list[Rows] = []
-        for rows, left in _rows_of(block, found):
+        for rows, left in self._rows_of(block, found):
             if len(rows):
                 read.append(rows)
             slow.append(left)
@@ -341,6 +225,7 @@ class Forms:
             else:
                 fits &= block.keys.counts[rest] >= 0
                 fits[fits] = form.key.fits(block.keys, rest[fits])
+        rest, fits, tables = self._named(form, block, texts, rest, fits, slow)
         ready = form.reading.ready
         count = int(np.count_nonzero(fits))
         if 0 < count < self._group or (count and ready is not None and not ready()):
@@ -349,11 +234,131 @@ class Forms:
             if form.schema is not form.reading.schema:
                 form.plan()
                 form.alike = self._shapes.of(form.shape())
-            found.append((form, texts, rest[fits]))
+            found.append(
+                _Recognized(form, texts, rest[fits], None if tables is None else tables[fits])
+            )
         return rest[~fits]
+
+    def _named(
+        self,
+        form: Form,
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        fits: Mask,
+        slow: list[Places],
+    ) -> tuple[Places, Mask, Places | None]:
+        """Those of some messages that are not of tables unknown so far, and their tables.
+
+        Returns:
+            The messages, which of them have the form, and the number of the schema of each.
+        """
+        if form.tables is None:
+            return rest, fits, None
+        numbers = np.full(len(rest), OTHER, np.int64)
+        numbers[fits] = form.tables.find(texts, rest[fits], form.names)
+        unknown = numbers == UNKNOWN
+        if unknown.any() and not form.tables.full:
+            self._meet(form, form.tables, block, texts, rest[unknown])
+            numbers[unknown] = form.tables.find(texts, rest[unknown], form.names)
+            unknown = numbers == UNKNOWN
+        if unknown.any():
+            slow.append(rest[unknown])
+            rest, numbers = rest[~unknown], numbers[~unknown]
+        return rest, numbers >= 0, numbers
+
+    def _meet(
+        self, form: Form, tables: NamedTables, block: Block, texts: Scanned, rows: Places
+    ) -> None:
+        """Learn of tables from the first message of each; the form has to read it as it is."""
+        told: dict[tuple[bytes, ...], int] = {}
+        met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
+        for names, number in tables.firsts(texts, rows, form.names).items():
+            change = self._exact(block.message(number)) if all(names) else None
+            if change is not None and change.schema.unnamed is tables.structure:
+                met[number] = names, change
+            elif change is not None or tables.failed(names):
+                told[names] = OTHER
+        if met:
+            places = np.array(list(met), np.int64)
+            schemas = [self._schemas.number(change.schema) for _, change in met.values()]
+            found = _Recognized(form, texts, places, np.array(schemas, np.int64))
+            ((read, left),) = self._rows_of(block, [found])
+            for number in left.tolist():
+                if tables.failed(met[number][0]):
+                    told[met[number][0]] = OTHER
+            for row, number in enumerate(read.places.tolist()):
+                names, change = met[number]
+                same = read.change(row) == change
+                told[names] = self._schemas.number(change.schema) if same else OTHER
+        tables.add(told)
+
+    def _exact(self, message: Message) -> Change | None:
+        """The one change of a message of a row that is whole; None if it is any other."""
+        try:
+            changes = exactly(self._reader.learner() or self._decoder)(message)
+        except Refusal:
+            return None
+        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
+            return None
+        return changes[0]
+
+    def _rows_of(self, block: Block, found: _Found) -> list[tuple[Rows, Places]]:
+        """The changes of messages of known forms, and those messages that need a closer look."""
+        groups: dict[object, list[_Recognized]] = {}
+        for one in found:
+            groups.setdefault((one.texts is block, one.form.alike), []).append(one)
+        alike = [
+            Group(
+                group[0].form.hows, [Asked(one.form.slots, one.texts, one.places) for one in group]
+            )
+            for group in groups.values()
+        ]
+        values = gathered(block.arena, alike)
+        return [
+            group[0].form.rows(block, mine, self._tables_of(group))
+            for group, mine in zip(groups.values(), values, strict=True)
+        ]
+
+    def _tables_of(self, group: list[_Recognized]) -> Tables | None:
+        numbers = [one.tables for one in group if one.tables is not None]
+        return Tables(self._schemas, np.concatenate(numbers)) if numbers else None
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
+        sample = self._sample(block, texts, number)
+        if sample is None:
+            return None
+        change = self._exact(sample.message)
+        reading = None if change is None else self._reader.reading(sample, change)
+        if change is None or reading is None:
+            return None
+        names = tuple(sample.text(slot) for slot in reading.named_by)
+        tables = self._tables_named(reading) if names else None
+        if tables is not None and tables.is_other(names):
+            reading.named_by, tables = (), None
+        form = Form(sample, reading)
+        form.tables = tables
+        form.alike = self._shapes.of(form.shape())
+        key = sample.key
+        if key is not None:
+            allowed = [1 << kind for kind in key.kinds]
+            form.key = Skeleton(key.place, allowed, range(len(allowed)))
+        place = np.array([number])
+        if not form.fits(texts, place).all():
+            return None
+        schema = self._schemas.number(change.schema) if tables is not None else None
+        told = None if schema is None else np.array([schema])
+        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, told)])
+        if not len(rows) or rows.change(0) != change:
+            return None
+        if tables is not None and schema is not None:
+            tables.add({names: schema})
+        self._learnt.append(number)
+        return form
+
+    def _sample(self, block: Block, texts: Scanned, number: int) -> Sample | None:
+        """A message to learn from, with its key; None if it is to be read on its own."""
         message = block.message(number)
         keyed = self._reader.reads_keys and message.key is not None and texts is block
         if keyed and (block.keys is None or block.keys.counts[number] < 0):
@@ -363,55 +368,16 @@ class Forms:
             sample = Sample(texts, number, message, key)
         except ValueError:
             return None  # e.g. a number of more digits than can be looked at
-        if not sample.plain or (key is not None and not key.plain):
-            return None
-        try:
-            changes = exactly(self._reader.learner() or self._decoder)(message)
-        except Refusal:
-            return None
-        if len(changes) != 1 or changes[0].outcome != "ok" or not _has_key(changes[0]):
-            return None
-        change = changes[0]
-        reading = self._reader.reading(sample, change)
-        if reading is None:
-            return None
-        form = Form(sample, reading)
-        form.alike = self._shapes.of(form.shape())
-        if key is not None:
-            allowed = [1 << kind for kind in key.kinds]
-            form.key = Skeleton(key.place, allowed, range(len(allowed)))
-        place = np.array([number])
-        if not form.fits(texts, place).all():
-            return None
-        ((rows, _),) = _rows_of(block, [(form, texts, place)])
-        if not len(rows) or rows.change(0) != change:
-            return None
-        self._learnt.append(number)
-        return form
+        return sample if sample.plain and (key is None or key.plain) else None
 
-
-def _not_carried(extra: Extra) -> Mask:
-    """Which rows have something to carry on that needs a closer look."""
-    bad: Any = False
-    for value in extra.fields.values():
-        if isinstance(value, Value):
-            bad |= ~value.texts.good
-            if not value.quoted:
-                bad |= value.texts.lengths > _LONGEST
-    return bad  # type: ignore[no-any-return]
-
-
-def _rows_of(block: Block, found: _Found) -> list[tuple[Rows, Places]]:
-    """The changes of messages of known forms, and those messages that need a closer look."""
-    groups: dict[object, list[tuple[Form, Asked]]] = {}
-    for form, texts, places in found:
-        asked = Asked(form.slots, texts, places)
-        groups.setdefault((texts is block, form.alike), []).append((form, asked))
-    alike = [Group(group[0][0].hows, [one for _, one in group]) for group in groups.values()]
-    values = gathered(block.arena, alike)
-    return [
-        group[0][0].rows(block, mine) for group, mine in zip(groups.values(), values, strict=True)
-    ]
+    def _tables_named(self, reading: Reading) -> NamedTables:
+        """The tables that messages tell which describe them as those of a form do."""
+        structure = reading.schema.unnamed
+        described = (reading.described_by, len(reading.named_by), structure)
+        tables = self._tables.get(described)
+        if tables is None:
+            tables = self._tables[described] = NamedTables(structure)
+        return tables
 
 
 def _has_key(change: Change) -> bool:

@@ -93,6 +93,11 @@ class Reading:
         rank: see `records.Change`.
         full_row: see `records.Change`.
         half: see `records.Change`.
+        named_by: values that are texts and name the table: with other ones, and all else the same,
+            messages are of a table that differs in its names only, or whose columns and key are
+            declared otherwise.
+        described_by: what the message tells of the columns and the key. Names that pick a table
+            beside it once pick the same table in messages of all forms that tell the same.
     """
 
     schema: TableSchema
@@ -114,6 +119,8 @@ class Reading:
     rank: int = 1
     full_row: bool = False
     half: str | None = None
+    named_by: tuple[int, ...] = ()
+    described_by: object = None
 
 
 class Sample:

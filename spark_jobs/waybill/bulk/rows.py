@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bulk.arena import Arena, Mask, Places, Texts, Value
+from waybill.bulk.tables import Schemas, Tables
 from waybill.records import Change, TableSchema
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Rows:
     Attributes:
         block: the messages that they came with.
         places: the number of each one's message in the block.
-        schema: the table.
+        schema: the table; where there are several, one of them, which tells their columns.
         operation: what happened to the rows.
         before: the rows before, None where there are none.
         after: the rows after, None where there are none.
@@ -102,6 +103,8 @@ class Rows:
         source_time: microseconds since 1970; None where no change has any.
         transaction: ids of transactions, as texts of JSON.
         extra: what a target of the same family carries on.
+        tables: which table each change is of, where there may be several; they have the same
+            columns, key and dialect.
     """
 
     block: Messages
@@ -118,6 +121,7 @@ class Rows:
     source_time: Places | None = None
     transaction: Texts | None = None
     extra: Extra | None = None
+    tables: Tables | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -134,9 +138,9 @@ class Rows:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What is the same for all rows and decides how they are written."""
+        """What is the same for all rows and decides how they are written, but for tables' names."""
         return (
-            self.schema,
+            self.schema.unnamed,
             self.operation,
             _pattern(self.before),
             _pattern(self.after),
@@ -170,11 +174,30 @@ class Rows:
             source_time=None if self.source_time is None else self.source_time[rows],
             transaction=None if self.transaction is None else self.transaction.take(rows),
             extra=None if self.extra is None else self.extra.take(rows),
+            tables=None if self.tables is None else self.tables.take(rows),
         )
+
+    def schema_of(self, row: int) -> TableSchema:
+        """The table of one row."""
+        return self.schema if self.tables is None else self.tables.of(row)
+
+    def first_of_tables(self) -> list[int]:
+        """The first row of each table."""
+        return [0] if self.tables is None else self.tables.firsts()
+
+    def by_table(self) -> list[Rows]:
+        """The rows of each table."""
+        if self.tables is None:
+            return [self]
+        schemas, numbers = self.tables
+        return [self._of_table(schemas[n], numbers == n) for n in self.tables.present()]
+
+    def _of_table(self, schema: TableSchema, rows: Mask) -> Rows:
+        return replace(self.take(rows), schema=schema, tables=None)
 
     def change(self, row: int) -> Change:
         """One of the changes, as a decoder gives it."""
-        schema = self.schema
+        schema = self.schema_of(row)
         moved = None
         if self.moved_from is not None:
             moved = schema.Key(*(self._text(texts, row) for texts in self.moved_from))
@@ -208,11 +231,19 @@ class Rows:
         return None if text is None else _decode(b'"%b"' % text)
 
 
-def merged(found: list[Rows]) -> list[Rows]:
-    """Changes that are alike but for their values, together."""
+def merged(found: list[Rows], by_table: bool) -> list[Rows]:
+    """Changes that are alike but for their values, together.
+
+    Args:
+        found: the changes.
+        by_table: whether those of one table are apart from those of others.
+    """
+    if by_table:
+        found = [rows for several in found for rows in several.by_table()]
     alike: dict[tuple[object, ...], list[Rows]] = {}
     for rows in found:
-        alike.setdefault(rows.signature, []).append(rows)
+        table = rows.schema if by_table else None
+        alike.setdefault((table, rows.signature), []).append(rows)
     return [_together(group) for group in alike.values()]
 
 
@@ -249,7 +280,26 @@ def _together(group: list[Rows]) -> Rows:
         source_time=column("source_time"),
         transaction=column("transaction"),
         extra=extra,
+        tables=_tables(group),
     )
+
+
+def _tables(group: list[Rows]) -> Tables | None:
+    """Which table each of the changes of a group is of."""
+    first = group[0]
+    if all(rows.tables is None and rows.schema is first.schema for rows in group):
+        return None
+    told = [rows.tables for rows in group if rows.tables is not None]
+    schemas = told[0].schemas if told else Schemas()
+    numbers = [
+        np.full(len(rows), schemas.number(rows.schema), np.int64)
+        if rows.tables is None
+        else rows.tables.numbers
+        if rows.tables.schemas is schemas
+        else rows.tables.within(schemas)
+        for rows in group
+    ]
+    return Tables(schemas, np.concatenate(numbers))
 
 
 def _pattern(columns: Columns | None) -> tuple[bool, ...] | None:

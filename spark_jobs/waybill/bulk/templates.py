@@ -27,7 +27,9 @@ from waybill.row_times.zoned import count_zones
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Dress
+    from waybill.bulk.tables import Tables
     from waybill.protocol import Encoded, Encoder
+    from waybill.records import TableSchema
 
 Get = Callable[[Rows], Value]
 """Gives what stands at one place of the messages of some changes."""
@@ -62,12 +64,15 @@ class BulkWriter(ABC):
         opening: how these begin where they are carried on as they stand, as the field `tail`.
         scanner: finds the values of written messages.
         key_scanner: finds those of their keys.
+        names_tables: whether it says where the names of tables stand, so that changes of several
+            tables are written together.
     """
 
     family: str
     opening: str | None = None
     scanner: Scanner = JSON
     key_scanner: Scanner = JSON
+    names_tables = False
 
     @abstractmethod
     def classes(self, rows: Rows) -> Places | None:
@@ -276,6 +281,8 @@ class Templates:
         self._fewest = fewest
         self._plans: Bounded[tuple[object, ...], _Plan] = Bounded()
         self._tries: Bounded[tuple[object, ...], int] = Bounded()
+        self._tables: Bounded[object, Bounded[TableSchema, bool]] = Bounded()
+        """Whether tables of the same columns are written by the same plans, for each operation."""
 
     def write(self, rows: Rows, written: list[Written]) -> list[Rows]:
         """Write changes.
@@ -287,10 +294,12 @@ class Templates:
         Returns:
             The changes that have to be written one by one.
         """
-        signature = rows.signature
         numbers = self._writer.classes(rows)
         if numbers is None:
-            return self._alike(rows, (signature, 0), written)
+            return self._alike(rows, 0, written)
+        if rows.tables is not None and (numbers < 0).all():
+            # The first table may be one that the encoder refuses.
+            return [left for some in rows.by_table() for left in self.write(some, written)]
         rest: list[Rows] = []
         found, order, ends = kernels.grouped(numbers.view(np.uint64), np.zeros_like(numbers))
         start = 0
@@ -300,28 +309,63 @@ class Templates:
             if number < 0:
                 rest.append(some)
             else:
-                rest += self._alike(some, (signature, number), written)
+                rest += self._alike(some, number, written)
         return rest
 
-    def _alike(
-        self, rows: Rows, identity: tuple[object, ...], written: list[Written]
-    ) -> list[Rows]:
+    def _alike(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
+        """Write changes of one class; returns those that have to be written one by one."""
         if len(rows) < self._fewest:
             return [rows]
+        tables = rows.tables
+        identity = rows.schema if tables is None else None, rows.signature, number
         plan = self._plans.get(identity)
         if plan is None:
             tries = self._tries.get(identity, 0)
             plan = self._learn(rows) if tries < MOST_TRIES else None
             if plan is None:
                 self._tries[identity] = tries + 1
-                return [rows]
+                return self._by_table(rows, number, written)
             self._plans[identity] = plan
+        apart: list[Rows] = []
+        if tables is not None:
+            written_here = self._tables_written(plan, rows, tables)
+            if not written_here.all():
+                apart = self._by_table(rows.take(~written_here), number, written)
+                rows = rows.take(written_here)
+            if not len(rows):
+                return apart
         made, bad = plan.write(rows)
         if made is None:
-            return [rows]
+            return [*apart, rows]
         self._check(plan, made)
         written.append(made)
-        return [rows.take(bad)] if bad.any() else []
+        return [*apart, rows.take(bad)] if bad.any() else apart
+
+    def _by_table(self, rows: Rows, number: int, written: list[Written]) -> list[Rows]:
+        """Write changes of several tables by plans of their own, if that makes a difference."""
+        if rows.tables is None:
+            return [rows]
+        return [left for some in rows.by_table() for left in self._alike(some, number, written)]
+
+    def _tables_written(self, plan: _Plan, rows: Rows, tables: Tables) -> Mask:
+        """Which changes are of tables whose messages differ in the names from those of a plan.
+
+        Those are known once one change of each was written as the encoder does.
+        """
+        known = self._tables.get(rows.signature)
+        if known is None:
+            known = self._tables[rows.signature] = Bounded()
+        schemas, present = tables.schemas, tables.present()
+        if any(schemas[number] not in known for number in present):
+            met = [row for row in tables.firsts() if tables.of(row) not in known]
+            made, _ = plan.write(rows.take(np.array(met, np.int64)))
+            for row in range(0 if made is None else len(made.rows)):
+                if made is not None:
+                    known[made.rows.schema_of(row)] = self._is_exact(plan, made, row)
+        written = np.zeros(len(schemas), np.bool_)
+        written[present] = [known.get(schemas[number], False) for number in present]
+        found: Mask = written[tables.numbers]
+        return found
 
     def _learn(self, rows: Rows) -> _Plan | None:
         wordings = self._writer.wordings(rows)
@@ -337,6 +381,22 @@ class Templates:
         plan = _Plan(rows, encoded, losses, wordings, self._writer)
         return plan if plan.good else None
 
+    def _is_exact(self, plan: _Plan, made: Written, row: int) -> bool:
+        """Whether one of the changes became what the encoder writes."""
+        change = made.rows.change(row)
+        losses: list[str] = []
+        try:
+            encoded = self._encoder.encode(change, losses)
+        except Refusal:
+            return False
+        count_zones(change, losses)
+        told = [(one.key, one.value) for one in encoded]
+        found = [
+            (key.one(row), value.one(row))
+            for key, value in zip(made.keys, made.values, strict=True)
+        ]
+        return told == found and losses == plan.losses
+
     def _check(self, plan: _Plan, made: Written) -> None:
         """See that one of the changes became what the encoder writes.
 
@@ -344,17 +404,8 @@ class Templates:
             WaybillError: it did not.
         """
         row = len(made.rows) // 2
-        change = made.rows.change(row)
-        losses: list[str] = []
-        encoded = self._encoder.encode(change, losses)
-        count_zones(change, losses)
-        told = [(one.key, one.value) for one in encoded]
-        found = [
-            (key.one(row), value.one(row))
-            for key, value in zip(made.keys, made.values, strict=True)
-        ]
-        if told != found or losses != plan.losses:
-            message = change.message
+        if not self._is_exact(plan, made, row):
+            message = made.rows.change(row).message
             raise WaybillError(
                 f"the message at {message.topic}, partition {message.partition}, offset "
                 f"{message.offset} is written differently in bulk and alone; this is a defect in "

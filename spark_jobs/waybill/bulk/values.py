@@ -9,12 +9,14 @@ import numpy as np
 from waybill.bulk.arena import Texts, Value
 from waybill.bulk.kinds import BAD, NULL_SIZE
 from waybill.bulk.notations import PUT_TEXT, Put, same, written
+from waybill.bulk.tables import json_name
 from waybill.order import MAX_INDEX, MAX_OFFSET
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask
     from waybill.bulk.block import Path
     from waybill.bulk.rows import Columns, Rows
+    from waybill.bulk.tables import Name
     from waybill.bulk.templates import Get
 
 
@@ -27,6 +29,18 @@ def column(after: bool, place: int, put: Put) -> Get:
         if texts is None:
             raise KeyError(f"column {place} is not in the rows")
         return Value(put.write(rows.arena, texts), put.quoted)
+
+    return get
+
+
+def names(name: Name) -> Get:
+    """A name of the table, as a text or null."""
+
+    def get(rows: Rows) -> Value:
+        if rows.tables is None:
+            return Value(rows.arena.constant(json_name(name(rows.schema)), len(rows)), True)
+        schemas, numbers = rows.tables
+        return Value(schemas.texts(rows.arena, name).take(numbers), True)
 
     return get
 

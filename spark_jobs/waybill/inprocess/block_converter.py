@@ -101,6 +101,7 @@ class BulkConverter:
         self._forms = Forms(converter.decoder, source.bulk_reader(converter.decoder), fewest)
         writer = target.bulk_writer(converter.encoder)
         self._templates = Templates(converter.encoder, writer, fewest)
+        self._by_table = not writer.names_tables
         self.lead = self._forms.lead
         """So many messages of the first block are best converted apart."""
         self.at_once = 0
@@ -128,7 +129,7 @@ class BulkConverter:
                 account.skipped[JOINED] += told.updates
         made: list[Written] = []
         left: list[Rows] = []
-        for rows in merged(found):
+        for rows in merged(found, self._by_table):
             left += self._templates.write(rows, made)
         for written in made:
             self._count(written, block)

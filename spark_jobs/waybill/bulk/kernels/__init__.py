@@ -2,6 +2,7 @@
 
 from waybill.bulk.kernels.filling import fill, filled_sizes, holds, join_texts, put, same_texts
 from waybill.bulk.kernels.known_scanning import scan_known
+from waybill.bulk.kernels.naming import find_names, place_names
 from waybill.bulk.kernels.numbers import (
     digits,
     integers,
@@ -27,6 +28,7 @@ __all__ = [
     "digits",
     "fill",
     "filled_sizes",
+    "find_names",
     "fitting",
     "grouped",
     "head_size",
@@ -38,6 +40,7 @@ __all__ = [
     "number_in_text",
     "order_keys",
     "padded_digits",
+    "place_names",
     "plain_decimals",
     "plain_times",
     "put",

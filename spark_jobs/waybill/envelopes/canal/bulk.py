@@ -5,12 +5,12 @@ Messages with one row are read and written so; `flat_message` and `encoder` say 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from waybill.bulk.kinds import NULL_SIZE
+from waybill.bulk.kinds import ESCAPED, NULL_SIZE
 from waybill.bulk.notations import (
     NOTHING,
     PUT_TEXT,
@@ -28,6 +28,7 @@ from waybill.bulk.values import (
     changed_columns,
     column,
     key_array,
+    names,
     offsets,
     own,
     source_or_queue_times,
@@ -95,7 +96,21 @@ class CanalReader(BulkReader):
             family="canal" if extra else "",
             extra=extra,
             check=self._check(schema, change),
+            **self._named(sample, schema),
         )
+
+    def _named(self, sample: Sample, schema: TableSchema) -> dict[str, Any]:
+        """The values that name the table, and what the message tells of its columns and key."""
+        slots = [sample.slots.get((name,)) for name in ("database", "table")]
+        named = [s for s in slots if s is not None and sample.kinds[s] <= ESCAPED]
+        if len(named) < len(slots) or not all(map(sample.text, named)):
+            return {}  # what names no table is of one that the settings tell
+        told = [
+            (path, sample.kinds[slot], sample.text(slot))
+            for path, slot in sample.slots.items()
+            if path[0] in ("mysqlType", "pkNames")
+        ]
+        return {"named_by": tuple(named), "described_by": (schema.names, *told)}
 
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         """The columns of one of the rows; None if one cannot be read at once."""
@@ -191,6 +206,7 @@ class CanalWriter(BulkWriter):
     """Says where the values of FlatMessages come from."""
 
     family = "canal"
+    names_tables = True
 
     def __init__(self, encoder: CanalEncoder) -> None:
         self._zone = encoder.zone
@@ -230,6 +246,8 @@ class CanalWriter(BulkWriter):
         schema, puts = rows.schema, self._table(rows.schema).puts
         gone = rows.operation == "delete"
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("id",): _id, ("ts",): _ts}
+        if rows.tables is not None:
+            values |= _NAMES
         if rows.transaction is not None and carried(rows, "canal"):
             values["gtid",] = transactions
         for i, name in enumerate(schema.names):
@@ -248,5 +266,14 @@ def _constant(path: Path) -> bool:
     return path[0] in _CONSTANT or path in (("old",), ("gtid",))
 
 
+def _database(schema: TableSchema) -> str:
+    return schema.database or ""
+
+
+def _table(schema: TableSchema) -> str:
+    return schema.table or ""
+
+
+_NAMES: dict[Path, Get] = {("database",): names(_database), ("table",): names(_table)}
 _ts = own("canal", "ts", source_or_queue_times)
 _id = own("canal", "id", offsets)

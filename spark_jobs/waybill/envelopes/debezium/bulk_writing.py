@@ -12,7 +12,7 @@ import numpy as np
 from waybill.bulk.arena import Value
 from waybill.bulk.notations import joined_texts, same, written
 from waybill.bulk.templates import BulkWriter, Wording
-from waybill.bulk.values import carried, column, times, transactions
+from waybill.bulk.values import carried, column, names, times, transactions
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.blocks import LONGEST
 from waybill.envelopes.debezium.bulk_values import put_of
@@ -40,6 +40,7 @@ class DebeziumWriter(BulkWriter):
 
     family = FAMILY
     opening = EXTRA.decode()
+    names_tables = True
 
     def __init__(self, encoder: DebeziumEncoder) -> None:
         self._settings = encoder.settings
@@ -145,7 +146,17 @@ def _blocks(rows: Rows) -> dict[Path, Get]:
         values["source", "sequence"] = _sequence
     if rows.transaction is not None:
         values["transaction", "id"] = transactions
+    if rows.tables is not None:
+        values |= _NAMES
     return values
+
+
+_NAMES: dict[Path, Get] = {
+    ("source", "db"): names(lambda schema: schema.database or ""),
+    ("source", "schema"): names(lambda schema: schema.schema),
+    ("source", "table"): names(lambda schema: schema.table),
+}
+"""Where the names of tables stand that differ in nothing else."""
 
 
 def tail_of(rows: Rows) -> Value:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Value
@@ -22,7 +21,15 @@ from waybill.bulk.notations import (
     written,
 )
 from waybill.bulk.templates import BulkWriter, Flagged, Wording
-from waybill.bulk.values import carried, column, field_of, key_array, nulls, transactions
+from waybill.bulk.values import (
+    carried,
+    column,
+    field_of,
+    key_array,
+    names,
+    nulls,
+    transactions,
+)
 from waybill.caches import Bounded
 from waybill.envelopes.dms.bulk_values import keys_alone
 from waybill.envelopes.dms.encoder import OPERATIONS
@@ -45,7 +52,6 @@ if TYPE_CHECKING:
     from waybill.values.json_rows import RowWriter
 
 _FAMILY = "dms"
-_encode = msgspec.json.Encoder().encode
 _MICRO_DIGITS = 6
 
 
@@ -101,6 +107,7 @@ class DmsWriter(BulkWriter):
     """Says where the values of records come from."""
 
     family = _FAMILY
+    names_tables = True
 
     def __init__(self, encoder: DmsEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
@@ -149,6 +156,8 @@ class DmsWriter(BulkWriter):
             path = ("data", prefix + name) if in_columns else (settings.before_field, name)
             values[path] = get
         values |= self._metadata(rows)
+        if rows.tables is not None:
+            values |= {("metadata", name): get for name, get in _TABLE_NAMES.items()}
         return [Wording(values, _constant, key_array(rows))]
 
     def _metadata(self, rows: Rows) -> dict[Path, Get]:
@@ -171,6 +180,12 @@ class DmsWriter(BulkWriter):
 
 def _constant(path: Path) -> bool:
     return path[0] == "metadata"
+
+
+_TABLE_NAMES = {
+    "schema-name": names(lambda schema: schema.database or ""),
+    "table-name": names(lambda schema: schema.table or ""),
+}
 
 
 def _numbered(arena: Arena, ids: Texts) -> tuple[Mask, Mask]:
@@ -222,6 +237,7 @@ class DmsFilesWriter(BulkWriter):
     """Says where the values of rows of files come from."""
 
     family = _FAMILY
+    names_tables = True
 
     def __init__(self, encoder: DmsFilesEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
@@ -267,16 +283,5 @@ class DmsFilesWriter(BulkWriter):
             values[settings.timestamp_column,] = _times(BLANK, False)
         if settings.sequence_column and rows.sequence is not None:
             values[settings.sequence_column,] = self._ids.padded(SEQUENCE_DIGITS)
-        keys: dict[Path, Get] = {
-            (name,): _constant_text(text or "")
-            for name, text in (
-                ("schema-name", rows.schema.database),
-                ("table-name", rows.schema.table),
-            )
-        }
+        keys: dict[Path, Get] = {(name,): get for name, get in _TABLE_NAMES.items()}
         return [Wording(values, ("Op",).__eq__, keys)]
-
-
-def _constant_text(text: str) -> Get:
-    held = _encode(text)[1:-1]
-    return lambda rows: Value(rows.arena.constant(held, len(rows)), True)

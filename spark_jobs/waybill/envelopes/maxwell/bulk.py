@@ -27,7 +27,7 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, changed_columns, column, field_of, nulls
+from waybill.bulk.values import carried, changed_columns, column, field_of, names, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.maxwell.encoder import TYPES
 from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECOND, ROWS
@@ -58,7 +58,6 @@ _NAMES = frozenset({"database", "table", "type", "primary_key_columns"})
 """What is the same for all rows of a table and an operation."""
 _RANGES: dict[str, Convert] = {"xid": whole(0, _LARGEST), "xoffset": whole(0, LAST - 1)}
 _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
-_json = msgspec.json.Encoder().encode
 
 
 # Reading
@@ -185,14 +184,13 @@ class _Table:
     def __init__(self, schema: TableSchema, style: Style) -> None:
         self.puts = tuple(put_of(column.type, style) for column in schema.columns)
         self.loses_types = loses_types(schema, style)
-        names = {"database": schema.database or "", "table": schema.table or ""}
-        self.names = {name: _json(text)[1:-1] for name, text in names.items()}
 
 
 class MaxwellWriter(BulkWriter):
     """Says where the values of messages with a row come from."""
 
     family = _FAMILY
+    names_tables = True
 
     def __init__(self, encoder: MaxwellEncoder) -> None:
         self._style = encoder.style
@@ -254,7 +252,9 @@ class MaxwellWriter(BulkWriter):
             found["data", name] = column(not gone, i, puts[i])
             if rows.operation == "update" and rows.before is not None:
                 found["old", name] = column(False, i, puts[i])
-        keys: dict[Path, Get] = {(name,): _same_for_all(t) for name, t in table.names.items()}
+        keys = dict(_TABLE_NAMES)
+        if rows.tables is not None:
+            found |= _TABLE_NAMES
         for i, place in enumerate(schema.key_places if schema.key else ()):
             value = column(not gone, place, puts[place])
             found["primary_key", i] = value
@@ -269,8 +269,10 @@ def _signed(arena: Arena, starts: Places, lengths: Places) -> Mask:
     return found
 
 
-def _same_for_all(text: bytes) -> Get:
-    return lambda rows: Value(rows.arena.constant(text, len(rows)), True)
+_TABLE_NAMES: dict[Path, Get] = {
+    ("database",): names(lambda schema: schema.database or ""),
+    ("table",): names(lambda schema: schema.table or ""),
+}
 
 
 def _ts(rows: Rows) -> Value:

@@ -29,11 +29,11 @@ from waybill.bulk.notations import (
 from waybill.bulk.readings import Cell, Count, Reading, Sample
 from waybill.bulk.rows import Extra, Rows
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import carried, column, field_of, key_array, nulls
+from waybill.bulk.values import carried, column, field_of, key_array, names, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.ogg.encoder import TYPES
-from waybill.envelopes.ogg.values import POSITION_DIGITS, STYLE, read_style
+from waybill.envelopes.ogg.values import POSITION_DIGITS, STYLE, read_style, text_of
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.sequence_layout import OWN
 from waybill.values.bulk_json_columns import put_of
@@ -162,6 +162,7 @@ class OggWriter(BulkWriter):
     """Says where the values of operations with a row come from."""
 
     family = _FAMILY
+    names_tables = True
 
     def __init__(self, encoder: OggEncoder) -> None:
         self._ids = BulkSequence(encoder.packed)
@@ -195,7 +196,7 @@ class OggWriter(BulkWriter):
             return None
         puts = self._table(rows.schema).puts
         gone = rows.operation == "delete"
-        found: dict[Path, Get] = {}
+        found = {} if rows.tables is None else dict(_TABLE_NAME)
         constant = set(_NAMES)
         if rows.extra is not None and carried(rows, _FAMILY):
             for name, told in rows.extra.fields.items():
@@ -217,6 +218,11 @@ class OggWriter(BulkWriter):
                     return None
                 found["after" if is_after else "before", name] = column(is_after, i, put)
         return [Wording(found, lambda path: path[0] in constant, key_array(rows))]
+
+
+_TABLE_NAME: dict[Path, Get] = {
+    ("table",): names(lambda schema: text_of(schema.database, schema.schema, schema.table))
+}
 
 
 def _op_ts(rows: Rows) -> Value:

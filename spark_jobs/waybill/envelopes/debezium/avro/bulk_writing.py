@@ -49,6 +49,8 @@ _KINDS = {PLAIN: TEXT, ESCAPED: TEXT, INTEGER: WHOLE}
 class DebeziumAvroWriter(DebeziumWriter):
     """Says where the values of row events in Avro come from."""
 
+    names_tables = False  # a schema of each is registered, and its number stands before the values
+
     def __init__(self, encoder: DebeziumAvroEncoder) -> None:
         super().__init__(encoder.events)
         self._sink = encoder.sink

@@ -6,7 +6,7 @@ Messages with one row whose columns are all told or declared are read so; `canal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -77,6 +77,10 @@ class OmsCanalReader(CanalReader):
         if not all_told(self._typed, change.schema):
             return None
         return super().reading(sample, change)
+
+    def _named(self, sample: Sample, schema: TableSchema) -> dict[str, Any]:
+        """Types may be declared, for one table and not for another: each has forms of its own."""
+        return {}
 
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         ways = self._ways.get(schema)
