@@ -118,6 +118,14 @@ def test_converting(target: str, tmp_path: Any) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("name", SOURCES)
+def test_carrying_on(name: str, tmp_path: Any) -> None:
+    """What the family carries on may name the table too."""
+    messages = stream(name, str(tmp_path / "read"))
+    expected = converted(name, name, messages, str(tmp_path / "one"), bulk=False)
+    assert converted(name, name, messages, str(tmp_path / "many"), bulk=True) == expected
+
+
 def test_one_form_for_all_of_the_same_columns(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:

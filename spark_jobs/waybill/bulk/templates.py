@@ -65,7 +65,8 @@ class BulkWriter(ABC):
         scanner: finds the values of written messages.
         key_scanner: finds those of their keys.
         names_tables: whether it says where the names of tables stand, so that changes of several
-            tables are written together.
+            tables are written together; they stand there for all classes of an operation, or for
+            none.
     """
 
     family: str

@@ -13,7 +13,7 @@ import numpy as np
 
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
-from waybill.bulk.values import changed_columns, column, own, source_or_queue_times
+from waybill.bulk.values import changed_columns, column, names, own, source_or_queue_times
 from waybill.caches import Bounded
 from waybill.envelopes.canal.bulk import CanalReader
 from waybill.envelopes.oms.bulk_rows import (
@@ -112,6 +112,7 @@ class OmsCanalWriter(BulkWriter):
     """Says where the values of messages with one row come from."""
 
     family = "canal"
+    names_tables = True
 
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
@@ -154,6 +155,8 @@ class OmsCanalWriter(BulkWriter):
             )
         image = _image(rows) or ()
         values: dict[Path, Get] = {("es",): source_or_queue_times, ("ts",): _ts}
+        if rows.tables is not None:
+            values |= _TABLE_NAMES
         null = untold(rows)
         for i, name in enumerate(schema.names):
             if name in null:
@@ -191,4 +194,8 @@ def _constant(path: Path) -> bool:
     return path[0] in _CONSTANT or path == ("old",)
 
 
+_TABLE_NAMES: dict[Path, Get] = {
+    ("database",): names(lambda schema: schema.database),
+    ("table",): names(lambda schema: schema.table),
+}
 _ts = own("canal", "ts", source_or_queue_times)

@@ -15,7 +15,7 @@ from waybill.bulk.arena import Value
 from waybill.bulk.notations import PUT_TEXT
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, field_of, sequences, times
+from waybill.bulk.values import carried, column, field_of, names, sequences, times
 from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
     Cells,
@@ -118,6 +118,7 @@ class OmsDataworksWriter(BulkWriter):
     """Says where the values of messages with a row come from."""
 
     family = FAMILY
+    names_tables = True
 
     def __init__(self, encoder: OmsDataworksEncoder) -> None:
         self._encoder = encoder
@@ -193,7 +194,17 @@ class OmsDataworksWriter(BulkWriter):
             same.add(_SCN)
         else:
             values[_SCN] = self._ids.get(True)
+        if rows.tables is not None:
+            values |= {path: get for path, get in _TABLE_NAMES.items() if path[-1] not in fields}
         return values, same
+
+
+_TABLE_NAMES: dict[Path, Get] = {
+    ("schema", "source", "dbName"): names(lambda schema: schema.database),
+    ("schema", "source", "schema"): names(lambda schema: schema.schema),
+    ("schema", "source", "table"): names(lambda schema: schema.table),
+}
+"""Where the names of tables stand; a database's that was carried on may be another than its own."""
 
 
 def _image(rows: Rows) -> Columns | None:

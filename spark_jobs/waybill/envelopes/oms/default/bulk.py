@@ -30,7 +30,7 @@ from waybill.bulk.notations import (
 )
 from waybill.bulk.readings import BulkReader, Count, Reading, Sample
 from waybill.bulk.templates import BulkWriter, Get, Wording
-from waybill.bulk.values import carried, column, field_of, nulls, times
+from waybill.bulk.values import carried, column, field_of, names, nulls, times
 from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
     may_look_untouched,
@@ -261,6 +261,7 @@ class OmsBulkWriter(BulkWriter):
     """Says where the values of messages with a row come from."""
 
     family = "oms"
+    names_tables = True
 
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
@@ -331,10 +332,20 @@ class OmsBulkWriter(BulkWriter):
             if isinstance(told.get(name), Value):
                 values["allMetaData", name] = field_of(name)
 
+        if rows.tables is not None:
+            values |= {path: get for path, get in _TABLE_NAMES.items() if path[-1] not in told}
+
         def constant(path: Path) -> bool:
             return _constant(path) or (len(path) == 2 and path[1] in null)
 
         return [Wording(values, constant, keys)]
+
+
+_TABLE_NAMES: dict[Path, Get] = {
+    ("allMetaData", "db"): names(lambda schema: schema.database),
+    ("allMetaData", "table_name"): names(lambda schema: schema.table),
+}
+"""Where the names of tables stand; a database's that was carried on may be another than its own."""
 
 
 def _images_written(rows: Rows, puts: tuple[Put, ...], null: frozenset[str]) -> dict[Path, Get]:
