@@ -53,6 +53,10 @@ class Form(Skeleton):
         self.tables: NamedTables | None = None
         """The tables that messages may be of, where their names pick one."""
         self.names = np.array(reading.named_by, np.int64)
+        self.settled: dict[int, int] = {}
+        """For tables the state of the reader at which the decoder read their messages so."""
+        self.waiting: dict[int, int] = {}
+        """How many messages of tables came since the decoder was asked that."""
 
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.rows import Rows
     from waybill.protocol import Decoder
-    from waybill.records import Change, Message
+    from waybill.records import Change, Message, TableSchema
 
 MOST_FORMS = 200
 """Messages that look alike may have so many forms, e.g. one for each table."""
@@ -103,6 +103,7 @@ class Forms:
     def read(self, block: Block) -> tuple[list[Rows], Places]:
         """The changes of messages that are read at once, and the numbers of all other messages."""
         self._learnt.clear()
+        self._reader.begin()
         read, slow = self._read(block)
         if self._remembers and not self._harmless(block, slow):
             return [], np.arange(block.size)
@@ -226,7 +227,8 @@ class Forms:
                 fits &= block.keys.counts[rest] >= 0
                 fits[fits] = form.key.fits(block.keys, rest[fits])
         rest, fits, tables = self._named(form, block, texts, rest, fits, slow)
-        ready = form.reading.ready
+        # Where names pick the table, each one was asked for.
+        ready = form.reading.ready if form.tables is None else None
         count = int(np.count_nonzero(fits))
         if 0 < count < self._group or (count and ready is not None and not ready()):
             slow.append(rest[fits])
@@ -262,10 +264,42 @@ class Forms:
             self._meet(form, form.tables, block, texts, rest[unknown])
             numbers[unknown] = form.tables.find(texts, rest[unknown], form.names)
             unknown = numbers == UNKNOWN
+        if self._remembers:
+            self._settle(form, form.tables, block, rest, numbers)
+            unknown = numbers == UNKNOWN
         if unknown.any():
             slow.append(rest[unknown])
             rest, numbers = rest[~unknown], numbers[~unknown]
         return rest, numbers >= 0, numbers
+
+    def _settle(
+        self, form: Form, tables: NamedTables, block: Block, rest: Places, numbers: Places
+    ) -> None:
+        """Leave out messages of tables that the decoder does not read by their schema now.
+
+        It is asked again whenever it has remembered something, once enough messages of a table
+        pay for that.
+        """
+        present, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
+        told = zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True)
+        out = []
+        for number, first, count in told:
+            if number < 0 or form.settled.get(number) == self._reader.state:
+                continue
+            out.append(number)
+            waiting = form.waiting.get(number, 0) + count
+            if waiting < self._group:
+                form.waiting[number] = waiting
+                continue
+            form.waiting[number] = 0
+            schema = self._reader.read_by(block.message(int(rest[first])))
+            if schema is self._schemas[number]:
+                form.settled[number] = self._reader.state
+                out.pop()
+            elif schema is not None:
+                tables.forget(number)
+        if out:
+            numbers[np.isin(numbers, out)] = UNKNOWN
 
     def _meet(
         self, form: Form, tables: NamedTables, block: Block, texts: Scanned, rows: Places
@@ -275,7 +309,7 @@ class Forms:
         met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
         for names, number in tables.firsts(texts, rows, form.names).items():
             change = self._exact(block.message(number)) if all(names) else None
-            if change is not None and change.schema.unnamed is tables.structure:
+            if change is not None and self._is_one_of(tables, form, change.schema):
                 met[number] = names, change
             elif change is not None or tables.failed(names):
                 told[names] = OTHER
@@ -292,6 +326,11 @@ class Forms:
                 same = read.change(row) == change
                 told[names] = self._schemas.number(change.schema) if same else OTHER
         tables.add(told)
+
+    def _is_one_of(self, tables: NamedTables, form: Form, schema: TableSchema) -> bool:
+        if schema.unnamed is not tables.structure:
+            return False
+        return self._reader.alike(form.schema, schema)
 
     def _exact(self, message: Message) -> Change | None:
         """The one change of a message of a row that is whole; None if it is any other."""

@@ -218,6 +218,26 @@ class BulkReader(ABC):
         """Whether a decoder that reads a message on its own will remember nothing of it."""
         return True
 
+    @property
+    def state(self) -> int:
+        """A number that is another one whenever the decoder remembers something more."""
+        return 0
+
+    def read_by(self, message: Message) -> TableSchema | None:
+        """The schema that the decoder would read a message by now, remembering nothing of it.
+
+        None if it would remember something, or refuse the message. It is asked where names pick
+        the table of a message, and the decoder remembers others.
+        """
+        return None
+
+    def alike(self, one: TableSchema, other: TableSchema) -> bool:
+        """Whether messages of two tables are read alike that differ in their names only."""
+        return True
+
+    def begin(self) -> None:  # noqa: B027 - most readers need not know
+        """A block of messages is about to be read."""
+
     def tell(self, message: Message) -> None:  # noqa: B027 - most decoders need not know
         """A form was learnt of a message, and its block is read at once.
 

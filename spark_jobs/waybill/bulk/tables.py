@@ -124,19 +124,14 @@ class NamedTables:
     def __init__(self, structure: TableSchema) -> None:
         self.structure = structure
         self._most = min(LIMIT, MOST_COLUMNS // max(1, len(structure.columns)))
-        self._names: list[tuple[bytes, ...]] = []
-        self._told: list[int] = []
         self._known: dict[tuple[bytes, ...], int] = {}
         self._tries: dict[tuple[bytes, ...], int] = {}
-        self._numbers = np.array([UNKNOWN], np.int64)
-        self._text = np.frombuffer(BEHIND, np.uint8)
-        self._cuts = np.zeros((0, 1), np.int64)
-        self._table = np.full(1, -1, np.int64)
+        self._place()
 
     @property
     def full(self) -> bool:
         """Whether no more tables can be told."""
-        return len(self._names) + len(self._tries) >= self._most
+        return len(self._known) + len(self._tries) >= self._most
 
     def find(self, texts: Scanned, rows: Places, slots: Places) -> Places:
         """The number of the schema of each of some messages, or `UNKNOWN`, or `OTHER`."""
@@ -166,25 +161,33 @@ class NamedTables:
         self._tries[names] = self._tries.get(names, 0) + 1
         return self._tries[names] >= _MOST_TRIES
 
+    def forget(self, number: int) -> None:
+        """Know a table no more: it may have other columns by now."""
+        self._known = {names: told for names, told in self._known.items() if told != number}
+        self._place()
+
     def add(self, numbers: dict[tuple[bytes, ...], int]) -> None:
         """Tell the numbers of the schemas of some names, or `OTHER`; what is told once stays."""
-        numbers = {names: number for names, number in numbers.items() if names not in self._known}
-        if not numbers:
-            return
-        self._known.update(numbers)
-        for names, number in numbers.items():
-            self._tries.pop(names, None)
-            self._names.append(names)
-            self._told.append(number)
-        self._numbers = np.array([*self._told, UNKNOWN], np.int64)
-        sizes = np.array([[0, *map(len, names)] for names in self._names], np.int64)
-        self._text = np.frombuffer(
-            b"".join(name for names in self._names for name in names) + BEHIND, np.uint8
-        )
-        ends = np.cumsum(sizes.sum(axis=1))
-        self._cuts = np.cumsum(sizes, axis=1) + (ends - sizes.sum(axis=1))[:, None]
+        if numbers:
+            self._known = {**numbers, **self._known}
+            for names in numbers:
+                self._tries.pop(names, None)
+            self._place()
+
+    def _place(self) -> None:
+        """Put all names where `kernels.find_names` looks for them."""
+        self._numbers = np.array([*self._known.values(), UNKNOWN], np.int64)
+        sizes = [len(name) for names in self._known for name in names]
+        ends = np.cumsum([0, *sizes], dtype=np.int64)
+        count = len(self._known)
+        width = len(sizes) // max(1, count)
+        self._cuts = np.empty((count, width + 1), np.int64)
+        self._cuts[:, :width] = ends[:-1].reshape(count, width)
+        self._cuts[:, width] = ends[width::width] if count else 0
+        held = b"".join(name for names in self._known for name in names)
+        self._text = np.frombuffer(held + BEHIND, np.uint8)
         places = _FEWEST_PLACES
-        while places < 2 * len(self._names):
+        while places < 2 * count:
             places *= 2
         self._table = np.full(places, -1, np.int64)
         kernels.place_names(self._text, self._cuts, self._table)

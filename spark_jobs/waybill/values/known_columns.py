@@ -34,10 +34,12 @@ class Memory:
     Attributes:
         held: whether nothing may be added.
         begun_anew: whether tables were forgotten, of which something may be left elsewhere.
+        additions: how many times something was added.
     """
 
     def __init__(self) -> None:
         self.held = False
+        self.additions = 0
         self.begun_anew = False
         self._columns: Bounded[TableName, tuple[Column, ...]] = Bounded()
 
@@ -76,6 +78,7 @@ class Memory:
         """
         if self.held:
             raise News(first and not self.begun_anew)
+        self.additions += 1
 
 
 def _name_of(schema: TableSchema) -> TableName:

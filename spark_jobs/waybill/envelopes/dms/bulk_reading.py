@@ -92,6 +92,8 @@ def _any_of(checks: list[Callable[[Rows], Mask]]) -> Callable[[Rows], Mask] | No
 class DmsReader(RememberingReader):
     """Says what the values of records mean."""
 
+    names = ((_METADATA, "schema-name"), (_METADATA, "table-name"))
+
     def __init__(self, decoder: DmsDecoder) -> None:
         super().__init__(decoder)
         self._settings = decoder.settings

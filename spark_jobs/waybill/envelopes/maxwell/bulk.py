@@ -67,6 +67,7 @@ class MaxwellReader(RememberingReader):
     """Says what the values of messages with a row mean."""
 
     reads_keys = True
+    names = (("database",), ("table",))
 
     def __init__(self, decoder: MaxwellDecoder) -> None:
         super().__init__(decoder)

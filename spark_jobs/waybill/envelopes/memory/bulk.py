@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from waybill.bulk.kinds import ESCAPED
 from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
 from waybill.errors import Refusal
 from waybill.protocol import exactly
@@ -18,6 +19,7 @@ from waybill.values.known_columns import News
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.bulk.block import Path
     from waybill.bulk.notations import Take
     from waybill.envelopes.memory.remembering import Remembering
     from waybill.records import Change, Column, Message, TableSchema
@@ -40,7 +42,12 @@ class RememberingReader(BulkReader):
 
     Args:
         decoder: reads one message exactly.
+
+    Attributes:
+        names: where the names of the table stand; none where they may stand elsewhere too.
     """
+
+    names: tuple[Path, ...] = ()
 
     def __init__(self, decoder: Remembering) -> None:
         self._remembering = decoder
@@ -75,11 +82,42 @@ class RememberingReader(BulkReader):
             return news.apart and self._apart < _MOST_APART
         return True
 
+    @property
+    def state(self) -> int:
+        """See `BulkReader.state`."""
+        return self._remembering.memory.additions
+
+    def begin(self) -> None:
+        """See `BulkReader.begin`."""
+        self._apart = 0
+
+    def read_by(self, message: Message) -> TableSchema | None:
+        """See `BulkReader.read_by`."""
+        try:
+            (change,) = self._remembering.settled(message, exact=True)
+        except (News, Refusal):
+            return None
+        return change.schema
+
+    def alike(self, one: TableSchema, other: TableSchema) -> bool:
+        """See `BulkReader.alike`: what is declared is read in another style than what is not."""
+        return self._declared(one) == self._declared(other)
+
+    def _declared(self, schema: TableSchema) -> frozenset[str]:
+        rules = self._remembering.rules
+        declared = rules.find(schema.database, schema.schema, schema.table or "").columns
+        return frozenset(declared).intersection(schema.names)
+
     def reading(self, sample: Sample, change: Change) -> Reading | None:
         """The meaning of the values of a message, as long as its table is known so."""
         reading = self.meaning(sample, change)
         if reading is not None:
             reading.ready = self._ready(sample, reading)
+            slots = [sample.slots.get(path) for path in self.names]
+            named = [s for s in slots if s is not None and sample.kinds[s] <= ESCAPED]
+            if len(named) == len(slots) and all(map(sample.text, named)):
+                reading.named_by = tuple(named)
+                reading.described_by = self._declared(change.schema)
         return reading
 
     def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
@@ -87,7 +125,6 @@ class RememberingReader(BulkReader):
         first = _kinds(reading)
 
         def ready() -> bool:
-            self._apart = 0
             try:
                 (change,) = self._remembering.settled(sample.message, exact=True)
             except (News, Refusal):

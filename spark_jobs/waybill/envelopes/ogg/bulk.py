@@ -69,6 +69,8 @@ _fields = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 class OggReader(RememberingReader):
     """Says what the values of operations with a row mean."""
 
+    names = (("table",),)
+
     def __init__(self, decoder: OggDecoder) -> None:
         super().__init__(decoder)
         self._style = read_style(decoder.settings)
