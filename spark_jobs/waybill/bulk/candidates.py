@@ -43,6 +43,10 @@ class Candidates(Scanner):
             self._looks.append(look)
             self._packed = None
 
+    def changed(self) -> None:
+        """One of the forms is another one now."""
+        self._packed = None
+
     def scan(self, texts: Scanned) -> None:
         """See `Scanner.scan`; `texts.known` becomes the number of the form of each text, or -1."""
         if not self.forms or texts.arena.size > LARGEST:

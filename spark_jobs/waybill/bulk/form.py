@@ -41,22 +41,27 @@ class Form(Skeleton):
             allowed[reading.transaction.slot] = reading.transaction.take.kinds
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
-        for slot in reading.named_by:
-            allowed[slot] = TEXT
         used = {how_of(value)[0] for value in self._used()}
-        super().__init__(sample.place, allowed, used | set(reading.free) | set(reading.named_by))
+        super().__init__(sample.place, allowed, used | set(reading.free))
         self.plan()
         self.alike = 0
         """The same number for forms whose messages are read together."""
         self.key: Skeleton | None = None
         """The form of the message keys, where that decides anything."""
         self.tables: NamedTables | None = None
-        """The tables that messages may be of, where their names pick one."""
-        self.names = np.array(reading.named_by, np.int64)
+        """The tables that messages may be of, once there are several: their names pick one."""
+        self.slots_of_names = np.array(reading.named_by, np.int64)
+        self.names = tuple(sample.text(slot) for slot in reading.named_by)
         self.settled: dict[int, int] = {}
         """For tables the state of the reader at which the decoder read their messages so."""
         self.waiting: dict[int, int] = {}
         """How many messages of tables came since the decoder was asked that."""
+
+    def open_to(self, tables: NamedTables) -> None:
+        """Let messages have any names, which pick one of some tables."""
+        self.tables = tables
+        self.allowed[self.slots_of_names] = TEXT
+        self.told[self.slots_of_names] = -1
 
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""
@@ -80,9 +85,8 @@ class Form(Skeleton):
     def shape(self) -> tuple[object, ...]:
         """What is the same for forms whose messages are read together."""
         reading = self.reading
-        named = bool(reading.named_by)
         return (
-            (named, reading.schema.unnamed if named else reading.schema),
+            reading.schema if self.tables is None else (True, reading.schema.unnamed),
             reading.operation,
             _pattern(reading.before),
             _pattern(reading.after),

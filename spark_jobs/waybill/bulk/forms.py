@@ -24,6 +24,8 @@ from waybill.errors import Refusal
 from waybill.protocol import exactly
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.rows import Rows
     from waybill.protocol import Decoder
@@ -179,10 +181,9 @@ class Forms:
         if len(rest) < self._fewest:
             slow.append(rest)
             return
-        for form in self._known.get(look, ()):
-            rest = self._through(form, block, texts, rest, found, slow)
-            if not len(rest):
-                return
+        rest = self._by(self._known.get(look, ()), block, texts, rest, found, slow)
+        if not len(rest):
+            return
         self._unknown[look] = self._unknown.get(look, 0) + len(rest)
         while len(rest):
             known = self._known.get(look, [])
@@ -202,9 +203,27 @@ class Forms:
             if texts is block:
                 self._candidates.add(learnt, look[1])
             before = len(rest)
-            rest = self._through(learnt, block, texts, rest, found, slow)
+            rest = self._by(self._known[look][-1:], block, texts, rest, found, slow)
             if before - len(rest) < self._group:
                 self._unknown[look] -= DEAR
+
+    def _by(
+        self,
+        forms: Sequence[Form],
+        block: Block,
+        texts: Scanned,
+        rest: Places,
+        found: _Found,
+        slow: list[Places],
+    ) -> Places:
+        """Take those of some messages that have one of some forms; returns the others."""
+        for form in forms:
+            if len(rest):
+                rest = self._through(form, block, texts, rest, found, slow)
+        for form in forms:
+            if len(rest) and self._opened(form, texts, rest):
+                rest = self._through(form, block, texts, rest, found, slow)
+        return rest
 
     def _through(
         self,
@@ -241,6 +260,26 @@ class Forms:
             )
         return rest[~fits]
 
+    def _opened(self, form: Form, texts: Scanned, rest: Places) -> bool:
+        """Whether a form of one table is one of others too from now on.
+
+        It is where some messages differ from it in nothing but values and names.
+        """
+        if form.tables is not None or not form.names:
+            return False
+        tables = self._tables_named(form.reading)
+        if tables.is_other(form.names):
+            return False
+        same = form.allowed.copy(), form.told.copy()
+        form.open_to(tables)
+        if not form.fits(texts, rest).any():
+            (form.allowed, form.told), form.tables = same, None
+            return False
+        tables.add({form.names: self._schemas.number(form.reading.schema)})
+        form.alike = self._shapes.of(form.shape())
+        self._candidates.changed()
+        return True
+
     def _named(
         self,
         form: Form,
@@ -258,11 +297,11 @@ class Forms:
         if form.tables is None:
             return rest, fits, None
         numbers = np.full(len(rest), OTHER, np.int64)
-        numbers[fits] = form.tables.find(texts, rest[fits], form.names)
+        numbers[fits] = form.tables.find(texts, rest[fits], form.slots_of_names)
         unknown = numbers == UNKNOWN
         if unknown.any() and not form.tables.full:
             self._meet(form, form.tables, block, texts, rest[unknown])
-            numbers[unknown] = form.tables.find(texts, rest[unknown], form.names)
+            numbers[unknown] = form.tables.find(texts, rest[unknown], form.slots_of_names)
             unknown = numbers == UNKNOWN
         if self._remembers:
             self._settle(form, form.tables, block, rest, numbers)
@@ -307,7 +346,7 @@ class Forms:
         """Learn of tables from the first message of each; the form has to read it as it is."""
         told: dict[tuple[bytes, ...], int] = {}
         met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
-        for names, number in tables.firsts(texts, rows, form.names).items():
+        for names, number in tables.firsts(texts, rows, form.slots_of_names).items():
             change = self._exact(block.message(number)) if all(names) else None
             if change is not None and self._is_one_of(tables, form, change.schema):
                 met[number] = names, change
@@ -360,8 +399,17 @@ class Forms:
         ]
 
     def _tables_of(self, group: list[_Recognized]) -> Tables | None:
-        numbers = [one.tables for one in group if one.tables is not None]
-        return Tables(self._schemas, np.concatenate(numbers)) if numbers else None
+        """The tables of the messages of a group; None where each form has but one, the same."""
+        if all(one.tables is None for one in group):
+            return None
+        numbers = [
+            # Found in this block before the form was open to other tables.
+            np.full(len(one.places), self._schemas.number(one.form.reading.schema), np.int64)
+            if one.tables is None
+            else one.tables
+            for one in group
+        ]
+        return Tables(self._schemas, np.concatenate(numbers))
 
     def _learn(self, block: Block, texts: Scanned, number: int) -> Form | None:
         """The form of a message; None if it is to be read on its own."""
@@ -372,12 +420,7 @@ class Forms:
         reading = None if change is None else self._reader.reading(sample, change)
         if change is None or reading is None:
             return None
-        names = tuple(sample.text(slot) for slot in reading.named_by)
-        tables = self._tables_named(reading) if names else None
-        if tables is not None and tables.is_other(names):
-            reading.named_by, tables = (), None
         form = Form(sample, reading)
-        form.tables = tables
         form.alike = self._shapes.of(form.shape())
         key = sample.key
         if key is not None:
@@ -386,13 +429,9 @@ class Forms:
         place = np.array([number])
         if not form.fits(texts, place).all():
             return None
-        schema = self._schemas.number(change.schema) if tables is not None else None
-        told = None if schema is None else np.array([schema])
-        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, told)])
+        ((rows, _),) = self._rows_of(block, [_Recognized(form, texts, place, None)])
         if not len(rows) or rows.change(0) != change:
             return None
-        if tables is not None and schema is not None:
-            tables.add({names: schema})
         self._learnt.append(number)
         return form
 

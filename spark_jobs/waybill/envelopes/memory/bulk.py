@@ -123,13 +123,18 @@ class RememberingReader(BulkReader):
     def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
         """Tells whether the decoder knows the table; takes over what it knows by now."""
         first = _kinds(reading)
+        state: int | None = None
 
         def ready() -> bool:
+            nonlocal state
+            if state == self.state:
+                return True
             try:
                 (change,) = self._remembering.settled(sample.message, exact=True)
             except (News, Refusal):
                 return False
             if change.schema is reading.schema:
+                state = self.state
                 return True
             now = self.meaning(sample, change)
             if now is None:
@@ -139,6 +144,7 @@ class RememberingReader(BulkReader):
             if kinds.keys() != first.keys() or any(k & ~kinds[s] for s, k in first.items()):
                 return False
             reading.schema, reading.before, reading.after = now.schema, now.before, now.after
+            state = self.state
             return True
 
         return ready
