@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from waybill.batches.messages import messages_of
 from waybill.bulk.arena import Arena
-from waybill.bulk.arrow_texts import texts_of
+from waybill.bulk.arrow_texts import integers_of, nulls_of, texts_of
 from waybill.bulk.block import Block, Scanned
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ def messages_block(batch: pa.RecordBatch) -> Block:
     names = batch.schema.names
     if "headers" in names and batch.column("headers").null_count < rows:
         headers = pa.compute.list_value_length(batch.column("headers")).fill_null(0)
-        apart |= headers.to_numpy(zero_copy_only=False) > 0
+        apart |= integers_of(headers) > 0
     times = None
     if "timestamp" in names and batch.column("timestamp").null_count < rows:
         micros = batch.column("timestamp").cast(pa.int64())
-        apart |= micros.is_null().to_numpy(zero_copy_only=False)
-        times = micros.fill_null(0).to_numpy(zero_copy_only=False) // 1000
-    offsets = batch.column("offset").to_numpy(zero_copy_only=False)
+        apart |= nulls_of(micros)
+        times = integers_of(micros.fill_null(0)) // 1000
+    offsets = integers_of(batch.column("offset"))
     messages = _Messages(batch)
-    partitions = batch.column("partition").to_numpy(zero_copy_only=False).astype(np.int64)
+    partitions = integers_of(batch.column("partition"))
     data, begins, ends = _there(batch, "value")
     arena: Bytes | Arena = data
     keys = None
@@ -83,7 +83,7 @@ def messages_block(batch: pa.RecordBatch) -> Block:
 def _there(batch: pa.RecordBatch, name: str) -> tuple[Bytes, Places, Places]:
     """The bytes of a column of texts, and where each is; below zero where there is none."""
     data, begins, ends = texts_of(batch.column(name))
-    nulls = batch.column(name).is_null().to_numpy(zero_copy_only=False)
+    nulls = nulls_of(batch.column(name))
     return data, np.where(nulls, -1, begins), np.where(nulls, -1, ends)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND
-from waybill.bulk.arrow_texts import texts_of
+from waybill.bulk.arrow_texts import nulls_of, texts_of
 from waybill.bulk.kinds import NULL_SIZE
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Given:
         self._data, self._begins, ends = texts_of(column)
         self.sizes: Places = ends - self._begins
         if column.null_count:
-            self.sizes[column.is_null().to_numpy(zero_copy_only=False)] = NULL_SIZE
+            self.sizes[nulls_of(column)] = NULL_SIZE
 
     def write(self, out: Bytes, places: Places) -> None:
         """As that of `Filled`."""

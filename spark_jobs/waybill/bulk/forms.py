@@ -49,6 +49,9 @@ DEAR = 8 * PRICE
 _Look = tuple[bool, int]
 """Whether a form is one of values, and its hash."""
 
+ASKING = 2
+"""Asking a decoder what it knows of a table takes as long as so many messages one by one."""
+
 
 class _Recognized(NamedTuple):
     """Messages of a known form.
@@ -327,7 +330,7 @@ class Forms:
                 continue
             out.append(number)
             waiting = form.waiting.get(number, 0) + count
-            if waiting < self._group:
+            if waiting < min(ASKING, self._group):
                 form.waiting[number] = waiting
                 continue
             form.waiting[number] = 0

@@ -94,7 +94,7 @@ class RememberingReader(BulkReader):
     def read_by(self, message: Message) -> TableSchema | None:
         """See `BulkReader.read_by`."""
         try:
-            (change,) = self._remembering.settled(message, exact=True)
+            (change,) = self._remembering.settled(message)
         except (News, Refusal):
             return None
         return change.schema
@@ -129,13 +129,13 @@ class RememberingReader(BulkReader):
             nonlocal state
             if state == self.state:
                 return True
+            if self.read_by(sample.message) is reading.schema:
+                state = self.state
+                return True
             try:
                 (change,) = self._remembering.settled(sample.message, exact=True)
             except (News, Refusal):
                 return False
-            if change.schema is reading.schema:
-                state = self.state
-                return True
             now = self.meaning(sample, change)
             if now is None:
                 return False
