@@ -33,6 +33,8 @@ from waybill.bulk.templates import BulkWriter, Get, Wording
 from waybill.bulk.values import carried, column, field_of, names, nulls, times
 from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
+    DECIDED_BITS,
+    decided_by,
     may_look_untouched,
     nothing_carried,
     put_of,
@@ -50,7 +52,6 @@ from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
 from waybill.values.column_forms import with_form
 from waybill.values.notation import DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS, Notation
-from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,11 +74,6 @@ _MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
 _MEANT = {b"1": b"true", b"true": b"true", b"0": b"false", b"false": b"false"}
 
 
-class _Kind(msgspec.Struct, gc=False):
-    recordType: str
-
-
-_kind = msgspec.json.Decoder(_Kind).decode
 _carried = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 _operations = frozenset(ROWS.values())
 
@@ -94,13 +90,8 @@ class OmsReader(BulkReader):
         return self._decoder.fresh()
 
     def harmless(self, message: Message) -> bool:
-        """Whether a message tells nothing about a table; what cannot be read is refused before."""
-        if message.value is None:
-            return True
-        try:
-            return _kind(message.value).recordType not in ROWS
-        except JSON_ERRORS:
-            return True
+        """Whether a message tells nothing new about its table."""
+        return self._decoder.knows(message)
 
     def _ready(self, sample: Sample, schema: TableSchema) -> Callable[[], bool]:
         """Tells whether the decoder knows the table with these columns, in this order."""
@@ -266,6 +257,7 @@ class OmsBulkWriter(BulkWriter):
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
         self._tables: Bounded[TableSchema, _Table | None] = Bounded()
+        self._decided = decided_by(_DECISIVE)
 
     def _table(self, schema: TableSchema) -> _Table | None:
         """The table; None if its messages are refused."""
@@ -279,7 +271,7 @@ class OmsBulkWriter(BulkWriter):
         return table
 
     def classes(self, rows: Rows) -> Places | None:
-        """Rows by what the losses depend on.
+        """Rows by what the losses depend on, and by what they carry on that is written as it is.
 
         On their own are those whose key holds a null, and those whose sequence is negative.
         """
@@ -303,6 +295,10 @@ class OmsBulkWriter(BulkWriter):
         if _has_id(rows):
             numbers[ids.alone(rows)] = -1
         numbers[may_look_untouched(rows, writer.lobs.columns)] = -1
+        decided = self._decided(rows)
+        numbers[decided < 0] = -1
+        there = numbers >= 0
+        numbers[there] = numbers[there] << DECIDED_BITS | decided[there]
         return numbers
 
     def wordings(self, rows: Rows) -> list[Wording] | None:
@@ -311,8 +307,6 @@ class OmsBulkWriter(BulkWriter):
         if table is None or image is None or None in table.shown:
             return None
         told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
-        if any(isinstance(told.get(name), Value) for name in _DECISIVE):
-            return None
         null = untold(rows)
         values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {

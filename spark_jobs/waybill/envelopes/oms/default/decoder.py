@@ -38,6 +38,7 @@ from waybill.envelopes.truncates import emptied, table_emptied
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, intern_schema
 from waybill.types import UNKNOWN, LogicalType
+from waybill.values.known_columns import News
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
@@ -104,6 +105,20 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         # By the table's name alone; None where several databases have one of that name.
         self._names: dict[bytes, OmsTable | None] = {}
         self._last: OmsTable | None = None
+        self._held = False
+
+    def knows(self, message: Message) -> bool:
+        """Whether a message tells nothing new about its table."""
+        self._held = True
+        try:
+            self.decode(message)
+        except News:
+            return False
+        except Refusal:
+            return True
+        finally:
+            self._held = False
+        return True
 
     def fresh(self) -> OmsDefaultDecoder:
         """A decoder that was told the same and has read nothing."""
@@ -240,6 +255,9 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             said[column] or _inferred(column, after, before, known.get(column)) for column in names
         )
         top = _decode_names(value)
+        columns = dict(zip(names, types, strict=True))
+        if self._held and columns != known:
+            raise News
         shape = Shape(
             tuple(top),
             tuple(_decode_names(top["allMetaData"])),
@@ -262,11 +280,13 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
                     shape, self.earlier, self.lobs, self.in_messages, self.tenant
                 )
             if self._shapes.begins_anew_with(shape, table):
+                if self._held:
+                    raise News
                 self._columns.clear()
                 self._hints.clear()
                 self._names.clear()
             self._shapes[shape] = table
-        self._columns[meta.db, name] = dict(zip(names, types, strict=True))
+        self._columns[meta.db, name] = columns
         if table.fast:
             hint = _json(meta.db or "")[1:-1], _json(name)[1:-1]
             if hint not in self._hints and hint[1] in self._names:
