@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 _IMAGES = ("prevStruct", "postStruct")
 _OURS = frozenset({*_IMAGES, "allMetaData", "recordType"})
-_DECISIVE = frozenset({"db", "dbType"})
+_DECISIVE = ("db", "dbType")
 """Fields that are carried on and decide the names of the table too."""
 _MADE_OF_OTHERS = ("checkpoint", "source_identity", "uniqueId")
 """Fields of `allMetaData` that a message of OMS brings along."""
