@@ -110,7 +110,7 @@ class Forms:
         self._learnt.clear()
         self._reader.begin()
         read, slow = self._read(block)
-        if self._remembers and read and not self._harmless(block, slow):
+        if self._remembers and not (read and self._harmless(block, slow)):
             return [], np.arange(block.size)
         for number in sorted(self._learnt):
             self._reader.tell(block.message(number))
