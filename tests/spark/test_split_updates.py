@@ -130,9 +130,7 @@ def test_any_cut_gives_the_tables_of_one_batch(spark, migration, tiny, tmp_path,
     # To try again what is not mended changes nothing.
     parts.take([], "replay")
     check(parts, histories, batches)
-    again = cut(choose, histories[-2:], 1, files=1, damaged=True)
-    parts.take(again[0], "replay", mended=True)
-    batches += again
+    parts.take([], "replay", mended=True)
     check(parts, histories, batches, mended=True)
     parts.take([], "replay", mended=True, full=full)
     loaded = [h for h in histories if h.table in dumps]
