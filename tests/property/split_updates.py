@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from waybill.full_load import TOPIC
 from waybill.merge.rules import Change, Values, bag, fold
 from waybill.order import order_key
 
@@ -48,7 +47,6 @@ class SplitHistory:
         key: its key columns; none where it has no key.
         messages: in the order of the source.
         done: what they tell.
-        dump: a sequence id and the rows that were there then, if they were written down.
         lost: numbers of messages that never come.
     """
 
@@ -57,22 +55,11 @@ class SplitHistory:
     key: tuple[str, ...] = ("id",)
     messages: list[dict[str, Any]] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
-    dump: tuple[int, list[Row]] | None = None
     lost: set[int] = field(default_factory=set)
 
-    def changes(self, came: Collection[int], reloaded: bool = False) -> list[Change]:
+    def changes(self, came: Collection[int]) -> list[Change]:
         """What has come whole, given the numbers of the messages that came."""
-        found = [change for change, told_by in self.done if set(told_by) <= set(came)]
-        if reloaded and self.dump is not None:
-            number, rows = self.dump
-            topic = f"{TOPIC}shop.{self.table}@{number}"
-            found.append(
-                Change(order_key((number,), 0, 0, 0, 0), "truncate", place=(topic, 0, 0, 0))
-            )
-            for at, row in enumerate(rows, 1):
-                order, place = order_key((number,), 1, 0, at, 0), (topic, 0, at, 0)
-                found.append(Change(order, "read", self.key_of(row) or "", row, place=place))
-        return found
+        return [change for change, told_by in self.done if set(told_by) <= set(came)]
 
     def rows(self, changes: list[Change]) -> Counter[Any]:
         """The rows after changes; of a table without key each as often as it is there."""
@@ -144,10 +131,9 @@ class _Source:
         self.rows: list[Row] = []
 
     def step(self, statements: bool) -> None:
-        # Odd numbers are nobody's, so a dump may be complete up to one of them.
         self.sequence += 2
         if statements and self.choose(4) == 0:
-            (self.truncate, self.alter, self.alter, self.write_down)[self.choose(4)]()
+            (self.truncate, self.alter, self.alter)[self.choose(3)]()
         elif self.choose(3) == 0 or not self.rows:
             self.insert()
         elif self.choose(5) == 0:
@@ -185,17 +171,6 @@ class _Source:
     def truncate(self) -> None:
         self.rows.clear()
         self._log("truncate")
-
-    def write_down(self) -> None:
-        """A dump, complete up to a number of nobody or up to the next change's."""
-        if self.made.dump is None and self.choose(2):
-            if self.choose(2):
-                self.insert()
-            else:
-                self.sequence += 1
-            rows = [{name: row.get(name) for name in self.columns} for row in self.rows]
-            self.made.dump = self.sequence, rows
-            self.sequence += self.sequence % 2
 
     def alter(self) -> None:
         if ADDED in self.columns:

@@ -2,7 +2,7 @@
 
 The property of merged histories (`test_merge_histories`) begins behind the joining of halves, so it
 cannot see a half that went on alone. This one begins at the messages, and at what can become of
-them: they are damaged and taken once more when they are mended, and a dump replaces the table.
+them: they are damaged, and taken once more when they are mended.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -90,13 +88,13 @@ def owed_by_digest(rows: Counter[Any]) -> Counter[Any]:
     return Counter({row if n > 0 else digest(row): n for row, n in rows.items()})
 
 
-def check(run: Run, histories: list[SplitHistory], batches: Batches, **more: bool) -> None:
-    """Hold the lake against what has come: `mended` and `reloaded` say what else has."""
+def check(run: Run, histories: list[SplitHistory], batches: Batches, mended: bool = False) -> None:
+    """Hold the lake against what has come, with `mended` also what was damaged."""
     wanted: dict[str, Counter[Any]] = {}
     waiting: dict[str, set[tuple[str, int]]] = {}
     for history in histories:
-        there = came(history, batches, more.get("mended", False))
-        rows = history.rows(history.changes(there, more.get("reloaded", False)))
+        there = came(history, batches, mended)
+        rows = history.rows(history.changes(there))
         wanted.setdefault(history.table, Counter()).update(owed_by_digest(rows))
         waiting.setdefault(history.table, set()).update(history.waiting(there))
     for table, rows in wanted.items():
@@ -109,15 +107,12 @@ def test_any_cut_gives_the_tables_of_one_batch(spark, migration, tiny, tmp_path,
     """Damaged messages are taken up once they are mended, after what is newer, each once."""
     choose = random.Random(seed).randrange
     histories = [split_history(choose, 12, first=10 * n) for n in range(12)]
-    for number in range(2):
+    for number in range(3):
         for keyed in (True, False):
             table = f"own{number}" if keyed else f"heap{number}"
             made = split_history(choose, 16, table=table, statements=True, keyed=keyed)
             histories.append(made)
-    dumps = {h.table: h for h in histories if h.dump is not None and h.dump[1]}
-    full = {f"shop.{table}": dump_of(h, tmp_path) for table, h in dumps.items()}
-    tables = {f"shop.{h.table}": {"key": list(h.key)} for h in histories if h.dump is not None}
-    kept = {"tables": tables, "quality": {"max_refused_share": 1}}
+    kept = {"quality": {"max_refused_share": 1}}
     whole = Run(spark, migration, tmp_path / "whole", **kept)
     once = cut(choose, histories, 1, files=2)
     whole.take(once[0])
@@ -125,21 +120,10 @@ def test_any_cut_gives_the_tables_of_one_batch(spark, migration, tiny, tmp_path,
     parts = Run(spark, migration, tmp_path / "cut", **kept)
     batches = cut(choose, histories, BATCHES, files=2, damaged=True)
     for number, files in enumerate(batches, 1):
-        # To try again what is not mended changes nothing.
-        parts.take(files, "replay" if number == BATCHES else "incremental")
+        parts.take(files)
         check(parts, histories, batches[:number])
-    batches += cut(choose, histories[-2:], 1, files=1, damaged=True)
-    parts.take(batches[-1], "replay", mended=True, full=full)
-    loaded = [h for h in histories if h.table in dumps]
-    check(parts, loaded, batches, mended=True, reloaded=True)
-    check(parts, [h for h in histories if h.table not in dumps], batches, mended=True)
-
-
-def dump_of(history: SplitHistory, folder: Path) -> dict[str, Any]:
-    """The dump of a history as a file, and what a migration says of it."""
-    assert history.dump is not None
-    number, rows = history.dump
-    path = folder / f"{history.table}.parquet"
-    columns = {name: pa.array([row[name] for row in rows], pa.string()) for name in rows[0]}
-    pq.write_table(pa.table(columns), path)
-    return {"path": str(path), "as_of": number}
+    # To try again what is not mended changes nothing.
+    parts.take([], "replay")
+    check(parts, histories, batches)
+    parts.take([], "replay", mended=True)
+    check(parts, histories, batches, mended=True)
