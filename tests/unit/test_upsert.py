@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from waybill.lake.data_files import DataFileWriter
 from waybill.lake.position_deletes import write_deletes
 from waybill.lake.stored_files import StoredFile
-from waybill.merge.columns import KEY, ORDER, Column
+from waybill.merge.columns import BY_CHANGE, DELETED, GONE, KEY, ORDER, OWN_COLUMNS, Column
 from waybill.merge.fits import fits
 from waybill.merge.upsert.stored import look_up
 from waybill.merge.upsert.values import exact, typed_columns
@@ -28,6 +28,7 @@ from waybill.merge.upsert.winners import (
     reduced,
     winners,
 )
+from waybill.merge.upsert.writing import DOUBTFUL, WRITTEN, Target, packed, unpacked, written
 
 KEYS = st.sampled_from(["", "1", "12", "123456789", '{"id":"1"}', "ключ", "ключи"])
 ORDERS = st.sampled_from(["1/11/5", "1/12/10", "1/12/9", "", "1/11"])
@@ -273,3 +274,44 @@ def test_winners_meet_the_rows_that_live(tmp_path_factory, there, wanted, group_
                 newer.add(key)
     assert {key for key, is_newer in zip(keys, found.newer, strict=True) if is_newer} == newer
     assert {number: places.tolist() for number, places in found.replaced.items()} == replaced
+
+
+# Writing
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most):
+    rows = [
+        (0, "1", "1/2", '{"id":"1"}', True),
+        (0, "2", "1/2", '{"id":"two"}', True),
+        (0, "3", "1/2", "{}", False),
+        (0, "4", "1/3", None, False),
+    ]
+    schema = pa.schema(
+        [
+            *(
+                (name, pa.bool_() if kind == "boolean" else pa.string())
+                for name, kind in OWN_COLUMNS.items()
+            ),
+            ("id", pa.int32()),
+        ]
+    )
+    writer = DataFileWriter(str(tmp_path), str(tmp_path), schema, ())
+    target = Target((Column("id", "id", "int"),), "b1", writer, (), most)
+    told = {"part": 0, "number": 0, "bucket": 0, "winners": packed(table_of(rows))}
+    kinds = [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
+    given = pa.RecordBatch.from_pylist([told], pa.schema(list(zip(told, kinds, strict=True))))
+    found = [row for batch in written({0: target})([given]) for row in batch.to_pylist()]
+    doubtful = [row for row in found if row["kind"] == DOUBTFUL]
+    files = [row for row in found if row["kind"] == WRITTEN]
+    assert [row["rows"] for row in doubtful] == [2]
+    if most == 1:
+        assert (doubtful[0]["content"], files) == (None, [])
+        return
+    assert {row["key"] for row in unpacked(doubtful[0]["content"]).to_pylist()} == {"2", "3"}
+    (file,) = files
+    table = pq.read_table(file["path"]).to_pylist()
+    assert [(row[KEY], row[DELETED], row["id"], row[GONE]) for row in table] == [
+        ("1", False, 1, None),
+        ("4", True, None, BY_CHANGE),
+    ]

@@ -32,8 +32,9 @@ BUCKET_BYTES, BUCKET_ROWS = 64 << 20, 20_000
 """Winners that are written together have about so many bytes at most, and so many rows at least
 where other cores could take some."""
 
-MOST_DOUBTFUL = 10_000
-"""Of more keys than these in doubt, all of the table's take the way through Spark."""
+MOST_DOUBTFUL, MOST_OF_BUCKET = 10_000, 100
+"""Of more keys than these in doubt, all of the table's take the way through Spark. They come to the
+driver, so each part of the keys has its share of them, or at least so many."""
 
 COMMITS_AT_ONCE = 8
 
@@ -126,9 +127,10 @@ def upsert(
         table.name: Wanted(i, _buckets(table.rows, each, cores), table.above)
         for i, table in enumerate(tables)
     }
-    targets = {
-        i: Target(table.columns, batch, table.writer, table.files) for i, table in enumerate(tables)
-    }
+    targets = {}
+    for i, table in enumerate(tables):
+        share = max(MOST_OF_BUCKET, MOST_DOUBTFUL // wanted[table.name].buckets)
+        targets[i] = Target(table.columns, batch, table.writer, table.files, share)
     parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
@@ -156,7 +158,7 @@ def _written(table: Plain, told: Sequence[Any]) -> Written | None:
     for row in told:
         by_kind[row.kind].append(row)
     files = [WrittenFile(f.path, f.bytes, f.rows, (), f.groups) for f in by_kind[WRITTEN]]
-    if sum(row.rows for row in by_kind[DOUBTFUL]) > MOST_DOUBTFUL:
+    if any(row.content is None for row in by_kind[DOUBTFUL]):
         _remove(table.writer, files)
         return None
     places = defaultdict(list)

@@ -44,7 +44,8 @@ OUTCOME_DDL = (
 
 - `written`: a data file, as `data_files.WRITTEN_DDL` has it;
 - `replaced`: rows of the data file `path` that are gone, by their places in `content`;
-- `doubtful`: winners in `content` that were not written.
+- `doubtful`: winners that were not written, in `content` unless they are too many; then nothing of
+  this part of the keys was.
 """
 
 _OUTCOME_TYPES: dict[str, Any] = {
@@ -67,12 +68,14 @@ class Target(NamedTuple):
         batch: the batch that writes.
         writer: writes its data files.
         files: its data files so far.
+        most_doubtful: so many winners of one part of its keys may be in doubt.
     """
 
     columns: tuple[Column, ...]
     batch: str
     writer: DataFileWriter
     files: tuple[StoredFile, ...]
+    most_doubtful: int
 
 
 def shuffled(tables: Mapping[str, Wanted], parts: int) -> Make:
@@ -143,6 +146,9 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
     values, doubtful = typed_columns(whole(rows.column("image")), target.columns)
     if doubtful.any():
         odd = rows.filter(pa.array(doubtful))
+        if odd.num_rows > target.most_doubtful:
+            yield _told(number, DOUBTFUL, odd.num_rows)
+            return
         yield _told(number, DOUBTFUL, odd.num_rows, content=packed(odd))
         sure = pa.array(~doubtful)
         rows, values = rows.filter(sure), [value.filter(sure) for value in values]
