@@ -43,7 +43,6 @@ FLOORS = (
         "errors",
         "full_load",
         "lake_columns",
-        "lake_values",
         "made_ids",
         "suggestions",
         "types",

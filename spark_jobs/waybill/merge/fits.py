@@ -1,6 +1,6 @@
 """Texts as values of a lake column: exactly, or not at all.
 
-The rule of `waybill.lake_values` in Python; a test holds the two against each other.
+The rule of `waybill.values.lake_values` in Python; a test holds the two against each other.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from waybill.lake_values import SHAPES
 from waybill.types import MOST_DIGITS
+from waybill.values.lake_values import SHAPES
 
 if TYPE_CHECKING:
     from waybill.merge.columns import Column

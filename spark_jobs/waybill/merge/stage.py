@@ -272,16 +272,14 @@ class _Merge:
     def _merge_bag(self, name: str, plan: TablePlan) -> None:
         """A table without key: its rows are counted."""
         survey = plan.survey
-        table = prepare(self.lake, name, plan.state)
-        branch = self.lake.branch(table, STAGE, self.context.batch)
-        self.branches[table] = branch.name
+        branch = self._branch(name, plan)
         out, odd = BagMerge(branch, name, plan, self.increment, self.context.batch).merge()
         refused = self.ledger.refuse(
             self.context.batch, refused_rows(self.context.batch, name, odd)
         )
         self._account(name, plan, out, refused)
         assert survey.moves == 0
-        self._commit(name, table, branch)
+        self._commit(name, branch.table, branch)
 
     def _merge_table(
         self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from waybill.errors import Code, SchemaChangeError
 from waybill.lake.names import literal, quoted
-from waybill.lake_values import value_sql
 from waybill.merge import columns as own
 from waybill.merge import writing
 from waybill.merge.fits import fits
@@ -16,6 +15,7 @@ from waybill.merge.moves import leaves_out
 from waybill.merge.settling import Outcome, Settling
 from waybill.merge.texts import json_text
 from waybill.merge.typed import typed, value_name
+from waybill.values.lake_values import value_sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

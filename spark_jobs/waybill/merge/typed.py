@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from waybill.lake_values import value_sql
+from waybill.values.lake_values import value_sql
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,11 +14,11 @@ from pyspark.sql import types as T
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake_columns import CHANGE_PLACE, lake_name
-from waybill.lake_values import value_sql
 from waybill.records import ROW_OPERATIONS
 from waybill.suggestions import did_you_mean, unknown
 from waybill.validate.row_suites import NAME
 from waybill.validate.suites import BATCH, CHANGES, PUBLISHED
+from waybill.values.lake_values import value_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from waybill.validate.small_tables import SmallTable, counted_in_tasks
+from waybill.validate.small_tables import (
+    BATCH,
+    COUNTS,
+    DELETED,
+    IMAGE,
+    KEY,
+    SmallTable,
+    counted_in_tasks,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,8 +42,8 @@ TABLES_AT_ONCE = 100
 TABLES_ASKED = 8
 """How many tables are asked for their metadata and files at the same time."""
 
-_COUNTS = ("all", "tombstones", "written", "keyed", "nulls", "shown")
-_KEY, _DELETED = "_waybill_key", "_waybill_deleted"
+_COUNTS = tuple(name for name in COUNTS if name != "distinct")
+"""What a query adds up; how many keys differ is no sum."""
 
 
 class Staged(NamedTuple):
@@ -132,7 +140,7 @@ def _figures(table: Staged, batch: str, counts: Mapping[str, int]) -> dict[str, 
     if duplicates and table.files is None:
         # Two keys may have one hash.
         keys = _written(table, batch) if table.searched else table.rows
-        distinct = keys.select(_KEY).where(F.col(_KEY).isNotNull()).distinct().count()
+        distinct = keys.select(KEY).where(F.col(KEY).isNotNull()).distinct().count()
         duplicates = counts["keyed"] - distinct
     return table_figures(
         table.name,
@@ -159,7 +167,7 @@ def _counted(tables: Sequence[Staged], batch: str) -> list[Counter[str]]:
 
 def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
     """Rows of numbers, one for each row that is counted, with the hash of its key."""
-    key, deleted = F.col(_KEY), F.col(_DELETED)
+    key, deleted = F.col(KEY), F.col(DELETED)
     hashed = F.when(key.isNotNull(), F.xxhash64(key))
 
     def part(rows: DataFrame, hashes: Column | None, **counts: Column | bool) -> DataFrame:
@@ -179,7 +187,7 @@ def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
             part(rows, hashed, **every, keyed=key.isNotNull(), nulls=key.isNull()),
             part(written, None, nulls=_with_null(), **own),
         ]
-    there = rows.select(_KEY).join(F.broadcast(written.select(_KEY)), _KEY, "left_semi")
+    there = rows.select(KEY).join(F.broadcast(written.select(KEY)), KEY, "left_semi")
     return [
         part(rows, None, **every),
         part(written, hashed, nulls=key.isNull() | _with_null(), **own),
@@ -188,7 +196,7 @@ def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
 
 
 def _written(table: Staged, batch: str) -> DataFrame:
-    return table.rows.where(F.col("_waybill_batch") == batch)
+    return table.rows.where(F.col(BATCH) == batch)
 
 
 def table_figures(
@@ -214,31 +222,29 @@ def table_figures(
 
 def _with_null() -> Column:
     """Whether a column of the key is null."""
-    values = F.map_values(F.from_json("_waybill_key", "map<string,string>"))
-    null = F.col(_KEY).contains("null") & F.exists(values, lambda value: value.isNull())
+    values = F.map_values(F.from_json(KEY, "map<string,string>"))
+    null = F.col(KEY).contains("null") & F.exists(values, lambda value: value.isNull())
     return F.coalesce(null, F.lit(False))
 
 
 def _told_wrong() -> Column:
     """Whether a tombstone has a row, or a row has none."""
-    wrong = F.col(_DELETED) == F.col("_waybill_image").isNotNull()
+    wrong = F.col(DELETED) == F.col(IMAGE).isNotNull()
     return F.coalesce(wrong, F.lit(False))
 
 
 def example_of_table(rows: DataFrame, column: str, batch: str) -> str | None:
     """A key that a figure of a table's row counts."""
-    key = F.col("_waybill_key")
+    key = F.col(KEY)
     known = rows.where(key.isNotNull())
-    written = known.where(F.col("_waybill_batch") == batch)
+    written = known.where(F.col(BATCH) == batch)
     if column == "duplicate_keys":
-        found = known.groupBy("_waybill_key").count().where("count > 1")
+        found = known.groupBy(KEY).count().where("count > 1")
     elif column == "null_keys":
         found = written.where(_with_null())
     elif column == "tombstones_as_rows":
-        found = known.where(F.col("_waybill_deleted").isNull()).unionByName(
-            written.where(_told_wrong())
-        )
+        found = known.where(F.col(DELETED).isNull()).unionByName(written.where(_told_wrong()))
     else:
         return None
-    row = found.select("_waybill_key").first()
+    row = found.select(KEY).first()
     return None if row is None else str(row[0])

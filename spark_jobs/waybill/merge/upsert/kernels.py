@@ -48,20 +48,20 @@ def _compared(data, start, end, other, begin, stop):  # type: ignore[no-untyped-
 
 
 @compiled
+def _rows_compared(data, ends, row, other):  # type: ignore[no-untyped-def]
+    """As `_compared`, of two rows of a column."""
+    return _compared(data, ends[row], ends[row + 1], data, ends[other], ends[other + 1])
+
+
+@compiled
 def _newer(row, other, orders, order_ends, live, images, image_ends, whole):  # type: ignore[no-untyped-def]
     """Whether a change wins over another of its key: by order, and of the same by what it says."""
-    found = _compared(
-        orders, order_ends[row], order_ends[row + 1],
-        orders, order_ends[other], order_ends[other + 1],
-    )  # fmt: skip
+    found = _rows_compared(orders, order_ends, row, other)
     if found != 0:
         return found > 0
     if live[row] != live[other]:
         return live[row] > live[other]
-    found = _compared(
-        images, image_ends[row], image_ends[row + 1],
-        images, image_ends[other], image_ends[other + 1],
-    )  # fmt: skip
+    found = _rows_compared(images, image_ends, row, other)
     if found != 0:
         return found > 0
     return whole[row] > whole[other]
@@ -115,11 +115,8 @@ def newest_rows(  # type: ignore[no-untyped-def]
             if (
                 hashes[other] == hashes[row]
                 and tables[other] == tables[row]
-                and _compared(
-                    keys, key_ends[row], key_ends[row + 1],
-                    keys, key_ends[other], key_ends[other + 1],
-                ) == 0
-            ):  # fmt: skip
+                and _rows_compared(keys, key_ends, row, other) == 0
+            ):
                 if _newer(row, other, orders, order_ends, live, images, image_ends, whole):
                     found[group] = row
                 break
