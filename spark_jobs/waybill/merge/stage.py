@@ -374,21 +374,25 @@ class _Merge:
         odd = [change_of(row) for row in judged.where("misfit OR lacks").collect()]
         good = judged.where("NOT misfit AND NOT lacks").select(*moves.columns)
         both = effects(good.withColumn("operation", F.lit("insert"))).unionByName(tombstones(good))
-        refused = [(move, reason) for move in odd if (reason := misfit(move.image or {}, columns))]
-        bad = {move.place for move, _ in refused}
+        refused = [move for move in odd if misfit(move.image or {}, columns)]
+        bad = {move.place for move in refused}
         lacking = [
             move for move in odd if move.place not in bad and move.order > plan.state.truncated
         ]
-        if refused:
-            merge.settling.refuse(refused)
+        count = merge.settling.refuse(refused)
+        plan.survey.moves -= count
         if lacking:
             plan.state.open_rows = True
-            both = both.unionByName(self._completed(name, lacking, merge))
-        plan.survey.moves -= len(refused)
-        return both, len(refused)
+            completed, below = self._completed(name, lacking, merge)
+            both = both.unionByName(completed)
+            count += merge.settling.refuse(below)
+        return both, count
 
-    def _completed(self, name: str, lacking: list[Change], merge: TableMerge) -> DataFrame:
-        found = merge.settling.resolver.complete(lacking)
+    def _completed(
+        self, name: str, lacking: list[Change], merge: TableMerge
+    ) -> tuple[DataFrame, list[Change]]:
+        """The effects of moves that leave out columns, and refused changes below them."""
+        found, below = merge.settling.resolver.complete(lacking)
         rows: list[tuple[object, ...]] = []
         for move in lacking:
             row = found[move.place]
@@ -401,7 +405,7 @@ class _Merge:
             "whole boolean, sources string, topic string, `partition` int, offset bigint, "
             "`index` int"
         )
-        return self.lake.spark.createDataFrame(rows, ddl)
+        return self.lake.spark.createDataFrame(rows, ddl), below
 
     def _account(self, name: str, plan: TablePlan, out: int, refused: int) -> None:
         """Put a table's counts into the report."""
