@@ -19,7 +19,16 @@ from tests.property.transaction_histories import (
     visible,
 )
 from waybill.merge.rules import Table, bag
-from waybill.merge.transactions import Came, Event, Members, Open, announced, judge
+from waybill.merge.transactions import (
+    Came,
+    Event,
+    Members,
+    Open,
+    RolledBack,
+    announced,
+    judge,
+    name_of,
+)
 
 
 @properties(200)
@@ -29,7 +38,9 @@ def test_in_the_end_all_that_was_committed_shows(seed) -> None:
     source = Sessions(choose, 1, placed=seed % 3 == 0, rollbacks=seed % 3 == 1)
     source.run(60)
     source.end_all()
-    changes = [pair for batch in visible(delivered(choose, source, 4)) for pair in batch]
+    changes = [
+        pair for batch in visible(delivered(choose, source, 4, lagging=False)) for pair in batch
+    ]
     for table in source.keyed:
         merged = Table(("id", "n", "t"))
         merged.apply(change for name, change in changes if name == table)
@@ -48,6 +59,7 @@ class Merging:
     def __init__(self, prefix: str) -> None:
         self.tables = {f"shop.{table}{prefix}" for table in ("a", "b", "heap")}
         self.open: tuple[Open, ...] = ()
+        self.gone: tuple[RolledBack, ...] = ()
         self.came: list[tuple[int, Sent]] = []
         self.shown: set[str] = set()
 
@@ -65,20 +77,25 @@ class Merging:
             if one.operation in EVENTS
         ]
         self.came += [(number, one) for one in batch if one.operation not in EVENTS]
-        verdict = judge(self.open, events, number - 1, 0, self._look)
+        verdict = judge(self.open, events, number - 1, 0, self._look, gone=self.gone)
         self.open = verdict.open
         hidden = [(t.members, t.after) for t in verdict.open]
         hidden += [(members, number - 1) for members in verdict.rolled_back]
+        back = {members.name for members in verdict.rolled_back}
+        names = [name_of(one.change.transaction or "") for n, one in self.came if n == number]
+        self.gone = verdict.not_merged((name, f"b{number}") for name in names if name in back).gone
         found = [(n, one) for n, one in self.came if n == number and not among(one, n, hidden)]
         back = [(t.members, t.after) for t in verdict.released]
         found += [(n, one) for n, one in self.came if n < number and among(one, n, back)]
         self.shown |= {head(one.change) for _, one in found}
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
-        return {
-            t.id: Came(sum(among(one, n, [(t.members, None)]) for n, one in self.came))
-            for t in transactions
-        }
+        found = {}
+        for asked in transactions:
+            mine = [(asked.members, None)]
+            rows = {head(one.change) for n, one in self.came if among(one, n, mine)}
+            found[asked.id] = Came(len(rows))
+        return found
 
 
 def among(one: Sent, number: int, transactions: list[tuple[Members, int | None]]) -> bool:

@@ -134,6 +134,7 @@ class _Merge:
         if plan.unordered:
             plan.state.by_source_time = self.by_source_time
         plan.state.open, plan.state.halves = open_, self.increment.halves()
+        plan.state.rolled_back = self.increment.verdict.gone
         plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
         self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}
@@ -149,10 +150,11 @@ class _Merge:
         again = self._bring_back() if self.context.options.mode == "replay" else 0
         survey, open_ = self.increment.survey(), self.position.state.open
         report, held = self.report, Held()
-        if open_ or any(survey.skipped[event] for event in EVENTS):
+        gone = self.position.state.rolled_back
+        if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
             tables = {*self.position.state.tables, *survey.tables}
-            held = self.increment.hold_back(open_, now, rule.hold, tables, rule.longest_wait)
+            held = self.increment.hold_back(open_, now, rule.hold, tables, rule.longest_wait, gone)
             report.warnings += self.increment.verdict.warnings
             check_wait(self.increment.verdict.open, rule.longest_wait, now)
             survey = self.increment.survey()
