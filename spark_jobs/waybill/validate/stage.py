@@ -30,6 +30,7 @@ from waybill.validate.batch import (
     commits_in,
     judged,
     let_pass,
+    outbox_parts,
 )
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
@@ -212,10 +213,11 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         told += [row.asDict() for row in rows.collect()]
     texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
-    readers = readers_of(spec.source, spec.publish, schemas.values())
+    parts = outbox_parts(lake, batch.outbox)
+    readers = readers_of(spec.source, spec.publish, schemas.values(), parts[0][1])
     if not readers:
         return Reread()
-    if older is None:
+    if older is None and len(parts) == 1:
         tasks = _side_by_side(lake, footers, list(readers))
         if tasks is not None:
             return compare_in_tasks(lake.spark, tasks, schemas, readers)
@@ -227,9 +229,13 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         # Where full runs have brought a change again, the message was made of the last.
         older = newest_rows(older, CHANGE_PLACE, lake.commits(batch.changes.table))
         accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
+    found = Reread()
     with lake.batches_by_rows(*read):
-        sent = lake.task_rows(batch.outbox, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
-        return reread(sent, accepted, schemas, readers)
+        for span, written in parts:
+            readers = readers_of(spec.source, spec.publish, schemas.values(), written)
+            sent = lake.task_rows(span, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
+            found.add(reread(sent, accepted, schemas, readers))
+    return found
 
 
 def _side_by_side(
