@@ -242,6 +242,10 @@ class Refusal(WaybillError):
         return f"{self.kind}: {self.sentence}"
 
 
+class LimitRefusal(Refusal):
+    """A message that is more than a setting allows: it says nothing against the envelope."""
+
+
 REFUSAL_KINDS = {
     "json": "not one JSON value in UTF-8",
     "binary": "bytes of a binary message that are cut off, left over or have a wrong checksum",
