@@ -62,6 +62,7 @@ class Merging:
         self.gone: tuple[RolledBack, ...] = ()
         self.came: list[tuple[int, Sent]] = []
         self.shown: set[str] = set()
+        self.ended: list[Event] = []
 
     def take(self, number: int, batch: list[Sent]) -> None:
         """Take one batch."""
@@ -77,7 +78,10 @@ class Merging:
             if one.operation in EVENTS
         ]
         self.came += [(number, one) for one in batch if one.operation not in EVENTS]
-        verdict = judge(self.open, events, number - 1, 0, self._look, gone=self.gone)
+        verdict = judge(
+            self.open, events, number - 1, 0, self._look, gone=self.gone, ends=self._ends
+        )
+        self.ended += [event for event in events if event.operation != "begin"]
         self.open = verdict.open
         hidden = [(t.members, t.after) for t in verdict.open]
         hidden += [(members, number - 1) for members in verdict.rolled_back]
@@ -88,6 +92,10 @@ class Merging:
         back = [(t.members, t.after) for t in verdict.released]
         found += [(n, one) for n, one in self.came if n < number and among(one, n, back)]
         self.shown |= {head(one.change) for _, one in found}
+
+    def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
+        names = {name_of(t.id) for t in transactions}
+        return [event for event in self.ended if name_of(event.transaction) in names]
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
         found = {}
@@ -116,7 +124,7 @@ def test_what_is_held_back_is_what_was_not_committed_yet(seed) -> None:
     choose = random.Random(seed).randrange
     source = Sessions(choose, 1, placed=seed % 3 == 0, rollbacks=seed % 3 == 1)
     source.run(60)
-    batches = delivered(choose, source, 5)
+    batches = delivered(choose, source, 5, damaged=seed % 4 == 0 and not source.reuses)
     merging, shown = Merging("1"), set()
     for number, (batch, wanted) in enumerate(zip(batches, visible(batches), strict=True)):
         shown |= {head(change) for _, change in wanted}

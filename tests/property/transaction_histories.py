@@ -255,7 +255,7 @@ def counts_of(transaction: Transaction) -> dict[str, Any]:
 
 
 def delivered(
-    choose: Choose, source: Sessions, batches: int, lagging: bool = True
+    choose: Choose, source: Sessions, batches: int, lagging: bool = True, damaged: bool = False
 ) -> list[list[Sent]]:
     """The log in batches: some rows late, the begins and ends too, rows and a stretch once more.
 
@@ -266,6 +266,8 @@ def delivered(
         lagging: whether begins may be read later than rows of transactions that are rolled back:
             a row of one that is not known to run is taken for one of a source that tells of no
             transactions, and shows.
+        damaged: whether messages are damaged, begins and ends of transactions and rows inside of
+            them among these: they come in any later batch, which is a replay then.
     """
     found: list[list[Sent]] = [[] for _ in range(batches)]
     cuts = sorted(choose(batches) for _ in source.sent)
@@ -277,6 +279,8 @@ def delivered(
             at += lag
         elif (one.transaction is None or one.transaction.kept) and choose(3) == 0:
             at += choose(3)
+        if damaged and choose(5) == 0:
+            at += choose(batches)
         found[min(at, batches - 1)].append(one)
         if one.operation not in EVENTS and choose(6) == 0:
             # A row comes once more, while its transaction runs or behind its end.

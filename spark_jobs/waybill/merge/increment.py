@@ -132,6 +132,7 @@ class Increment:
         tables: Iterable[str] = (),
         longest: str | None = None,
         gone: tuple[RolledBack, ...] = (),
+        replay: bool = False,
     ) -> Held:
         """Leave out the rows of transactions that are open or rolled back, and bring in others.
 
@@ -142,6 +143,7 @@ class Increment:
             tables: the source tables that have been read; see `announced`.
             longest: how long a transaction may wait.
             gone: transactions that were rolled back before.
+            replay: whether the batch brings messages that were refused when they were new.
 
         Returns:
             How many rows that concerns.
@@ -156,7 +158,16 @@ class Increment:
             before = tuple(msgspec.structs.replace(t, count=None) for t in before)
             ended = {name_of(event.transaction) for event in events}
             events += [Event("", "commit", t.id) for t in before if name_of(t.id) not in ended]
-        self.verdict = verdict = judge(before, events, self.after, now, self._look, longest, gone)
+        self.verdict = verdict = judge(
+            before,
+            events,
+            self.after,
+            now,
+            self._look,
+            longest,
+            gone,
+            self._ends if replay else lambda _: (),
+        )
         held, batches = Held(), Counter[tuple[str, str]]()
         if verdict.hidden:
             mine = f"({self._held(verdict.open)} OR {in_transactions(verdict.rolled_back)})"
@@ -185,6 +196,13 @@ class Increment:
         """How many rows each transaction has in each batch."""
         counted = rows.groupBy(F.expr(NAME_SQL).alias("name"), "batch").count().collect()
         return Counter({(row["name"], row["batch"]): row["count"] for row in counted})
+
+    def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
+        """The ends of transactions that earlier batches brought."""
+        log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
+        names = [name_of(transaction.id) for transaction in transactions]
+        mine = log.where("operation <> 'begin'").where(F.expr(NAME_SQL).isin(names))
+        return transaction_events(mine, ())
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
         """What has come of transactions; the older batches are read only where they have to be."""

@@ -147,14 +147,17 @@ class _Merge:
 
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""
-        again = self._bring_back() if self.context.options.mode == "replay" else 0
+        replay = self.context.options.mode == "replay"
+        again = self._bring_back() if replay else 0
         survey, open_ = self.increment.survey(), self.position.state.open
         report, held = self.report, Held()
         gone = self.position.state.rolled_back
         if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
             tables = {*self.position.state.tables, *survey.tables}
-            held = self.increment.hold_back(open_, now, rule.hold, tables, rule.longest_wait, gone)
+            held = self.increment.hold_back(
+                open_, now, rule.hold, tables, rule.longest_wait, gone, replay
+            )
             report.warnings += self.increment.verdict.warnings
             check_wait(self.increment.verdict.open, rule.longest_wait, now)
             survey = self.increment.survey()

@@ -143,6 +143,9 @@ class Came(NamedTuple):
     followed: bool = False
 
 
+Ends = Callable[[tuple[Open, ...]], Iterable[Event]]
+"""Tells the ends of transactions that earlier batches brought."""
+
 Look = Callable[[tuple[Open, ...]], Mapping[str, Came]]
 """Tells what has come of transactions, by the id of each."""
 
@@ -227,6 +230,7 @@ def judge(
     look: Look = lambda transactions: {},
     longest: str | None = None,
     gone: tuple[RolledBack, ...] = (),
+    ends: Ends = lambda transactions: (),
 ) -> Verdict:
     """What a batch's begins and ends mean for the rows.
 
@@ -238,10 +242,18 @@ def judge(
         look: says what has come of transactions; is asked once.
         longest: how long a transaction may wait for its rows, or its end; None for ever.
         gone: transactions that were rolled back before the batch.
+        ends: is asked of transactions that begin in this batch and do not end in it: a begin that
+            was damaged is read behind its end.
     """
     course = _Course(before, after, now, gone)
     for event in sorted(events):
         course.take(event)
+    began = {t.id for t in before}
+    fresh = tuple(t for t in course.running.values() if t.id not in began)
+    for event in sorted(ends(fresh) if fresh else ()):
+        running = course.running.get(name_of(event.transaction))
+        if running is not None and running in fresh and event.order > running.order:
+            course.take(event)
     asked = tuple(
         [t for t in course.running.values() if is_serial(t.id)]
         + [t for t in course.committed if t.count]
@@ -256,7 +268,6 @@ def judge(
     late = [t for t in waiting if _is_late(t, longest, now) and _sends_commits(t.id)]
     open_ = tuple(t for t in waiting if t not in late)
     done = [*course.committed, *(t for t in late if t.end is None)]
-    began = {t.id for t in before}
     return Verdict(
         open_,
         tuple(t for t in done if t.id in began and t not in open_),
