@@ -263,3 +263,12 @@ def test_a_batch_without_changes_forgets_no_transaction(lake, migration):
     let_pass(lake, "b2")
     step(lake, spec, "b3", [event("commit", "x", 3)])
     assert [image["id"] for image in images(lake)] == ["1"]
+
+
+def test_a_begin_that_is_mended_behind_its_end_opens_nothing(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [inside("x", row(2, 1, n="1")), event("commit", "x", 3)])
+    put(lake, "b2", [event("begin", "x", 1), inside("x", row(4, 2, n="2"))], [TABLE])
+    report = merge(lake, spec, "b2", mode="replay")
+    let_pass(lake, "b2")
+    assert (report.waiting, [image["id"] for image in images(lake)]) == (0, ["1", "2"])
