@@ -49,6 +49,7 @@ class SplitHistory:
         messages: in the order of the source.
         done: what they tell.
         lost: numbers of messages that never come.
+        left: the rows in the end, where they are known.
     """
 
     table: str
@@ -57,6 +58,7 @@ class SplitHistory:
     messages: list[dict[str, Any]] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)
+    left: list[Row] = field(default_factory=list)
 
     def changes(self, came: Collection[int]) -> list[Change]:
         """What has come whole, given the numbers of the messages that came."""
@@ -144,6 +146,7 @@ def interrupted_history(choose: Choose, steps: int) -> SplitHistory:
             source.interrupt()
         else:
             source.step(statements=False)
+    made.left = source.rows
     return made
 
 

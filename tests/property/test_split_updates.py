@@ -187,6 +187,10 @@ def test_statements_without_ids_between_halves_come_before_the_update(seed) -> N
         if message["n"] not in history.lost:
             batches[-1][0].append(message)
     check(converted(batches, limit=choose(4)), history, batches)
+    if not history.lost:
+        assert history.rows(history.changes(came(history, batches))) == Counter(
+            map(plain, history.left)
+        )
 
 
 @given(st.data())
