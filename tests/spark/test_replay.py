@@ -22,6 +22,16 @@ def row(number: int, amount: float, code: object = "x") -> dict:
     return {"id": number, "amount": amount, "code": code}
 
 
+def test_a_replay_may_come_before_everything(spark, migration, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(oms(10, "INSERT", None, row(1, 1.25)))
+    spec = migration(envelope="oms-default", tables={"shop.orders": {"key": ["id"]}})
+    first = jobs.run_migration(spec, batch="b1", mode="replay", spark=spark)
+    assert first.stage("publish").rows_out == 0
+    jobs.run_migration(spec, batch="b2", spark=spark)
+    assert table(spec, spark) == {"1": "1.25"}
+
+
 def test_refused_by_the_decoder(spark, migration, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     messages = [

@@ -54,7 +54,8 @@ def read_cursor(newest_first: Iterable[dict[str, Any]]) -> FilesCursor:
     next_number = loose = 0
     for cursor in newest_first:
         if base is None:
-            base, topic = cursor["base"], cursor.get("topic")
+            # Empty in a replay that came before anything was read.
+            base, topic = cursor["base"] or None, cursor.get("topic")
         next_number = max(next_number, cursor["next"])
         for name, state in cursor["files"].items():
             files.setdefault(name, FileState(*state))
