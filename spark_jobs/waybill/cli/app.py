@@ -131,4 +131,5 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(lake_commands.quarantine, name="quarantine")
+app.add_typer(lake_commands.gate, name="gate")
 app.add_typer(lake_commands.suite, name="suite")
