@@ -176,6 +176,27 @@ def status(migration: Specification, json: AsJson = False) -> None:
     status_command(migration, json)
 
 
+def report(
+    migration: Specification,
+    site: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="The folder of the site.", show_default=False),
+    ],
+    json: AsJson = False,
+) -> None:
+    """Build Great Expectations' own site, Data Docs, of all that the gate has said.
+
+    One page for every suite of every batch, and an index. Reads the results from the lake, also in
+    object storage; needs neither Spark nor the catalog. Run it again to add the batches since:
+    pages that are there stay as they are.
+
+    [dim]Example:[/]  waybill report migrations/shop.yaml --site build/gate
+    """
+    from waybill.cli.site import site_command
+
+    site_command(migration, site, json)
+
+
 def upkeep(
     migration: Specification,
     snapshots: Annotated[
