@@ -71,7 +71,7 @@ KILLS: dict[str, tuple[Any, str, Any]] = {
     "before the verdict": (gate, "judge", kill),
     "before anything is visible": (gate, "_show", kill),
     "visible in part": (Branch, "fast_forward", _only(".merges")),
-    "visible, before the verdict is on record": (gate, "_record", kill),
+    "visible, before the verdict is on record": (gate, "record", kill),
     "publish, before its record": (publish, "land", kill),
 }
 STOPS = ("snapshot", "convert", "merge", "validate")

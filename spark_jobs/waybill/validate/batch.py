@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Commit, Lake, Span
 
 STAGE = "validate"
-HELD = "validate-failed"
-"""Stamp of the record of a batch that may not go on."""
 
 
 @dataclass

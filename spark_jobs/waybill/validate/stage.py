@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -10,19 +9,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
-from waybill.lake.landing import land, repeated
+from waybill.lake.decisions import DROPPED, HELD, decision_on
+from waybill.lake.landing import repeated
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake_columns import CHANGE_PLACE, RUNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
-    HELD,
     STAGE,
     Judged,
     account,
@@ -32,6 +30,7 @@ from waybill.validate.batch import (
     let_pass,
     outbox_parts,
 )
+from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
 from waybill.validate.pairing import compare_in_tasks, stretches, tasks_of
@@ -42,8 +41,9 @@ from waybill.validate.profiles import (
     outcomes,
     refused_messages,
 )
+from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
-from waybill.validate.result import FAILED, GateResult, sentence_of
+from waybill.validate.result import APPROVED, FAILED, GateResult, sentence_of, verdict_mark
 from waybill.validate.results import keep
 from waybill.validate.suite_runs import SCHEMA, Found, run_every
 from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
@@ -61,21 +61,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Lake
+    from waybill.lake.decisions import Decision
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import Stretch
     from waybill.validate.table_profiles import Staged
 
 
+SHOWN_RULES = 20
+"""How many rules that are not met the account of a held batch names, those first that nobody may
+waive."""
+
+
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
     """Judge a merged batch; let it through or hold it.
 
     What passes is made visible: every table, then the record of the merge. The result is kept in
-    the lake's folder (`waybill.validate.results`) and in `runs`.
+    the lake's folder (`waybill.validate.results`) and in `runs`. So is what a person has approved,
+    if the gate finds nothing else than what it found then.
 
     Raises:
-        GateError: something critical failed; tables and messages stay where they are.
-        ConfigurationError: a suite cannot be used.
+        GateError: something critical failed, or a person has dropped the batch; tables and messages
+            stay where they are.
+        ConfigurationError: a suite cannot be used, or a decision cannot be taken.
         ConflictError: another run moved a table first.
     """
     started = time.monotonic()
@@ -84,13 +92,23 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     done = lake.find(runs, STAGE, batch)
     if done is not None:
         context.progress("validate: batch %s was judged before", batch)
+        refuse_late_drop(batch, context.options.decision)
         return repeated(done, "runs")
     suites = load_suites(spec.quality.suites)
+    if context.options.decision is not None:
+        decide(spec, lake, context.options.decision, batch)
     batch_judged = judged(lake, batch)
+    decision = decision_on(lake, batch_judged.merge)
+    if decision is not None and decision.what == DROPPED:
+        message = (
+            f"batch {batch} was {decision}; nothing of it is visible, and the next batch merges "
+            f"its changes again: `{spec.command('run', 'FILE')}`"
+        )
+        raise GateError(message, code=Code.BATCH_DROPPED)
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
-    result = judge(spec, context, batch_judged, staged, suites)
+    result = judge(spec, context, batch_judged, staged, suites, decision)
     places = keep(spec, result)
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
@@ -99,12 +117,14 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
         *(result.outcome, counted(len(result.checks), "expectation"), places[1]),
     )
     if result.outcome == FAILED:
-        _record(lake, runs, result, report, HELD, started)
+        record(lake, report, result.outcome, result.to_dict(), HELD, started)
         raise GateError(
-            _refusal(spec, batch, result, places[1]), report.to_dict(), code=Code.GATE_REFUSED
+            _refusal(spec, batch, result, places[1], decision),
+            report.to_dict(),
+            code=Code.GATE_REFUSED,
         )
     _show(staged, batch_judged.record, context)
-    _record(lake, runs, result, report, STAGE, started)
+    record(lake, report, result.outcome, result.to_dict(), STAGE, started)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
@@ -116,8 +136,18 @@ def judge(
     batch: Judged,
     staged: list[Staged],
     suites: list[Suite],
+    approval: Decision | None = None,
 ) -> GateResult:
-    """Profile what is staged and run the suites, over the profiles and over rows."""
+    """Profile what is staged and run the suites, over the profiles and over rows.
+
+    Args:
+        spec: the migration.
+        context: the stage.
+        batch: what is judged.
+        staged: the merged tables that it changed.
+        suites: what is expected.
+        approval: what a person has approved. Ages are then those that they saw.
+    """
     lake = context.lake
     changes = changes_in(lake, batch.changes)
     footers = Footers(lake, batch.changes, batch.outbox)
@@ -150,7 +180,8 @@ def judge(
     }
     now = datetime.now(UTC)
     if any(suite.over.name == TRENDS for suite in suites):
-        ages = ages_of(batch.merge.report["details"], now)
+        seen = now if approval is None else datetime.fromisoformat(approval.judged)
+        ages = ages_of(batch.merge.report["details"], seen)
         figures = (profiles["changes"], profiles["tables"], ages, past_of(lake))
         profiles[TRENDS] = trends_profile(*figures)
     checks, costs = run_every(spec, context, suites, profiles, Found(batch, changes, staged))
@@ -165,7 +196,10 @@ def judge(
         stages=_stages(lake, batch),
         costs=costs,
     )
-    result.judge(spec.quality.on_failure)
+    waived = {rule["finding"] for rule in approval.rules} if approval is not None else set()
+    result.judge(spec.quality.on_failure, waived)
+    if approval is not None and result.outcome == APPROVED:
+        result.decision = approval._asdict()
     result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
     return result
 
@@ -280,6 +314,15 @@ def _report(
     report = StageReport(STAGE, context.batch)
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
+    if result.outcome == FAILED:
+        failed = result.failures("critical")
+        report.details["verdict"] = verdict_mark(failed)
+        report.details["held_for"] = [
+            {"rule": sentence_of(check), "waivable": check.may_be_waived}
+            for check in sorted(failed, key=lambda check: check.may_be_waived)[:SHOWN_RULES]
+        ]
+    if result.decision is not None:
+        report.details["decision"] = result.decision
     report.warnings = [
         f"{check.severity}: {sentence_of(check)}" for check in result.checks if not check.success
     ]
@@ -340,35 +383,22 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
     raise ConflictError(message, code=Code.TABLE_CHANGED)
 
 
-def _record(
-    lake: Lake, runs: str, result: GateResult, report: StageReport, stamp: str, started: float
-) -> None:
-    branch = lake.branch(runs, STAGE, report.batch)
-    row = (
-        report.batch,
-        STAGE,
-        result.outcome,
-        datetime.now(UTC),
-        json.dumps(report.to_dict(), ensure_ascii=False),
-        json.dumps(result.to_dict(), ensure_ascii=False, default=str),
-    )
-    branch.append(lake.spark.createDataFrame([row], from_arrow_schema(RUNS)))
-    report.stage = stamp
-    try:
-        land(branch, report, "runs", started)
-    except ConflictError:
-        branch.drop()
-        raise
-    finally:
-        report.stage = STAGE
-
-
-def _refusal(spec: Migration, batch: str, result: GateResult, page: str) -> str:
+def _refusal(
+    spec: Migration, batch: str, result: GateResult, page: str, decision: Decision | None
+) -> str:
     failed = result.failures("critical")
     first = sentence_of(failed[0])
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
+    approved = (
+        f" ({decision.by} has approved it, but for other findings)" if decision is not None else ""
+    )
+    waive = (
+        f", or have it published as it is, `{spec.command('gate', 'approve', 'FILE')}`"
+        if all(check.may_be_waived for check in failed)
+        else ""
+    )
     return (
-        f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
-        f"published, the report is {page}; fix the cause, then "
-        f"`{spec.command('run', 'FILE', '--drop-held')}`"
+        f"batch {batch} does not pass the gate, which expects: {first}{more}{approved}; nothing "
+        f"was published, the report is {page}; fix the cause, then "
+        f"`{spec.command('run', 'FILE', '--drop-held')}`{waive}"
     )
