@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,7 +53,9 @@ class Compiled(Source):
     def _made(self, kinds: Kinds) -> Code:
         from waybill.bulk.native.kept import machine_code
 
-        return machine_code(self, kinds)
+        # What loads code does so for one thread at a time.
+        with _loading:
+            return machine_code(self, kinds)
 
 
 def compiled(function: Callable[..., Any]) -> Compiled:
@@ -60,12 +63,15 @@ def compiled(function: Callable[..., Any]) -> Compiled:
     return Compiled(function)
 
 
+_loading = threading.Lock()
+
+
 def _unfit(*_: Any) -> None:
     raise Unfit
 
 
 def _kind(argument: Any) -> Any:
-    if type(argument) is np.ndarray:
+    if type(argument) is np.ndarray and argument.dtype.isnative:
         element = argument.dtype
         return element.byteorder + element.char, argument.ndim, argument.flags.num & LAYOUT
     if isinstance(argument, int):

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from waybill.bulk.native.functions import ALIGNED, CONTIGUOUS, Instruction, MachineCode, Source
+from waybill.bulk.native.functions import (
+    ALIGNED,
+    CONTIGUOUS,
+    WRITEABLE,
+    Instruction,
+    MachineCode,
+    Source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,9 +110,13 @@ def _kind(kind: Any) -> Any:
     if not isinstance(kind, tuple):
         return types.float64 if kind is float else types.int64
     element, dimensions, flags = kind
-    layout = "C" if flags & CONTIGUOUS else "A"
-    aligned = bool(flags & ALIGNED)
-    return types.Array(from_dtype(np.dtype(element)), dimensions, layout, aligned=aligned)
+    return types.Array(
+        from_dtype(np.dtype(element)),
+        dimensions,
+        "C" if flags & CONTIGUOUS else "A",
+        readonly=not flags & WRITEABLE,
+        aligned=bool(flags & ALIGNED),
+    )
 
 
 def _returned(kind: Any) -> str | None:

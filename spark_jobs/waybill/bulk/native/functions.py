@@ -113,9 +113,10 @@ def called(address: int, kinds: Sequence[type], returned: str) -> Code:
     return number
 
 
-CONTIGUOUS, ALIGNED = 0x1, 0x100
-LAYOUT = CONTIGUOUS | ALIGNED
-"""Flags of an array: its rows follow each other, and its elements stand where C has them."""
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+LAYOUT = CONTIGUOUS | ALIGNED | WRITEABLE
+"""Flags of an array: its rows follow each other, its elements stand where C has them, and it may be
+written to, which no function is compiled to do with others."""
 
 _ARGUMENTS: dict[type, Any] = {
     int: ctypes.c_int64,
