@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,25 @@ def test_kept_code_needs_no_compiler_and_is_never_the_wrong_one(tmp_path: Path) 
         stored.write_bytes(stored.read_bytes()[:-9] + b"something")
     assert _compiles(tmp_path)
     assert not _compiles(tmp_path)
+
+
+def test_code_of_a_library_in_an_archive_is_kept_in_the_cache(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    archive = tmp_path / "library.zip"
+    archive.touch()
+    names: dict[str, Any] = {}
+    exec(compile("def f(value):\n    return value + 1", str(archive / "f.py"), "exec"), names)
+    assert Compiled(names["f"])(1) == 2
+    (stored,) = (tmp_path / "caches" / "waybill").iterdir()
+    assert stored.name.startswith("f.")
+
+
+def test_without_a_home_there_is_no_cache(monkeypatch) -> None:
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert [folder.name for folder in kept._folders(_sum)] == ["__pycache__"]
 
 
 def test_without_a_place_each_process_compiles(tmp_path: Path) -> None:
@@ -137,9 +157,9 @@ def test_more_than_a_number_is_not_returned() -> None:
 
 
 def _digest(factor: int) -> bytes:
-    names = {"factor": factor, "np": np}
+    names: dict[str, Any] = {"factor": factor, "np": np}
     exec("def scaled(value):\n    return value * factor", names)
-    return Compiled(names["scaled"]).digest  # type: ignore[arg-type]
+    return Compiled(names["scaled"]).digest
 
 
 def test_the_digest_is_of_constants_too() -> None:

@@ -52,9 +52,12 @@ def _folders(function: Source) -> list[Path]:
     named = os.environ.get(FOLDER)
     if named:
         return [Path(named)]
-    beside = Path(function.function.__code__.co_filename).parent / "__pycache__"
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return [beside, Path(caches).expanduser() / "waybill"]
+    folders = [Path(function.function.__code__.co_filename).parent / "__pycache__"]
+    # A user of a container may have no home.
+    with suppress(RuntimeError):
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        folders.append(caches / "waybill")
+    return folders
 
 
 def _read(path: Path) -> MachineCode | None:
