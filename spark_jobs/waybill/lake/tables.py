@@ -30,7 +30,7 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
-from waybill.lake.spans import longest_row, onward
+from waybill.lake.snapshot_ranges import longest_row, onward
 from waybill.lake.task_rows import Piece, TaskRows, read_in_tasks, read_piece
 from waybill.lake_columns import log_namespace
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConflictError
-from waybill.lake.landing import land
+from waybill.lake.stage_commit import land
 from waybill.lake_columns import RUNS
 
 if TYPE_CHECKING:

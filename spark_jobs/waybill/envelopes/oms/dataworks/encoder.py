@@ -137,7 +137,7 @@ class OmsDataworksEncoder:
         numbers = settings.times == "milliseconds"
         self.style = dataworks_style(settings.version, zone, numbers, settings.trailing_zeros)
         self.buffer = bytearray()
-        self._tables: Bounded[Any, _Table] = Bounded()
+        self._tables: Bounded[Any, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -159,7 +159,7 @@ class OmsDataworksEncoder:
         if table is None:
             kind = kind or self.settings.db_type
             kind = kind or ("mysql" if change.schema.dialect == "mysql" else None)
-            table = _Table(change.schema, carried, kind, self)
+            table = _TableEncoder(change.schema, carried, kind, self)
             self._tables[place] = table
         key, before, after = None, None, None
         if op in _ROWS:
@@ -197,7 +197,7 @@ class OmsDataworksEncoder:
         return str(self.ids.of(change, losses))
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(
