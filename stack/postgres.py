@@ -19,6 +19,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from stack.archives import unpack
 from stack.server import ServerError, TemporaryServer
 from waybill_airflow.free_ports import LOOPBACK, free_port
 
@@ -157,5 +158,5 @@ def _programs(folder: Path) -> Path:
     with zipfile.ZipFile(found[-1]) as jar:
         packed = next(name for name in jar.namelist() if name.endswith(".txz"))
         with jar.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as archive:
-            archive.extractall(folder / "programs", filter="data")
+            unpack(archive, folder / "programs")
     return folder / "programs" / "bin"
