@@ -1,7 +1,7 @@
 #!/bin/sh
 # Say in one sentence what this machine lacks, or print the Python to use.
 #
-#   preflight.sh python   prints the path of the first usable Python 3.11, 3.12 or 3.13
+#   preflight.sh python   prints the path of the first usable Python 3.11 (from 3.11.5 on), 3.12 or 3.13
 #   preflight.sh java     is silent when Java 17 or newer is there
 set -u
 
@@ -11,12 +11,13 @@ fail() {
 }
 
 suitable() {
-    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+    # Before 3.11.5 possessive quantifiers of regular expressions found too little, without a word.
+    "$1" -c 'import sys; v = sys.version_info; sys.exit(not (v[:3] >= (3, 11, 5) and v[:2] <= (3, 13)))' 2>/dev/null
 }
 
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
-        suitable "$PYTHON" || fail "PYTHON=$PYTHON is not a working Python 3.11, 3.12 or 3.13; point PYTHON at one or unset it."
+        suitable "$PYTHON" || fail "PYTHON=$PYTHON is not a working Python 3.11 (from 3.11.5 on), 3.12 or 3.13; point PYTHON at one or unset it."
     fi
     found= # the interpreter itself, should the candidate be a virtual environment's link to it
     for candidate in ${PYTHON:+"$PYTHON"} python3 python3.13 python3.12 python3.11 python; do
@@ -30,7 +31,7 @@ find_python() {
     if [ -n "$found" ]; then
         fail "$found cannot make virtual environments; install its venv module (on Debian and Ubuntu the package python3-venv) and run make again."
     fi
-    fail "Python 3.11, 3.12 or 3.13 was not found; install one of them, or name it with 'make PYTHON=/path/to/python3 ...'."
+    fail "Python 3.11 (from 3.11.5 on), 3.12 or 3.13 was not found; install one of them, or name it with 'make PYTHON=/path/to/python3 ...'."
 }
 
 check_java() {

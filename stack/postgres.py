@@ -19,7 +19,6 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from stack.archives import unpack
 from stack.server import ServerError, TemporaryServer
 from waybill_airflow.free_ports import LOOPBACK, free_port
 
@@ -158,5 +157,5 @@ def _programs(folder: Path) -> Path:
     with zipfile.ZipFile(found[-1]) as jar:
         packed = next(name for name in jar.namelist() if name.endswith(".txz"))
         with jar.open(packed) as stream, tarfile.open(fileobj=stream, mode="r:xz") as archive:
-            unpack(archive, folder / "programs")
+            archive.extractall(folder / "programs", filter="data")
     return folder / "programs" / "bin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,12 @@ REAL_PYTHON = f'exec "{sys.executable}" "$@"'
 
 def java(version: str) -> str:
     return f"echo 'openjdk version \"{version}\" 2025-04-15' >&2"
+
+
+def python_of(*version: int) -> str:
+    """A program that runs what it is told as this Python, and takes itself for another one."""
+    lie = f"import sys; sys.version_info = {(*version, 'final', 0)}; exec(sys.argv[1])"
+    return f'exec {shlex.quote(sys.executable)} -c {shlex.quote(lie)} "$2"'
 
 
 def preflight(folder: Path, what: str, programs: dict[str, str], **environment: str):
@@ -41,11 +48,14 @@ def one_sentence(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize("programs", [{}, {"python3": OLD_PYTHON}])
+@pytest.mark.parametrize(
+    "programs", [{}, {"python3": OLD_PYTHON}, {"python3": python_of(3, 11, 4)}]
+)
 def test_no_usable_python(tmp_path, programs):
     done = preflight(tmp_path, "python", programs)
     assert done.returncode == 1
-    assert "Python 3.11, 3.12 or 3.13 was not found; install" in one_sentence(done.stderr)
+    wanted = "Python 3.11 (from 3.11.5 on), 3.12 or 3.13 was not found; install"
+    assert wanted in one_sentence(done.stderr)
 
 
 def test_a_python_that_is_not_the_first_is_found(tmp_path):
@@ -54,6 +64,10 @@ def test_a_python_that_is_not_the_first_is_found(tmp_path):
     found = Path(done.stdout.strip())
     assert found.is_file()
     assert found != Path(sys.executable), "the interpreter itself, not a link in an environment"
+
+
+def test_a_python_that_is_just_new_enough(tmp_path):
+    assert preflight(tmp_path, "python", {"python3": python_of(3, 11, 5)}).returncode == 0
 
 
 def test_a_wrong_choice_of_python_is_not_passed_over(tmp_path):
