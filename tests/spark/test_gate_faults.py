@@ -10,6 +10,7 @@ from tests.unit.inprocess.test_converter import canal
 from waybill.errors import GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
+from waybill.made_ids import IDS_WRITTEN
 from waybill.validate.results import read_result
 from waybill.validate.table_profiles import staged_tables, table_figures, table_profiles
 
@@ -50,8 +51,9 @@ def put(lake: Lake, rows: Rows) -> None:
     branch.sql("DELETE FROM {branch} WHERE true")
     told = [tuple(row[name] for name in schema.names) for row in rows]
     branch.append(lake.spark.createDataFrame(told, schema).coalesce(1))
-    # What the stage told of its messages stands in the first commit, and counts once.
-    branch.commit(done.cursor, {**done.report, "details": {}}, "b1", "convert")
+    # What the stage counted of its messages stands in the first commit, and counts once.
+    details = {IDS_WRITTEN: done.report["details"].get(IDS_WRITTEN, {})}
+    branch.commit(done.cursor, {**done.report, "details": details}, "b1", "convert")
     branch.fast_forward()
 
 
