@@ -201,7 +201,7 @@ def test_columns_are_added_to_a_table_that_is_there(lake: Lake, table: str) -> N
 
 def test_source_tables_with_one_name_get_two_tables(lake: Lake) -> None:
     names = ["a.b_c", "a_b.c", "A.b_c", "ü.`x`", "ß.`x`", "", "."]
-    tables = [lake.ensure_merged(name, SCHEMA) for name in names]
+    tables = [lake.ensure_merged(name, SCHEMA)[0] for name in names]
     assert tables[0] == "lake.demo.a_b_c"
     assert len(set(tables)) == len(names)
     assert [lake.merged(name) for name in names] == tables

@@ -6,11 +6,10 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
@@ -18,7 +17,7 @@ from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
 from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
-from waybill.lake_columns import CHANGE_PLACE, RUNS
+from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -44,7 +43,7 @@ from waybill.validate.profiles import (
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import FAILED, GateResult, sentence_of
 from waybill.validate.results import keep
-from waybill.validate.suite_runs import SCHEMA, Found, run_every
+from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
 from waybill.validate.table_profiles import (
     TABLES_ASKED,
@@ -55,7 +54,7 @@ from waybill.validate.table_profiles import (
 from waybill.validate.trends import ages_of, past_of, trends_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -118,9 +117,10 @@ def judge(
 ) -> GateResult:
     """Profile what is staged and run the suites, over the profiles and over rows."""
     lake = context.lake
-    changes = changes_in(lake, batch.changes)
+    # To plan a query takes a while, and most batches need none.
+    changes = cache(partial(changes_in, lake, batch.changes))
     footers = Footers(lake, batch.changes, batch.outbox)
-    counted = outcomes(changes) if footers.counted is None else footers.counted
+    counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, footers)
     rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
@@ -130,22 +130,22 @@ def judge(
         rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
     rows["outbox ok"] = footers.sent if footers.sent is not None else _sent(lake, batch)
     accounts = account(lake, batch, rows)
-    merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
     refused = {}
     if rows["changes refused"] or batch.merge.report["refused"]:
+        merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
         own = merges.where(merges.batch == context.batch)
-        refused = refused_messages(changes, own, let_pass(lake, batch))
+        refused = refused_messages(changes(), own, let_pass(lake, batch))
     topic = spec.source.files.topic if spec.source.files else None
     profiles = {
         "changes": changes_profile(
             counted,
             refused,
-            backwards(changes) if ordered else {},
+            backwards(changes()) if ordered else {},
             found,
             len(accounts),
             [topic] if topic and not counted else [],
         ),
-        "tables": table_profiles(staged, context.batch),
+        "tables": table_profiles(context.spark, staged, context.batch),
     }
     now = datetime.now(UTC)
     if any(suite.over.name == TRENDS for suite in suites):
@@ -171,7 +171,7 @@ def judge(
 
 def _example(
     context: StageContext,
-    changes: DataFrame,
+    changes: Callable[[], DataFrame],
     staged: list[Staged],
     profile: str,
     column: str,
@@ -179,14 +179,14 @@ def _example(
 ) -> Example:
     """A row behind a figure of a profile, or one that a suite on rows has found."""
     if profile == "changes":
-        return example_of_topic(changes, column, name)
+        return example_of_topic(changes(), column, name)
     if profile == ROWS:
         name, key = column, name or None
     else:
-        tables = {table.name: table.rows for table in staged}
-        if name not in tables:
+        table = next((table for table in staged if table.name == name), None)
+        if table is None:
             return Example()
-        key = example_of_table(tables[name], column, context.batch)
+        key = example_of_table(table.rows, column, context.batch)
     log = context.lake.read(context.lake.log("changes"))
     # A row of a table without key has a key of the merge's own, which no change has.
     if key is not None and log.where(F.col("key") == key).isEmpty():
@@ -203,12 +203,12 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
     if not spec.publish:
         return Reread()
     lake = context.lake
-    told = lake.few_rows(batch.changes, SCHEMA, {"outcome": ["schema"]})
+    told = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:
         ids = older.select("schema_id").distinct()
         log = lake.read(batch.changes.table, batch.changes.upto).where("outcome = 'schema'")
-        rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA.names)
+        rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA_COLUMNS.names)
         told += [row.asDict() for row in rows.collect()]
     texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
@@ -337,7 +337,7 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
 def _record(
     lake: Lake, runs: str, result: GateResult, report: StageReport, stamp: str, started: float
 ) -> None:
-    branch = lake.branch(runs, STAGE, report.batch)
+    branch = lake.branch(runs, STAGE, report.batch, False)
     row = (
         report.batch,
         STAGE,
@@ -346,7 +346,7 @@ def _record(
         json.dumps(report.to_dict(), ensure_ascii=False),
         json.dumps(result.to_dict(), ensure_ascii=False, default=str),
     )
-    branch.append(lake.spark.createDataFrame([row], from_arrow_schema(RUNS)))
+    branch.append_rows([row], RUNS)
     report.stage = stamp
     try:
         land(branch, report, "runs", started)
