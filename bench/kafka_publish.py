@@ -57,7 +57,7 @@ def measure(lines: str, scratch: Path) -> dict[str, Any]:
     from waybill.lake.session import start_session
     from waybill.lake_columns import OUTBOX
     from waybill.publish.kafka.ledger import Owner
-    from waybill.publish.kafka.publishing import publish_kafka
+    from waybill.publish.kafka.publisher import publish_kafka
     from waybill.publish.outgoing import groups_by_target, outgoing
     from waybill.report import StageReport
     from waybill.spec.endpoints import KafkaTarget

@@ -48,4 +48,4 @@ DAMAGES: dict[str, Damage] = {
     "a cut message": _replaced(b'"orders"', b'"ord'),
     "one lost, another doubled": _of_another,
 }
-"""For messages of `tests.unit.test_inprocess.canal` in Canal or Debezium JSON."""
+"""For messages of `tests.unit.inprocess.test_converter.canal` in Canal or Debezium JSON."""

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
-from waybill.lake.outages import plainly
 from waybill.lake.session import start_session
+from waybill.lake.storage_errors import plainly
 from waybill.report import STAGES, StageReport, Waybill
 from waybill.spec.durations import moment_of
 from waybill.spec.file import load_migration

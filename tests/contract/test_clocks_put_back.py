@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract.test_bulk import Outcome, agree, one_by_one
 from tests.histories import image
-from tests.unit.test_oms_zones import DECLARED, TIMES, _lines
+from tests.unit.envelopes.oms.test_zones import DECLARED, TIMES, _lines
 from waybill.envelopes import registry
 from waybill.errors import Refusal
 from waybill.records import Change, Column, Message, intern_schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stack.local import read_settings
-from tests.unit.test_compose import COMPOSE, PROJECT, commands
+from tests.unit.project.test_compose import COMPOSE, PROJECT, commands
 
 pytestmark = pytest.mark.airflow
 

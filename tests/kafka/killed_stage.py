@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tests.kafka import publish_attempt
 from waybill.jobs import run_stage
-from waybill.publish.kafka import publishing
-from waybill.publish.kafka.cutting import Limits
+from waybill.publish.kafka import publisher
+from waybill.publish.kafka.part_boundaries import Limits
 from waybill.publish.kafka.sender import Sending
 from waybill.spec.file import load_migration
 
@@ -45,6 +45,6 @@ if __name__ == "__main__":
     from tests.kafka.killed_stage import KilledSending as Killed
 
     os.environ["KILLED_STAGE"] = f"{os.getpgid(0)} {sys.argv[3]}"
-    publishing.Sending = Killed  # type: ignore[misc]
-    publishing.Limits = lambda: Limits(10)  # type: ignore[misc,assignment]
+    publisher.Sending = Killed  # type: ignore[misc]
+    publisher.Limits = lambda: Limits(10)  # type: ignore[misc,assignment]
     run_stage("publish", load_migration(sys.argv[1]), sys.argv[2])

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 
 from waybill.kafka.cluster import Cluster
 from waybill.lake_columns import OUTBOX
-from waybill.publish.kafka.cutting import GROUP
+from waybill.publish.kafka.part_boundaries import GROUP
 
 _FIELDS: list[Any] = [pa.field(GROUP, pa.int32()), *OUTBOX]
 STREAM = pa.schema(_FIELDS)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.kafka.outboxes import contents, message, read, stream, told
 from waybill.kafka.cluster import Cluster
-from waybill.publish.kafka.cutting import Limits, cut
 from waybill.publish.kafka.ledger import Entry, Owner, ensure_ledger, read_entries
+from waybill.publish.kafka.part_boundaries import Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.sender import Group, Sending
 

@@ -14,11 +14,11 @@ from tests.kafka.outboxes import contents, message, read, stream, told
 from tests.kafka.sending import Publication, publication
 from waybill.errors import ConfigurationError, ConflictError, UnreachableError, WaybillError
 from waybill.kafka.cluster import Cluster
-from waybill.publish.kafka.cutting import Limits
-from waybill.publish.kafka.examining import examine
 from waybill.publish.kafka.ledger import Owner, ensure_ledger, read_entries
-from waybill.publish.kafka.outgoing import Made
-from waybill.publish.kafka.publishing import prepare, recover
+from waybill.publish.kafka.message_source import Made
+from waybill.publish.kafka.part_boundaries import Limits
+from waybill.publish.kafka.preflight import examine
+from waybill.publish.kafka.publisher import prepare, recover
 from waybill.publish.kafka.sender import Group
 from waybill.publish.kafka.topic import FRAME, describe
 from waybill.publish.kafka.transactions import Transactions

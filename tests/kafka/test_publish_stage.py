@@ -14,15 +14,15 @@ import pytest
 
 from tests.kafka.outboxes import contents, read, stream, told
 from tests.spark.conftest import INTERPRETED
-from tests.unit.test_inprocess import canal
+from tests.unit.inprocess.test_converter import canal
 from waybill.errors import ConfigurationError, ConflictError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake
 from waybill.maintenance import run_upkeep
-from waybill.publish.kafka.cutting import Limits
 from waybill.publish.kafka.ledger import Owner, read_entries
+from waybill.publish.kafka.part_boundaries import Limits
 from waybill.publish.kafka.partitions import Partitioner
-from waybill.publish.kafka.publishing import publish_kafka
+from waybill.publish.kafka.publisher import publish_kafka
 from waybill.publish.kafka.transactions import Transactions
 from waybill.publish.outgoing import Outgoing
 from waybill.publish.parts import ORDER

@@ -26,7 +26,7 @@ from waybill.lake_columns import ARCHIVE
 from waybill.sources.kafka import reader
 from waybill.sources.kafka.pieces import dealt
 from waybill.sources.kafka.positions import Range
-from waybill.sources.kafka.reader import Read, Reading, read_ranges
+from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,9 @@ def rows(
     """Every row of the ranges, read together, and what was told of each."""
     told: dict[Range, Read] = {}
     found: list[dict[str, Any]] = []
-    for batch in read_ranges(list(ranges), Reading(client, "b1", **settings), told.__setitem__):
+    for batch in read_ranges(
+        list(ranges), RangeOptions(client, "b1", **settings), told.__setitem__
+    ):
         assert batch.schema.equals(ARCHIVE)
         found += batch.to_pylist()
     assert set(told) == set(ranges)
@@ -93,7 +95,7 @@ def test_a_time_that_no_calendar_has(client: dict[str, str], topic: Callable[...
     for stamp in (2**62, 2**53, 5):
         send(client, name, [b"x"], timestamp=stamp)
     found = []
-    for batch in read_ranges([Range(name, 0, 0, 3)], Reading(client, "b"), lambda *_: None):
+    for batch in read_ranges([Range(name, 0, 0, 3)], RangeOptions(client, "b"), lambda *_: None):
         found += batch.column("timestamp").cast("int64").to_pylist()
     assert found == [None, 2**53 * 1000, 5000]
 
@@ -104,7 +106,7 @@ def test_passing_over_aborted_messages_is_progress(
     name = topic()
     send_transaction(client, name, [b"x"] * 1000, commit=False)
     monkeypatch.setitem(reader.BOUNDED, "statistics.interval.ms", "100")
-    work = reader._Work([Range(name, 0, 0, 1001)], Reading(client, "b"))
+    work = reader._Work([Range(name, 0, 0, 1001)], RangeOptions(client, "b"))
     assert list(work.batches()) == []
     work.moved, work.fetched = 0.0, 0
     for _ in range(100):
@@ -139,7 +141,7 @@ def test_what_was_read_before_a_loss_is_not_lost(
 ) -> None:
     name = topic()
     send(client, name, [b"%d" % n for n in range(30)])
-    work = reader._Work([Range(name, 0, 0, 30)], Reading(client, "b", pass_over=True))
+    work = reader._Work([Range(name, 0, 0, 30)], RangeOptions(client, "b", pass_over=True))
     work.consumer.assign([TopicPartition(name, 0, 0)])
     first: list[Any] = []
     while len(first) < 10:
@@ -175,7 +177,7 @@ def test_large_messages_come_in_small_batches(
     name = topic(max_message_bytes="4000000")
     values = [bytes([n]) * 900_000 for n in range(60)]
     send({**client, "message.max.bytes": "4000000"}, name, values)
-    reading, sizes, got = Reading(client, "b"), [], []
+    reading, sizes, got = RangeOptions(client, "b"), [], []
     for batch in read_ranges([Range(name, 0, 0, 60)], reading, lambda *_: None):
         sizes.append(batch.nbytes)
         got += batch.column("value").to_pylist()
@@ -305,7 +307,7 @@ def half_read(
     monkeypatch.setattr("waybill.spark_tasks.rechunking.ROWS_PER_BATCH", 100)
     short = {**client, "queued.max.messages.kbytes": "64", "queued.min.messages": "10"}
     short["fetch.message.max.bytes"] = "10000"
-    reading = Reading(short, "b", stall)
+    reading = RangeOptions(short, "b", stall)
     for batch in read_ranges([Range(name, 0, 0, end)], reading, lambda *_: None):
         found: Any = batch.column("offset").to_pylist()
         yield found
@@ -346,4 +348,4 @@ def test_a_broker_that_goes_away_in_mid_read(
 
 
 def test_the_password_is_not_shown() -> None:
-    assert "hidden" not in repr(Reading({"sasl.password": "hidden"}, "b1"))
+    assert "hidden" not in repr(RangeOptions({"sasl.password": "hidden"}, "b1"))

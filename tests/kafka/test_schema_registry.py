@@ -21,7 +21,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from stack.schema_registry import SchemaRegistryServer
 from tests.contract.probes import OTHER, PLAIN, ROW, change
 from tests.histories import column_of
-from tests.unit.test_avro_schemas import BOTH, SCHEMA, framed, message, reader, rows_of, writer
+from tests.unit.avro.test_schemas import BOTH, SCHEMA, framed, message, reader, rows_of, writer
 from waybill.avro.registry import NO_ID, Registry
 from waybill.envelopes import registry as envelopes
 from waybill.errors import ConfigurationError, Refusal

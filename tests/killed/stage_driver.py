@@ -24,8 +24,8 @@ from waybill.envelopes import registry
 from waybill.jobs import STAGE_FUNCTIONS, run_stage
 from waybill.lake import Lake
 from waybill.lake.session import start_session
-from waybill.publish.kafka import publishing
-from waybill.publish.kafka.cutting import Limits
+from waybill.publish.kafka import publisher
+from waybill.publish.kafka.part_boundaries import Limits
 from waybill.spec.file import load_migration
 
 registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
@@ -33,12 +33,12 @@ registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
 
 def small_parts() -> None:
     """Let a batch of a few messages become several transactions."""
-    publishing.Limits = lambda: Limits(4)  # type: ignore[misc,assignment]
+    publisher.Limits = lambda: Limits(4)  # type: ignore[misc,assignment]
 
 
 def strike_sender(moment: Moment) -> None:
     """Have the next sending to Kafka kill everything at a step."""
-    publishing.Sending = partial(  # type: ignore[misc,assignment]
+    publisher.Sending = partial(  # type: ignore[misc,assignment]
         StruckSending, step=moment.step, delay=moment.delay, session=os.getsid(0)
     )
 

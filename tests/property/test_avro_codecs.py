@@ -14,8 +14,8 @@ from waybill.avro import columns as avro
 from waybill.avro.schema import Node, parse, without_null
 from waybill.avro.writing import varint
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.kinds import BAD
-from waybill.bulk.notations import Put, by_call
+from waybill.bulk.column_codecs import ColumnWriter, by_call
+from waybill.bulk.value_kinds import BAD
 from waybill.envelopes.databus import columns as databus
 from waybill.envelopes.debezium import bulk_values
 from waybill.envelopes.debezium.avro import events
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from waybill.avro.reading import Leaf
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.column_codecs import Convert
 
 UNITS = [
     f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")
@@ -198,7 +198,7 @@ def test_what_debezium_writes(temporal, unsigned):
     settings = DebeziumWriteSettings(temporal=temporal, unsigned=unsigned, schemas=False)
     for column in COLUMNS:
         writing = Writings(settings, "mysql").of(column)
-        put = bulk_values.put_of(writing)
+        put = bulk_values.writer_of(writing)
         if put is None or put.convert is None or writing.convert is None:
             continue
         single = bulk_values._raw_each(writing.convert, writing.integer)
@@ -211,7 +211,7 @@ def test_texts_that_ibm_cdc_writes():
         text = column_writing(column, "").text
         if text is None or text.writes is None:
             continue
-        put = Put(True, text.writes.convert())
+        put = ColumnWriter(True, text.writes.convert())
         assert put.convert is not None
         data = [in_json(one) for one in texts_for(column.type)]
         assert agree(data, put.convert, by_call(text.write))

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from tests.histories import HARD, SOURCE_TYPES, column_of, edges_of
 from waybill.bulk.arena import Arena, Texts
-from waybill.bulk.kinds import BAD
+from waybill.bulk.value_kinds import BAD
 from waybill.envelopes.canal import values as canal
 from waybill.envelopes.dms import values as dms
 from waybill.envelopes.maxwell import settings as maxwell

@@ -12,7 +12,7 @@ from waybill.errors import ConflictError, WaybillError
 from waybill.lake import Lake, Span, TaskRows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
-from waybill.lake.spans import LONGEST
+from waybill.lake.snapshot_ranges import LONGEST
 from waybill.lake_columns import ARCHIVE, columns_of
 from waybill.report import StageReport
 

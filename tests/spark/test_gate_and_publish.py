@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from tests.unit.test_inprocess import canal, history
+from tests.unit.inprocess.test_converter import canal, history
 from waybill.errors import ConfigurationError, ConflictError, GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake, Span

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.outbox_damage import DAMAGES, Rows
-from tests.unit.test_inprocess import canal
+from tests.unit.inprocess.test_converter import canal
 from waybill.errors import GateError
 from waybill.jobs import run_migration, run_stage
 from waybill.lake import Lake

@@ -22,7 +22,7 @@ WIDE = schema("shop.t", {"id": "int64", "n": "int32", "t": "string"}, ("id",))
 def test_an_older_change_brings_a_column_that_nobody_knew(
     lake: Lake, migration, monkeypatch, few: int
 ) -> None:
-    monkeypatch.setattr("waybill.merge.settling.FEW", few)
+    monkeypatch.setattr("waybill.merge.multi_change_keys.FEW", few)
     spec = migration()
     first = [row(50, key, "update", table=NARROW, n="5") for key in (1, 2, 3, 4)]
     step(lake, spec, "b1", [*first, row(51, 5, table=NARROW, n="5")], [NARROW])
@@ -68,7 +68,7 @@ def test_what_comes_in_order_asks_the_table_nothing(lake: Lake, migration, monke
     def looked(*_):
         raise AssertionError("the rows were read")
 
-    monkeypatch.setattr("waybill.merge.moves.Resolver.lacking", looked)
+    monkeypatch.setattr("waybill.merge.key_changes.Resolver.lacking", looked)
     step(lake, spec, "b2", [row(2, 1, "update", table=WIDE, n="2", t="x")], [WIDE])
     step(lake, spec, "b3", [row(3, 2, "update", table=WIDE, n="3", t="y")], [WIDE])
     assert [image.get("t") for image in images(lake)] == ["x", "y"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from waybill.merge.columns import extend
-from waybill.merge.fits import fits
-from waybill.merge.typed import typed, value_name
+from waybill.merge.exact_casts import fits
+from waybill.merge.typed_columns import typed, value_name
 from waybill.records import Column, intern_schema
 from waybill.types import parse_type
 from waybill.values.lake_values import value_sql

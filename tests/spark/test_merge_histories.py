@@ -22,7 +22,7 @@ from tests.spark.merge_lake import (
     schema,
 )
 from tests.spark.seeds import SEEDS
-from waybill.merge import settling, writing
+from waybill.merge import multi_change_keys, writing
 from waybill.merge.rules import WHOLE, Table
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -
 
     In every other batch, tables count as large.
     """
-    monkeypatch.setattr(settling, "FEW", 0 if seed % 2 else settling.FEW)
+    monkeypatch.setattr(multi_change_keys, "FEW", 0 if seed % 2 else multi_change_keys.FEW)
     choose = random.Random(seed).randrange
     dealt = {
         "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(60)]),

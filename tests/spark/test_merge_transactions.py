@@ -9,8 +9,8 @@ import pytest
 from tests.spark.merge_lake import change_row, schema
 from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
 from waybill.errors import WaitingError
+from waybill.merge.change_facts import changes_of, merged_facts
 from waybill.merge.explain import explain
-from waybill.merge.facts import changes_of, merged_facts
 from waybill.merge.rules import Change
 from waybill.merge.stage import OF_EARLIER
 from waybill.order import order_key

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_inprocess import canal
+from tests.unit.inprocess.test_converter import canal
 from waybill.cli.check import check
 from waybill.errors import ConfigurationError, GateError
 from waybill.jobs import run_migration, run_stage

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.unit.test_inprocess import canal
+from tests.unit.inprocess.test_converter import canal
 from waybill.cli import suite
 from waybill.errors import ConfigurationError
 from waybill.jobs import run_migration

@@ -8,7 +8,7 @@ import pytest
 
 from tests.spark.test_late_columns import NARROW, WIDE
 from tests.spark.test_merge_stage import ddl, images, row, step
-from waybill.merge import settling
+from waybill.merge import multi_change_keys
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -38,8 +38,8 @@ AFTER = [
 @pytest.mark.parametrize(
     ("batches", "few"),
     [
-        ([FIRST, [ADDED, *LATER]], settling.FEW),
-        ([FIRST, [ADDED], LATER], settling.FEW),
+        ([FIRST, [ADDED, *LATER]], multi_change_keys.FEW),
+        ([FIRST, [ADDED], LATER], multi_change_keys.FEW),
         ([[*FIRST, *LATER], [ADDED]], 0),
         ([[ADDED], LATER, FIRST], 0),
     ],
@@ -48,7 +48,7 @@ AFTER = [
 def test_it_shows_through_updates_and_key_changes(
     lake: Lake, migration, monkeypatch, batches, few: int
 ) -> None:
-    monkeypatch.setattr(settling, "FEW", few)
+    monkeypatch.setattr(multi_change_keys, "FEW", few)
     spec = migration()
     for number, rows in enumerate(batches):
         step(lake, spec, f"b{number}", rows, [NARROW]).reconcile()

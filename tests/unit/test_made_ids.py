@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.contract.order_sources import SOURCES, Event
-from tests.unit.test_cli import waybill
+from tests.unit.cli.test_cli import waybill
 from waybill.cli.waybill_table import print_waybill
-from waybill.inprocess.account import Account
+from waybill.inprocess.counts import Account
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.run import convert_file
 from waybill.made_ids import ACROSS_PARTITIONS, WITHIN_PARTITION, MadeIds, made_ids_sentence

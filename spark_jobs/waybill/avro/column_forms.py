@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waybill.values.notation import ColumnForm
 
-_MADE, _NUMBERS = "waybill.avro.columns:", "waybill.bulk.notations:"
+_MADE, _NUMBERS = "waybill.avro.columns:", "waybill.bulk.column_codecs:"
 _MOST_SCALE = 30
 TEXTS = ColumnForm(f"{_MADE}escaped_texts")
 """Texts as they stand in JSON."""

@@ -15,19 +15,19 @@ from waybill.avro.programs import KINDS, choice, size_of
 from waybill.avro.reading import READ_ERRORS, Leaf, Maker
 from waybill.avro.schema import Node, without_null
 from waybill.avro.writing import WRITE_ERRORS, Write, varint
-from waybill.bulk import notations
+from waybill.bulk import column_codecs
 from waybill.bulk.arena import Texts, Value
-from waybill.bulk.filling import Filled
+from waybill.bulk.assembly import Filled
+from waybill.bulk.column_codecs import ColumnReader, Convert, kinds, or_else, written
 from waybill.bulk.kernels import avro_values as kernels
-from waybill.bulk.kinds import BAD, BYTES, ENUM, OPTIONAL, STRING, VARINT, VOID
-from waybill.bulk.notations import Convert, Take, kinds, or_else, written
+from waybill.bulk.value_kinds import BAD, BYTES, ENUM, OPTIONAL, STRING, VARINT, VOID
 from waybill.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Arena, Places
-    from waybill.bulk.block import Dress
+    from waybill.bulk.block import ValueEncoder
     from waybill.values.notation import ColumnForm
 
 _encode = msgspec.json.Encoder().encode
@@ -47,7 +47,7 @@ def kinds_of(node: Node) -> int | None:
     return None if kind is None else kinds(VOID, kind, kind + OPTIONAL)
 
 
-def take_of(node: Node, leaf: Leaf) -> Take | None:
+def reader_of(node: Node, leaf: Leaf) -> ColumnReader | None:
     """How a column is read.
 
     Args:
@@ -67,12 +67,12 @@ def take_of(node: Node, leaf: Leaf) -> Take | None:
         quick = leaf.column.convert()
         if leaf.mark is not None:
             quick = _without(leaf.mark, quick)
-        return Take(allowed, or_else(quick, exact))
+        return ColumnReader(allowed, or_else(quick, exact))
     if inner.kind in ("int", "long") and leaf.integer and leaf.mark is None:
-        return Take(allowed, integer_texts)
+        return ColumnReader(allowed, integer_texts)
     if inner.kind == "string" and plain:
-        return Take(allowed, or_else(escaped, exact))
-    return Take(allowed, exact)
+        return ColumnReader(allowed, or_else(escaped, exact))
+    return ColumnReader(allowed, exact)
 
 
 def _without(mark: str | bytes, quick: Convert) -> Convert:
@@ -203,7 +203,7 @@ def between(arena: Arena, rows: int, text: bytes, cuts: list[int], made: list[Va
 # Writing
 
 
-def dress_of(node: Node) -> Dress | None:
+def value_encoder_of(node: Node) -> ValueEncoder | None:
     """How values of a type are written, null or not.
 
     Integers come as plain digits, texts and enums' symbols as those of JSON, all others as their
@@ -217,7 +217,7 @@ def dress_of(node: Node) -> Dress | None:
     size, symbols = size_of(inner), inner.symbols
     exact = {"boolean": 1, "float": 4, "double": 8, "fixed": size}.get(inner.kind)
 
-    def dress(arena: Arena, value: Value) -> Value:
+    def value_encoder(arena: Arena, value: Value) -> Value:
         texts = value.texts
         if value.quoted != (kind in (STRING, ENUM)):
             return Value(Texts(texts.starts, np.full_like(texts.lengths, BAD)), False)
@@ -235,11 +235,11 @@ def dress_of(node: Node) -> Dress | None:
         arena.size = kernels.dressed(arena.data, starts, lengths, kind >= BYTES, branch, at)
         return Value(Texts(starts, lengths), False)
 
-    return dress
+    return value_encoder
 
 
 def _varints(arena: Arena, texts: Texts, bits: int) -> Texts:
-    values, _, lengths = notations.numbers(arena, texts)
+    values, _, lengths = column_codecs.numbers(arena, texts)
     if bits == _SHORT:
         lengths[(lengths >= 0) & (values != values.astype(np.int32))] = BAD
     starts = np.zeros_like(texts.starts)

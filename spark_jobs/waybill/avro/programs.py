@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from waybill.avro.reading import varint
-from waybill.bulk.kinds import (
+from waybill.bulk.value_kinds import (
     BOOLEAN,
     BYTES,
     DOUBLE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.avro.columns import dress_of
+from waybill.avro.columns import value_encoder_of
 from waybill.avro.programs import Program
 from waybill.bulk.block import LARGEST, Scanned, Scanner
 from waybill.bulk.kernels import avro_scanning as kernels
@@ -15,7 +15,7 @@ from waybill.bulk.kernels import avro_scanning as kernels
 if TYPE_CHECKING:
     from waybill.avro.schema import Node
     from waybill.bulk.arena import Places
-    from waybill.bulk.block import Dress, Path
+    from waybill.bulk.block import Path, ValueEncoder
 
 MOST_PROGRAMS = 2000
 """So many schemas are known at a time."""
@@ -74,9 +74,9 @@ class AvroScanner(Scanner):
         """See `Scanner.paths`."""
         return [path for path, _ in self.places(value)]
 
-    def dresses(self, value: bytes) -> list[Dress | None]:
-        """See `Scanner.dresses`."""
-        return [dress_of(node) for _, node in self.places(value)]
+    def value_encoders(self, value: bytes) -> list[ValueEncoder | None]:
+        """See `Scanner.value_encoders`."""
+        return [value_encoder_of(node) for _, node in self.places(value)]
 
     def places(self, value: bytes) -> list[tuple[Path, Node]]:
         """The path and the type of each value of a text; see `Program.places`.

@@ -16,7 +16,7 @@ from waybill.bulk.rows import merged
 
 if TYPE_CHECKING:
     from waybill.batches.change_rows import ChangeRows
-    from waybill.bulk.readings import BulkReader
+    from waybill.bulk.field_map import BulkReader
     from waybill.bulk.rows import Rows
     from waybill.records import Change
 

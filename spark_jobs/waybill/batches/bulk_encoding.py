@@ -11,7 +11,7 @@ from waybill.batches.arrow_blocks import one_batch, rows_of
 from waybill.batches.stored_changes import StoredChanges
 from waybill.batches.written_changes import tables_of
 from waybill.bulk import kernels
-from waybill.bulk.filling import Given, packed
+from waybill.bulk.assembly import Given, packed
 from waybill.bulk.forms import FEWEST
 from waybill.bulk.rows import merged
 from waybill.bulk.templates import Templates, Written
@@ -19,7 +19,7 @@ from waybill.lake_columns import CHANGE_PLACE, OUTBOX
 
 if TYPE_CHECKING:
     from waybill.batches.message_rows import MessageRows
-    from waybill.bulk.filling import Filled, Nothing
+    from waybill.bulk.assembly import Filled, Nothing
     from waybill.bulk.templates import BulkWriter
 
 _FROM_CHANGES = (*CHANGE_PLACE, "order_key")

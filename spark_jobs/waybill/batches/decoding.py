@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.batches.bulk_decoding import BulkChangeBatches
-    from waybill.bulk.readings import BulkReader
+    from waybill.bulk.field_map import BulkReader
     from waybill.envelopes.pairs import PairJoiner
     from waybill.protocol import Decoder
 from waybill.batches.change_rows import ChangeRows

@@ -13,11 +13,11 @@ from waybill.bulk import kernels
 from waybill.bulk.arena import Texts, Value
 from waybill.bulk.arrow_texts import texts_of
 from waybill.bulk.block import JSON, Messages, Scanned, paths_of
+from waybill.bulk.column_codecs import NOTHING, TEXT
+from waybill.bulk.constant_bytes import Place, Skeleton, several_values, values
 from waybill.bulk.forms import FEWEST
-from waybill.bulk.kinds import ESCAPED
-from waybill.bulk.notations import NOTHING, TEXT
 from waybill.bulk.rows import Columns, Extra, Rows
-from waybill.bulk.skeleton import Place, Skeleton, several_values, values
+from waybill.bulk.value_kinds import ESCAPED
 from waybill.envelopes.database_kinds import FIELD, NAMED
 from waybill.records import ROW_OPERATIONS, Message
 

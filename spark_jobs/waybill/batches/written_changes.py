@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Value
-from waybill.bulk.filling import Filled, Packed, array_of, packed
-from waybill.bulk.notations import same
+from waybill.bulk.assembly import Filled, Packed, array_of, packed
+from waybill.bulk.column_codecs import same
 from waybill.lake_columns import CHANGES, MESSAGE_PLACE
 from waybill.order import CHANGE, FULL_ROW
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from waybill.bulk.kinds import BAD, NULL_SIZE
+from waybill.bulk.value_kinds import BAD, NULL_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Arena, Bytes, Mask, Places
-from waybill.bulk.kinds import MOST_VALUES
+from waybill.bulk.value_kinds import MOST_VALUES
 from waybill.records import Message
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Path = tuple[str | int, ...]
 """Where a value stands in a message: names of objects and places in arrays, from the outside."""
 
-Dress = Callable[[Arena, "Value"], "Value"]
+ValueEncoder = Callable[[Arena, "Value"], "Value"]
 """Makes what stands at one place of messages of the values that belong there."""
 
 WIDTH = 64
@@ -93,7 +93,7 @@ class Scanner(ABC):
             ValueError: they cannot be named.
         """
 
-    def dresses(self, value: bytes) -> list[Dress | None]:
+    def value_encoders(self, value: bytes) -> list[ValueEncoder | None]:
         """What makes the values of a text of those of JSON, in their order.
 
         None for one that nothing can be put in place of.

@@ -9,11 +9,11 @@ import numpy as np
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND
 from waybill.bulk.block import JSON, LARGEST, WIDTH, Path, Scanned, Scanner, leave_out_broken
-from waybill.bulk.kinds import ESCAPED
+from waybill.bulk.value_kinds import ESCAPED
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places
-    from waybill.bulk.skeleton import Skeleton
+    from waybill.bulk.constant_bytes import Skeleton
 
 MOST = 32
 """More forms are not tried one after the other."""

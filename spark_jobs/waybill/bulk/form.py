@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.gathering import how_of
-from waybill.bulk.notations import TEXT
-from waybill.bulk.readings import Cell, Count, Reading, Sample
+from waybill.bulk.column_codecs import TEXT
+from waybill.bulk.constant_bytes import Skeleton
+from waybill.bulk.field_map import ColumnSlot, FieldMap, IntegerSlot, Sample
+from waybill.bulk.gather import how_of
 from waybill.bulk.rows import Columns, Extra, Rows
-from waybill.bulk.skeleton import Skeleton
 from waybill.bulk.stated_keys import other_keys, other_message_keys
 from waybill.bulk.typed_values import misplaced_times
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Block
-    from waybill.bulk.gathering import Gathered
+    from waybill.bulk.gather import Gathered
     from waybill.bulk.tables import NamedTables, Tables
 
 _LONGEST = 4000
@@ -30,14 +30,14 @@ _LONGEST = 4000
 class Form(Skeleton):
     """Messages that differ in nothing but the values that may."""
 
-    def __init__(self, sample: Sample, reading: Reading) -> None:
+    def __init__(self, sample: Sample, reading: FieldMap) -> None:
         self.reading = reading
         allowed = [1 << kind for kind in sample.kinds]
         for cells in (reading.before, reading.after):
             for cell in cells or ():
                 if cell is not None:
                     allowed[cell.slot] = cell.take.kinds
-        if isinstance(reading.transaction, Cell):
+        if isinstance(reading.transaction, ColumnSlot):
             allowed[reading.transaction.slot] = reading.transaction.take.kinds
         for slot, wanted in reading.free.items():
             allowed[slot] = wanted
@@ -70,7 +70,7 @@ class Form(Skeleton):
         self.slots = np.array([slot for slot, _ in told], np.int64)
         self.hows = tuple(how for _, how in told)
 
-    def _used(self) -> Iterator[int | Cell | Count]:
+    def _used(self) -> Iterator[int | ColumnSlot | IntegerSlot]:
         """The values that changes are made of."""
         reading = self.reading
         for cells in (reading.before, reading.after):
@@ -164,11 +164,11 @@ class Form(Skeleton):
         return rows.take(~bad), places[bad]
 
 
-def _pattern(cells: tuple[Cell | None, ...] | None) -> tuple[bool, ...] | None:
+def _pattern(cells: tuple[ColumnSlot | None, ...] | None) -> tuple[bool, ...] | None:
     return None if cells is None else tuple(cell is None for cell in cells)
 
 
-def _image(cells: tuple[Cell | None, ...] | None, values: Iterator[Any]) -> Columns | None:
+def _image(cells: tuple[ColumnSlot | None, ...] | None, values: Iterator[Any]) -> Columns | None:
     """The columns of an image."""
     if cells is None:
         return None

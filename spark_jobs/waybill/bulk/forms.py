@@ -14,10 +14,10 @@ import numpy as np
 from waybill.bulk import kernels
 from waybill.bulk.block import JSON, Block, Scanned, Scanner
 from waybill.bulk.candidates import Candidates
+from waybill.bulk.constant_bytes import Skeleton
+from waybill.bulk.field_map import BulkReader, FieldMap, Sample
 from waybill.bulk.form import Form
-from waybill.bulk.gathering import Asked, Group, gathered
-from waybill.bulk.readings import BulkReader, Reading, Sample
-from waybill.bulk.skeleton import Skeleton
+from waybill.bulk.gather import Asked, Group, gathered
 from waybill.bulk.tables import OTHER, UNKNOWN, NamedTables, Schemas, Tables
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Refusal
@@ -451,7 +451,7 @@ class Forms:
             return None  # e.g. a number of more digits than can be looked at
         return sample if sample.plain and (key is None or key.plain) else None
 
-    def _tables_named(self, reading: Reading) -> NamedTables:
+    def _tables_named(self, reading: FieldMap) -> NamedTables:
         """The tables that messages tell which describe them as those of a form do."""
         structure = reading.schema.unnamed
         described = (reading.described_by, len(reading.named_by), structure)

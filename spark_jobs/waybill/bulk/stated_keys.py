@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from waybill.bulk.notations import joined_texts, same
-from waybill.bulk.skeleton import values
+from waybill.bulk.column_codecs import joined_texts, same
+from waybill.bulk.constant_bytes import values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from waybill.bulk.arena import Mask, Texts
     from waybill.bulk.block import Scanned
-    from waybill.bulk.readings import KeyCell
+    from waybill.bulk.field_map import KeySlot
     from waybill.bulk.rows import Rows
 
 SEPARATOR = b"\\u0001"
@@ -45,7 +45,7 @@ def other_keys(rows: Rows, told: list[Texts]) -> Mask:
     return other
 
 
-def other_message_keys(rows: Rows, keys: Scanned, told: Sequence[KeyCell]) -> Mask:
+def other_message_keys(rows: Rows, keys: Scanned, told: Sequence[KeySlot]) -> Mask:
     """Which rows need a closer look, because their message key is not in the same words theirs.
 
     Args:

@@ -10,7 +10,7 @@ import numpy as np
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import BEHIND, Texts
-from waybill.bulk.kinds import NULL_SIZE
+from waybill.bulk.value_kinds import NULL_SIZE
 from waybill.caches import LIMIT, MOST_COLUMNS
 
 if TYPE_CHECKING:

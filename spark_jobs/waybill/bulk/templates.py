@@ -14,19 +14,19 @@ import numpy as np
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Value
+from waybill.bulk.assembly import Filled, Nothing
 from waybill.bulk.block import JSON, Path, Scanned, Scanner
-from waybill.bulk.filling import Filled, Nothing
+from waybill.bulk.constant_bytes import Place
 from waybill.bulk.forms import FEWEST
-from waybill.bulk.kinds import BAD
 from waybill.bulk.rows import Rows
-from waybill.bulk.skeleton import Place
+from waybill.bulk.value_kinds import BAD
 from waybill.caches import Bounded, Numbers
 from waybill.errors import Code, Refusal, WaybillError
 from waybill.row_times.zoned import count_zones
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
-    from waybill.bulk.block import Dress
+    from waybill.bulk.block import ValueEncoder
     from waybill.bulk.tables import Tables
     from waybill.protocol import Encoded, Encoder
     from waybill.records import TableSchema
@@ -39,7 +39,7 @@ MOST_TRIES = 20
 """After so many blocks in vain nothing more is learnt of changes that are alike."""
 
 
-class Wording(NamedTuple):
+class TemplateFields(NamedTuple):
     """Where the values of written messages come from.
 
     Attributes:
@@ -83,7 +83,7 @@ class BulkWriter(ABC):
         """
 
     @abstractmethod
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of each of the messages of one change; None if such are written one by one.
 
         Args:
@@ -141,7 +141,7 @@ class _Text:
         scanner: Scanner,
         rest: tuple[Get, bytes] | None = None,
     ) -> None:
-        self.gets: list[tuple[Get, Dress | None]] = []
+        self.gets: list[tuple[Get, ValueEncoder | None]] = []
         parts, cuts = bytearray(), [0]
         self.good = True
         spans = _spans(text, scanner)
@@ -153,17 +153,17 @@ class _Text:
         if rest is not None:
             self.good = self.good and text[:-1].endswith(rest[1])
             end -= len(rest[1]) + 1
-        for path, start, stop, dress in spans:
+        for path, start, stop, value_encoder in spans:
             if start >= end:
                 break
             get = gets.get(path)
             if get is None:
                 self.good = self.good and constant(path)
                 continue
-            self.good = self.good and dress is not None
+            self.good = self.good and value_encoder is not None
             parts += text[at:start]
             cuts.append(len(parts))
-            self.gets.append((get, dress))
+            self.gets.append((get, value_encoder))
             at = stop
         parts += text[at:end]
         cuts.append(len(parts))
@@ -176,15 +176,17 @@ class _Text:
     def values(self, rows: Rows) -> list[Value]:
         made = []
         known: dict[Get, Value] = {}
-        for get, dress in self.gets:
+        for get, value_encoder in self.gets:
             value = known.get(get)
             if value is None:
                 value = known[get] = get(rows)
-            made.append(value if dress is None else dress(rows.arena, value))
+            made.append(value if value_encoder is None else value_encoder(rows.arena, value))
         return made
 
 
-def _spans(text: bytes, scanner: Scanner) -> list[tuple[Path, int, int, Dress | None]] | None:
+def _spans(
+    text: bytes, scanner: Scanner
+) -> list[tuple[Path, int, int, ValueEncoder | None]] | None:
     """Paths of the values of a message, the bytes that they take, and what makes others of them.
 
     None for a message whose values are not found.
@@ -194,13 +196,16 @@ def _spans(text: bytes, scanner: Scanner) -> list[tuple[Path, int, int, Dress | 
     if count < 0:
         return None
     try:
-        paths, dresses = scanner.paths(text), scanner.dresses(text)
+        paths, value_encoders = scanner.paths(text), scanner.value_encoders(text)
     except ValueError:
         return None  # e.g. a number of more digits than can be looked at
     if len(paths) != count:
         return None
     spans = Place(block, 0).spans()
-    return [(p, *span, dress) for p, span, dress in zip(paths, spans, dresses, strict=True)]
+    return [
+        (p, *span, value_encoder)
+        for p, span, value_encoder in zip(paths, spans, value_encoders, strict=True)
+    ]
 
 
 class _Plan:
@@ -211,28 +216,34 @@ class _Plan:
         rows: Rows,
         written: list[Encoded],
         losses: list[str],
-        wordings: list[Wording],
+        template_fields: list[TemplateFields],
         writer: BulkWriter,
     ) -> None:
         self.losses = losses
         self.values: list[_Text | None] = []
         self.keys: list[_Text | None] = []
-        self.good = len(written) == len(wordings)
-        for encoded, wording in zip(written, wordings, strict=False):
+        self.good = len(written) == len(template_fields)
+        for encoded, message_fields in zip(written, template_fields, strict=False):
             if encoded.headers is not None:
                 self.good = False
                 continue
             text = None
             if encoded.value is not None:
                 rest = None
-                if wording.rest is not None:
-                    held = rows.arena.text(wording.rest(rows).texts, 0)
-                    rest = wording.rest, held or b""
-                text = _Text(encoded.value, wording.values, wording.constant, writer.scanner, rest)
+                if message_fields.rest is not None:
+                    held = rows.arena.text(message_fields.rest(rows).texts, 0)
+                    rest = message_fields.rest, held or b""
+                text = _Text(
+                    encoded.value,
+                    message_fields.values,
+                    message_fields.constant,
+                    writer.scanner,
+                    rest,
+                )
                 self.good = self.good and text.good
             key = None
             if encoded.key is not None:
-                key = _Text(encoded.key, wording.keys, lambda _: False, writer.key_scanner)
+                key = _Text(encoded.key, message_fields.keys, lambda _: False, writer.key_scanner)
             self.values.append(text)
             self.keys.append(key)
             self.good = self.good and (key is None or key.good)
@@ -369,8 +380,8 @@ class Templates:
         return found
 
     def _learn(self, rows: Rows) -> _Plan | None:
-        wordings = self._writer.wordings(rows)
-        if wordings is None:
+        template_fields = self._writer.template_fields(rows)
+        if template_fields is None:
             return None
         losses: list[str] = []
         try:
@@ -379,7 +390,7 @@ class Templates:
             count_zones(change, losses)
         except Refusal:
             return None
-        plan = _Plan(rows, encoded, losses, wordings, self._writer)
+        plan = _Plan(rows, encoded, losses, template_fields, self._writer)
         return plan if plan.good else None
 
     def _is_exact(self, plan: _Plan, made: Written, row: int) -> bool:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Texts, Value
-from waybill.bulk.kinds import BAD, NULL_SIZE
-from waybill.bulk.notations import PUT_TEXT, Put, same, written
+from waybill.bulk.column_codecs import WRITE_TEXT, ColumnWriter, same, written
 from waybill.bulk.tables import json_name
+from waybill.bulk.value_kinds import BAD, NULL_SIZE
 from waybill.order import MAX_INDEX, MAX_OFFSET
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from waybill.bulk.templates import Get
 
 
-def column(after: bool, place: int, put: Put) -> Get:
+def column(after: bool, place: int, put: ColumnWriter) -> Get:
     """The values of a column of the rows after a change, or before it."""
 
     def get(rows: Rows) -> Value:
@@ -78,7 +78,7 @@ def key_array(rows: Rows) -> dict[Path, Get]:
     """Message keys that are the JSON array of the key's values, after the change or last."""
     schema, after = rows.schema, rows.operation != "delete"
     return {
-        (i,): column(after, place, PUT_TEXT)
+        (i,): column(after, place, WRITE_TEXT)
         for i, place in enumerate(schema.key_places if schema.key else ())
     }
 

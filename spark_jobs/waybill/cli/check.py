@@ -19,7 +19,7 @@ from waybill.cli.output import console, print_json, print_table, printable
 from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.errors import ConfigurationError, LossError, Refusal, WaybillError
-from waybill.inprocess.account import Account
+from waybill.inprocess.counts import Account
 from waybill.made_ids import made_ids_sentence
 from waybill.records import ROW_OPERATIONS
 from waybill.records import refused as refused_change
@@ -100,7 +100,7 @@ def _each(decoder: Decoder, sample: list[Message]) -> Iterator[Change]:
 
 
 def _topic(about: str, target: KafkaTarget) -> Iterator[Finding]:
-    from waybill.publish.kafka.examining import examine
+    from waybill.publish.kafka.preflight import examine
 
     try:
         text, notes = examine(target)

@@ -174,7 +174,7 @@ def image_of(image: Any) -> Mapping[str, str | None]:
 def is_value(text: str, type_: LogicalType) -> bool:
     """Whether a text is a value of a declared type."""
     from waybill.merge.columns import finer_time, lake_type
-    from waybill.merge.fits import fits
+    from waybill.merge.exact_casts import fits
 
     if finer_time(type_):
         # The lake has it as text, which anything fits; without what is finer it is a time or none.

@@ -20,7 +20,7 @@ from waybill.made_ids import WITHIN, made_ids_sentence
 from waybill.tables import MAX_COLUMNS
 
 if TYPE_CHECKING:
-    from waybill.inprocess.account import Account
+    from waybill.inprocess.counts import Account
     from waybill.report import StageReport
 
 FLAWED = 4

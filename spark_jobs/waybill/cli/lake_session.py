@@ -36,7 +36,7 @@ def sign_of_life(why: str) -> None:
 @contextmanager
 def without_spark(spec: Migration) -> Iterator[History | None]:
     """The lake without Spark; None where only Spark can open the catalog."""
-    from waybill.lake.outages import plainly
+    from waybill.lake.storage_errors import plainly
 
     with plainly(spec):
         yield _opened(spec)
@@ -57,8 +57,8 @@ def _opened(spec: Migration) -> History | None:
 def open_lake(spec: Migration) -> Iterator[Lake]:
     """The lake on a local session that ends with the block."""
     from waybill.lake import Lake
-    from waybill.lake.outages import plainly
     from waybill.lake.session import start_session
+    from waybill.lake.storage_errors import plainly
 
     spark = start_session(spec, f"waybill {spec.name}")
     try:

@@ -20,14 +20,14 @@ from waybill.cli.raw_bytes import bytes_as_lines
 from waybill.counting import counted
 from waybill.errors import ConfigurationError, Refusal
 from waybill.inprocess.detect import sample_of
+from waybill.inprocess.display import CHANGED, ONLY, UNKNOWN, Entries, Entry, Wanted
 from waybill.inprocess.quarantine import text_or_base64
-from waybill.inprocess.showing import CHANGED, ONLY, UNKNOWN, Entries, Entry, Wanted
 from waybill.inprocess.topic_file import open_topic
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from waybill.inprocess.showing import Cell
+    from waybill.inprocess.display import Cell
     from waybill.records import Message
 
 LONG = 200

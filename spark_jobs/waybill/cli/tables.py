@@ -237,8 +237,8 @@ def _explained(
 
     TRUNCATEs that took no row away are left out.
     """
+    from waybill.merge.change_facts import changes_of, merged_facts
     from waybill.merge.explain import explain
-    from waybill.merge.facts import changes_of, merged_facts
 
     by_table: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from waybill.convert.plan import Reading
+    from waybill.convert.plan import DecodePlan
     from waybill.lake import Branch
     from waybill.report import StageReport
     from waybill.spark_tasks.worker_startup import Make
@@ -62,7 +62,7 @@ BESIDE = ("skipped", "refused", "schema")
 class Decoding:
     """One batch's way from the archive to a branch of `changes`."""
 
-    def __init__(self, context: StageContext, reading: Reading, branch: Branch) -> None:
+    def __init__(self, context: StageContext, reading: DecodePlan, branch: Branch) -> None:
         self.context = context
         self.reading = reading
         self.branch = branch

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from waybill.convert.plan import Writing
+    from waybill.convert.plan import EncodePlan
     from waybill.lake import Branch
     from waybill.records import TableSchema
     from waybill.spark_tasks.worker_startup import Make
@@ -96,7 +96,7 @@ class Encoding:
     def __init__(
         self,
         context: StageContext,
-        writings: tuple[Writing, ...],
+        writings: tuple[EncodePlan, ...],
         branch: Branch,
         partitions: dict[str, int | None],
     ) -> None:
@@ -241,7 +241,7 @@ class Encoding:
         here = lake.increment(*span).where("outcome = 'ok'").select(*CHANGE_PLACE)
         return still.join(here, list(CHANGE_PLACE), "left_anti").select(*key)
 
-    def _encode(self, schemas: dict[str, TableSchema], writings: tuple[Writing, ...]) -> Make:
+    def _encode(self, schemas: dict[str, TableSchema], writings: tuple[EncodePlan, ...]) -> Make:
         """From batches of `changes` to batches of `outbox`, in a task."""
         batch_id, sizes = self.context.batch, self.sizes
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class DecodePlan:
     """How messages are decoded; plain data, so that it crosses to the workers."""
 
     envelope: Envelope
@@ -40,7 +40,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class EncodePlan:
     """How changes are encoded for one target; plain data, so that it crosses to the workers."""
 
     label: str
@@ -59,8 +59,8 @@ class Writing:
 class ConvertPlan:
     """What a migration converts from and to."""
 
-    reading: Reading
-    writings: tuple[Writing, ...]
+    reading: DecodePlan
+    writings: tuple[EncodePlan, ...]
 
 
 def make_plan(spec: Migration) -> ConvertPlan:
@@ -76,7 +76,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
     given = dict(spec.source.settings)
     if spec.source.schemas is not None and spec.source.schemas.file is not None:
         given["schemas"] = _schemas(spec.source.schemas.file, source)
-    reading = Reading(
+    reading = DecodePlan(
         source,
         settings_of(source.decode_settings, given, source, "source.settings"),
         spec.rules,
@@ -91,7 +91,7 @@ def make_plan(spec: Migration) -> ConvertPlan:
         place = f"publish[{number}].settings"
         settings = settings_of(envelope.encode_settings, target.settings, envelope, place)
         settings = settings.for_source(source, reading.settings)
-        writings.append(Writing(target.label, envelope, settings))
+        writings.append(EncodePlan(target.label, envelope, settings))
         writings[-1].encoder()
     return ConvertPlan(reading, tuple(writings))
 

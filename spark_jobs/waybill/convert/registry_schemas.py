@@ -11,7 +11,7 @@ from waybill.lake_columns import REGISTRY_SCHEMAS
 from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:
-    from waybill.convert.plan import Reading
+    from waybill.convert.plan import DecodePlan
     from waybill.stage_context import StageContext
 
 
@@ -48,7 +48,7 @@ class RegistrySchemas:
         reading: how messages are decoded.
     """
 
-    def __init__(self, context: StageContext, reading: Reading) -> None:
+    def __init__(self, context: StageContext, reading: DecodePlan) -> None:
         self._context = context
         self.url: str = getattr(reading.settings, "registry", None) or ""
         self.kept: dict[str, Text] = {}

@@ -14,7 +14,7 @@ from waybill.convert.encode import MADE_FROM, Encoding
 from waybill.convert.plan import ConvertPlan, make_plan
 from waybill.counting import counted
 from waybill.lake import LOG_PROPERTIES
-from waybill.lake.landing import land, repeated
+from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import CHANGES, OUTBOX
 from waybill.report import StageReport
 

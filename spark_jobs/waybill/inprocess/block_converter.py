@@ -10,7 +10,7 @@ import numpy as np
 
 from waybill.batches.bulk_halves import joined
 from waybill.bulk import kernels
-from waybill.bulk.filling import Given, array_of, packed
+from waybill.bulk.assembly import Given, array_of, packed
 from waybill.bulk.forms import FEWEST, Forms
 from waybill.bulk.rows import merged
 from waybill.bulk.templates import Templates, Written
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.bulk.arena import Places
+    from waybill.bulk.assembly import Packed
     from waybill.bulk.block import Block
-    from waybill.bulk.filling import Packed
     from waybill.bulk.rows import Rows
     from waybill.inprocess.converter import Converter
     from waybill.protocol import Encoded, Envelope

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from waybill.caches import Bounded
 from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
 from waybill.errors import ConfigurationError, Refusal, WaybillError
-from waybill.inprocess.account import Account
+from waybill.inprocess.counts import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import Check, times_check
 from waybill.row_times.zoned import count_zones, gives_up_zones

@@ -12,9 +12,9 @@ from waybill.records import Message
 from waybill.sources.streams import BLANKS
 
 if TYPE_CHECKING:
-    from waybill.inprocess.account import Account
     from waybill.inprocess.block_converter import BulkConverter
     from waybill.inprocess.converter import Converter
+    from waybill.inprocess.counts import Account
     from waybill.inprocess.job import ConvertJob
     from waybill.inprocess.lines import Text
     from waybill.protocol import Encoded

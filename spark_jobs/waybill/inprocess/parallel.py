@@ -25,9 +25,10 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 from waybill.batches.bulk_threshold import at_once
 from waybill.errors import ConfigurationError
-from waybill.inprocess.account import Account
+from waybill.inprocess.counts import Account
 from waybill.inprocess.held_output import HeldOutput
 from waybill.inprocess.line_blocks import LineBlocks, LineSink, pieces_of
+from waybill.inprocess.line_ranges import LineRange, read_line_range, stretches_of
 from waybill.inprocess.lines import (
     STANDARD,
     WRITTEN_AT_ONCE,
@@ -38,7 +39,6 @@ from waybill.inprocess.lines import (
     write_texts,
 )
 from waybill.inprocess.quarantine import quarantine_line
-from waybill.inprocess.stretches import Stretch, read_stretch, stretches_of
 from waybill.spark_tasks.gc_pauses import RARELY
 
 if TYPE_CHECKING:
@@ -171,11 +171,11 @@ def _end_with_parent(folder: str) -> None:
         os._exit(1)
 
 
-def _convert(block: bytes | Stretch, first: int, name: str) -> Piece:
+def _convert(block: bytes | LineRange, first: int, name: str) -> Piece:
     if _worker is None:
         raise RuntimeError("the worker was not started")
-    if isinstance(block, Stretch):
-        block = read_stretch(_worker.job.input, block)
+    if isinstance(block, LineRange):
+        block = read_line_range(_worker.job.input, block)
     return _worker.convert(block, first, name)
 
 
@@ -228,7 +228,7 @@ def convert_parallel(
     share = None if size is None else size // processes
     # What is no plain file, or packed, is read here.
     plain = size is not None and job.input != STANDARD
-    blocks: Iterator[bytes | Stretch] = stretches_of(source) if plain else line_blocks(source)
+    blocks: Iterator[bytes | LineRange] = stretches_of(source) if plain else line_blocks(source)
     first = 0
     held = HeldOutput(converter, LineSink(converter, sink))
     pending: deque[Future[Piece]] = deque()
@@ -256,7 +256,7 @@ def convert_parallel(
                 if not names:
                     names.append(take(pending.popleft().result()))
                 pending.append(pool.submit(_convert, block, first, names.popleft()))
-                lines = block.lines if isinstance(block, Stretch) else block.count(b"\n") + 1
+                lines = block.lines if isinstance(block, LineRange) else block.count(b"\n") + 1
                 first += lines
             while pending:
                 take(pending.popleft().result())

@@ -24,8 +24,8 @@ from waybill.inprocess.quarantine import quarantine_line
 from waybill.spark_tasks.gc_pauses import rare_collections
 
 if TYPE_CHECKING:
-    from waybill.inprocess.account import Account
     from waybill.inprocess.converter import Converter
+    from waybill.inprocess.counts import Account
     from waybill.inprocess.job import ConvertJob
     from waybill.inprocess.kafka_files import MessageFile
     from waybill.protocol import Encoded

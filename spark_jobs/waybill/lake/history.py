@@ -12,7 +12,7 @@ from waybill.lake.branches import alike, branch_base, branches
 from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
-from waybill.lake.spans import added
+from waybill.lake.snapshot_ranges import added
 from waybill.lake_columns import log_namespace
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from waybill.lake.spans import LONGEST
+from waybill.lake.snapshot_ranges import LONGEST
 from waybill.spark_tasks.counters import Tally
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from waybill.lake.sizing import (
     rows_per_batch,
     shuffle_partitions,
 )
-from waybill.lake.spans import longest_row, onward
+from waybill.lake.snapshot_ranges import longest_row, onward
 from waybill.lake.table_files import data_files, searched_files, stored_files
 from waybill.lake.table_places import TablePlaces
 from waybill.lake.table_properties import QUALIFIED, TABLE_PROPERTIES

@@ -22,7 +22,7 @@ from waybill.full_load import TOPIC
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
-from waybill.merge.typed import typed, value_name
+from waybill.merge.typed_columns import typed, value_name
 from waybill.merge.writing import merge_rows
 
 if TYPE_CHECKING:

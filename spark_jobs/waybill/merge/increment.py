@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
-from waybill.merge.held import arrived, in_transactions, transaction_events
+from waybill.merge.increment_counts import Survey, TableSurvey, count
+from waybill.merge.open_transactions import arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
-from waybill.merge.survey import Survey, TableSurvey, count
 from waybill.merge.transactions import (
     NAME_SQL,
     Came,
@@ -268,7 +268,7 @@ class Increment:
 
     def _counted_in_tasks(self) -> list[Row]:
         """Accepted changes by their names, as each task of several counts them."""
-        from waybill.merge.surveying import SURVEY_DDL, SURVEYED, named, surveyed
+        from waybill.merge.task_counts import SURVEY_DDL, SURVEYED, named, surveyed
 
         span = Span(self._table, self.after, self.upto)
         rows = self.lake.task_rows(span, SURVEYED, {"outcome": ["ok"]})

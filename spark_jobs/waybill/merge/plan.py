@@ -11,16 +11,16 @@ from waybill.full_load import TOPIC
 from waybill.merge.alterations import Meaning, alter, check_renamed, named, read_statement
 from waybill.merge.columns import extend
 from waybill.merge.ddl import UnreadableStatement
+from waybill.merge.increment_counts import TableSurvey
 from waybill.merge.state import Default, MergeState, TableState, by_position, place_in
-from waybill.merge.survey import TableSurvey
 from waybill.order import sequence_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.merge.columns import Column
+    from waybill.merge.increment_counts import Survey
     from waybill.merge.statements import Statement
-    from waybill.merge.survey import Survey
     from waybill.records import TableSchema
     from waybill.tables import TableRules
 

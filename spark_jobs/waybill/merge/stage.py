@@ -13,19 +13,19 @@ from waybill.counting import counted
 from waybill.lake.commit import stamp_of
 from waybill.merge.ambiguity import refuse_ambiguous, refuse_unordered_truncates
 from waybill.merge.bags import BagMerge
-from waybill.merge.effects import effects, newest, tombstones
-from waybill.merge.fits import misfit
+from waybill.merge.exact_casts import misfit
 from waybill.merge.increment import Held, Increment
 from waybill.merge.ledger import Ledger, drop_held
+from waybill.merge.multi_change_keys import refused_rows
 from waybill.merge.plan import Plan, TablePlan, make_plan
 from waybill.merge.position import STAGE
 from waybill.merge.reloads import mark_gone
-from waybill.merge.settling import refused_rows
+from waybill.merge.row_effects import effects, newest, tombstones
+from waybill.merge.spark_rows import change_of
 from waybill.merge.statements import Statements
 from waybill.merge.table import TableMerge
-from waybill.merge.texts import change_of
 from waybill.merge.transactions import EVENTS, check_wait
-from waybill.merge.typed import typed
+from waybill.merge.typed_columns import typed
 from waybill.merge.upsert.merging import (
     COMMITS_AT_ONCE,
     commit_written,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
+    from waybill.merge.increment_counts import Survey
     from waybill.merge.rules import Change
-    from waybill.merge.survey import Survey
     from waybill.merge.transactions import Open
     from waybill.merge.upsert.merging import Plain, Written
     from waybill.records import TableSchema

@@ -10,11 +10,11 @@ from waybill.errors import Code, SchemaChangeError
 from waybill.lake.names import literal, quoted
 from waybill.merge import columns as own
 from waybill.merge import writing
-from waybill.merge.fits import fits
-from waybill.merge.moves import leaves_out
-from waybill.merge.settling import Outcome, Settling
-from waybill.merge.texts import json_text
-from waybill.merge.typed import typed, value_name
+from waybill.merge.exact_casts import fits
+from waybill.merge.key_changes import leaves_out
+from waybill.merge.multi_change_keys import Outcome, Settling
+from waybill.merge.spark_rows import json_text
+from waybill.merge.typed_columns import typed, value_name
 from waybill.values.lake_values import value_sql
 
 if TYPE_CHECKING:

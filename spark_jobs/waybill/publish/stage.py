@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError, GateError
-from waybill.lake.landing import land, repeated
+from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import OUTBOX, PUBLISHED
 from waybill.publish.files import Sender, publish_files
 from waybill.publish.outgoing import groups_by_target, outgoing
@@ -134,7 +134,7 @@ def _send(
     if target.kafka is not None:
         # Needed by few, and only here.
         from waybill.publish.kafka.ledger import Owner
-        from waybill.publish.kafka.publishing import publish_kafka
+        from waybill.publish.kafka.publisher import publish_kafka
 
         owner = Owner(context.spec.name, label)
         sent = publish_kafka(messages, target.kafka, owner, batches, progress)

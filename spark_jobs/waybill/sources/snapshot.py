@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from waybill.counting import counted
 from waybill.errors import Code, SourceError
 from waybill.lake import LOG_PROPERTIES
-from waybill.lake.landing import land, repeated
 from waybill.lake.row_sizes import RowSizes
+from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import ARCHIVE
 from waybill.report import StageReport
 from waybill.sources.dumps import Known, plan_dumps, read_dumps, with_digests

@@ -141,11 +141,11 @@ LOOSE: dict[str, Plain] = {
 }
 """Types whose values have more than one text."""
 
-Reading = tuple[tuple[str, ...], Any, tuple[tuple[int, Plain], ...]]
-_known: Bounded[TableSchema, Reading] = Bounded()
+ImageReaders = tuple[tuple[str, ...], Any, tuple[tuple[int, Plain], ...]]
+_known: Bounded[TableSchema, ImageReaders] = Bounded()
 
 
-def _readers(schema: TableSchema) -> Reading:
+def _readers(schema: TableSchema) -> ImageReaders:
     """Column names in order, what reads them from an image, and which of them have many texts."""
     found = _known.get(schema)
     if found is None:

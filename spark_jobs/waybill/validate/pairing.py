@@ -48,7 +48,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 Place = tuple[Any, ...]
 
 
-class Stretch(NamedTuple):
+class LineRange(NamedTuple):
     """Changes that follow one another, and where the messages made from them are.
 
     Attributes:
@@ -66,7 +66,7 @@ class Stretch(NamedTuple):
 
 def stretches(
     changes: Sequence[RowGroup], messages: Mapping[str, Sequence[RowGroup]]
-) -> list[Stretch] | None:
+) -> list[LineRange] | None:
     """What is to be compared, cut where no row group of changes is cut.
 
     Args:
@@ -93,7 +93,7 @@ def stretches(
             for label, groups in messages.items()
         }
         if any(near.values()):
-            found.append(Stretch(after, upto, cluster, near))
+            found.append(LineRange(after, upto, cluster, near))
     sizes = [
         sum(group.bytes for groups in one.messages.values() for group in groups) for one in found
     ]
@@ -103,7 +103,7 @@ def stretches(
     return found
 
 
-def tasks_of(found: Sequence[Stretch], cores: int) -> list[list[Stretch]]:
+def tasks_of(found: Sequence[LineRange], cores: int) -> list[list[LineRange]]:
     """Stretches dealt to tasks, neighbours together."""
     sizes = [
         sum(group.bytes for groups in (one.changes, *one.messages.values()) for group in groups)
@@ -115,7 +115,7 @@ def tasks_of(found: Sequence[Stretch], cores: int) -> list[list[Stretch]]:
 
 def compare_in_tasks(
     spark: SparkSession,
-    tasks: list[list[Stretch]],
+    tasks: list[list[LineRange]],
     schemas: dict[str, TableSchema],
     readers: dict[str, Reader],
 ) -> Reread:
@@ -154,7 +154,7 @@ def compare_in_tasks(
 
 
 def _work(
-    tasks: list[list[Stretch]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    tasks: list[list[LineRange]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> Make:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -166,7 +166,7 @@ def _work(
 
 
 def compared(
-    found: list[Stretch], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    found: list[LineRange], schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> pa.RecordBatch:
     """What one task has to tell, topic by topic."""
     comparisons = {label: Comparison(label, reader, schemas) for label, reader in readers.items()}

@@ -15,8 +15,8 @@ from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
-from waybill.lake.landing import land, repeated
 from waybill.lake.newest_rows import newest_rows
+from waybill.lake.stage_commit import land, repeated
 from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
-    from waybill.validate.pairing import Stretch
+    from waybill.validate.pairing import LineRange
     from waybill.validate.table_profiles import Staged
 
 
@@ -234,7 +234,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
 
 def _side_by_side(
     lake: Lake, footers: Footers, labels: Sequence[str]
-) -> list[list[Stretch]] | None:
+) -> list[list[LineRange]] | None:
     """What each task compares; None where messages and changes do not lie side by side."""
     if footers.changes is None or footers.messages is None:
         return None

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NUMBER, TRUE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     NOTHING,
     NUMERIC,
-    PUT_TEXT,
-    TAKE_NUMBER,
-    TAKE_TEXT,
+    READ_NUMBER,
+    READ_TEXT,
     TEXT,
     WHOLE,
     WORD,
-    Put,
-    Take,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     by_call,
     or_else,
     raw_by_call,
 )
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NUMBER, TRUE
 from waybill.values.column_forms import with_form
 from waybill.values.json_columns import notation_of
 
@@ -44,7 +44,7 @@ _json = msgspec.json.Encoder().encode
 # Reading
 
 
-def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
+def reader_of(column: LogicalType, style: Style, kind: int) -> ColumnReader | None:
     """How a column is read.
 
     Args:
@@ -58,29 +58,31 @@ def take_of(column: LogicalType, style: Style, kind: int) -> Take | None:
     notation = notation_of(column, style)
     read = notation.read
     if notation.wire == "null":
-        return Take(NOTHING)
+        return ColumnReader(NOTHING)
     if notation.wire == "text":
         if read is None:
-            return TAKE_TEXT
-        return Take(TEXT | NOTHING, with_form(notation.reads, by_call(read)))
+            return READ_TEXT
+        return ColumnReader(TEXT | NOTHING, with_form(notation.reads, by_call(read)))
     if read is None:
         return None
     if column.is_number:
         return _number(column, notation, style.quoted, kind)
     if column.kind == "boolean":
         if kind in (TRUE, FALSE) or style.inferred:
-            return Take(WORD | NOTHING)
+            return ColumnReader(WORD | NOTHING)
         kinds = WHOLE | WORD | TEXT if style.quoted else WHOLE | WORD
-        return Take(kinds | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
+        return ColumnReader(kinds | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
     if column.kind == "bit":
-        return Take(WHOLE | NOTHING, by_call(read))
+        return ColumnReader(WHOLE | NOTHING, by_call(read))
     if kind <= ESCAPED and not style.inferred:
-        return Take(TEXT | NOTHING, by_call(_of_string(read)))
+        return ColumnReader(TEXT | NOTHING, by_call(_of_string(read)))
     # Arrays and objects are no single values, and whatever else stands in a document is rare.
-    return Take(NOTHING)
+    return ColumnReader(NOTHING)
 
 
-def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) -> Take | None:
+def _number(
+    column: LogicalType, notation: Notation, quoted: bool, kind: int
+) -> ColumnReader | None:
     read = notation.read
     if read is None:
         return None
@@ -89,18 +91,18 @@ def _number(column: LogicalType, notation: Notation, quoted: bool, kind: int) ->
     if notation.plain or notation.reach is not None:
         number = kind in (INTEGER, NUMBER) or not quoted
         if notation.plain and number:
-            return TAKE_NUMBER
+            return READ_NUMBER
         kinds = WHOLE if number else TEXT if string else TEXT | NUMERIC
-        return Take(kinds | NOTHING, form)
+        return ColumnReader(kinds | NOTHING, form)
     if column.kind == "decimal":
         kinds = TEXT if quoted and string else TEXT | NUMERIC if quoted else NUMERIC
-        return Take(kinds | NOTHING, with_form(notation.reads, by_call(read)))
+        return ColumnReader(kinds | NOTHING, with_form(notation.reads, by_call(read)))
     if column.kind not in _FLOATS:
         return None
     convert = by_call(_of_string(read) if string else read)
     if form is not None and (quoted or not string):
         convert = or_else(form, convert)
-    return Take((TEXT if string else NUMERIC) | NOTHING, convert)
+    return ColumnReader((TEXT if string else NUMERIC) | NOTHING, convert)
 
 
 def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:
@@ -111,14 +113,14 @@ def _of_string(read: Callable[[str], str]) -> Callable[[str], str]:
 # Writing
 
 
-def put_of(column: LogicalType, style: Style) -> Put | None:
+def writer_of(column: LogicalType, style: Style) -> ColumnWriter | None:
     """How a column is written; None for one whose values may be arrays and objects."""
     notation = notation_of(column, style)
     write = notation.write
     if write is None:
-        return PUT_TEXT
+        return WRITE_TEXT
     if notation.wire == "text":
-        return Put(True, with_form(notation.writes, by_call(write)))
+        return ColumnWriter(True, with_form(notation.writes, by_call(write)))
     if not column.is_number and column.kind not in ("bit", "boolean"):
         return None
-    return Put(False, with_form(notation.writes, raw_by_call(write)))
+    return ColumnWriter(False, with_form(notation.writes, raw_by_call(write)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
     Convert,
     T,

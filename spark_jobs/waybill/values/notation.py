@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from waybill.types import INTEGER_RANGE
 
 if TYPE_CHECKING:
-    from waybill.bulk.notations import Convert as ColumnConvert
+    from waybill.bulk.column_codecs import Convert as ColumnConvert
     from waybill.types import LogicalType
 
 
@@ -77,7 +77,7 @@ class Notation(NamedTuple):
         return low, high
 
 
-_BULK = "waybill.bulk.notations:"
+_BULK = "waybill.bulk.column_codecs:"
 _FORMS = "waybill.values.column_forms:"
 _INTEGERS = f"{_FORMS}integers"
 ANY_DIGITS = 1 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import (
+from waybill.bulk.value_kinds import (
     BOOLEAN,
     BYTES,
     DOUBLE,

@@ -6,8 +6,8 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.avro_scanning import unsigned
-from waybill.bulk.kinds import BAD, NULL_SIZE
 from waybill.bulk.raw_memory import ahead, copy
+from waybill.bulk.value_kinds import BAD, NULL_SIZE
 
 # Reading
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.single_values import alike
-from waybill.bulk.kinds import BAD
 from waybill.bulk.raw_memory import ahead, copy, put_word, word
+from waybill.bulk.value_kinds import BAD
 
 _SHORT = 48
 """Longer texts are copied as C does it: calling it takes longer than copying a short one."""

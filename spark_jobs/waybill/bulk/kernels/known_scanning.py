@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.single_values import alike, value_at
-from waybill.bulk.kinds import ESCAPED
+from waybill.bulk.value_kinds import ESCAPED
 
 
 @compiled

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import BAD
 from waybill.bulk.raw_memory import ahead, word
+from waybill.bulk.value_kinds import BAD
 
 _MINUS, _ZERO = 45, 48
 _LARGEST = np.uint64(2**63 - 1)

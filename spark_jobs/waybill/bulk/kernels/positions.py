@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import BAD
 from waybill.bulk.raw_memory import ahead
+from waybill.bulk.value_kinds import BAD
 
 
 @compiled

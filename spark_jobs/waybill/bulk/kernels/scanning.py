@@ -6,7 +6,7 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.single_values import alike, value_at
-from waybill.bulk.kinds import (
+from waybill.bulk.value_kinds import (
     BYTES,
     DEEPEST,
     ESCAPED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
 from waybill.bulk.raw_memory import first_marked, word
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
 
 _ONES = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)

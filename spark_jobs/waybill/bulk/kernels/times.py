@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from waybill.bulk.compiling import compiled
-from waybill.bulk.kinds import BAD
 from waybill.bulk.raw_memory import ahead, copy
+from waybill.bulk.value_kinds import BAD
 
 NO_CLOCK = -(2**62)
 """Stands for the seconds of a text that is no wall clock."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from waybill.bulk.kinds import ESCAPED, NULL_SIZE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     NOTHING,
-    PUT_TEXT,
-    TAKE_TEXT,
+    READ_TEXT,
     TEXT,
-    Put,
-    Take,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     by_call,
     numbers,
 )
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
+from waybill.bulk.value_kinds import ESCAPED, NULL_SIZE
 from waybill.bulk.values import (
     carried,
     changed_columns,
@@ -58,7 +58,7 @@ _CONSTANT = frozenset(
 )
 _CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
-Cells = tuple[Cell | None, ...]
+Cells = tuple[ColumnSlot | None, ...]
 
 
 class CanalReader(BulkReader):
@@ -66,10 +66,10 @@ class CanalReader(BulkReader):
 
     def __init__(self, decoder: CanalDecoder) -> None:
         self._zone = decoder.zone
-        self._takes: Bounded[TableSchema, tuple[Take, ...]] = Bounded()
+        self._takes: Bounded[TableSchema, tuple[ColumnReader, ...]] = Bounded()
         self._types: Bounded[TableSchema, SqlTypes] = Bounded()
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with one row."""
         schema, slots = change.schema, sample.slots
         if any(path[0] in ("data", "old") and path[1:2] not in ((), (0,)) for path in slots):
@@ -84,14 +84,14 @@ class CanalReader(BulkReader):
         extra: dict[str, int | bytes] = {}
         for name, raw in _CARRIED(change.extra or b'{"canal":{}}')["canal"].items():
             extra[name] = slots[name,] if name in ("id", "ts") else bytes(raw)
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             before,
             after,
             source_time=None
             if change.source_time is None
-            else Count(slots["es",], 1000, FIRST_MS, LAST_MS),
+            else IntegerSlot(slots["es",], 1000, FIRST_MS, LAST_MS),
             transaction=None if change.transaction is None else slots["gtid",],
             family="canal" if extra else "",
             extra=extra,
@@ -152,11 +152,11 @@ class CanalReader(BulkReader):
         return check
 
 
-def _take(column: Column, zone: ZoneInfo) -> Take:
+def _take(column: Column, zone: ZoneInfo) -> ColumnReader:
     notation = notation_of(column.type, column.source_type, zone)
     if notation.read is None:
-        return TAKE_TEXT
-    return Take(TEXT | NOTHING, with_form(notation.reads, by_call(notation.read)))
+        return READ_TEXT
+    return ColumnReader(TEXT | NOTHING, with_form(notation.reads, by_call(notation.read)))
 
 
 def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
@@ -180,7 +180,7 @@ def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
     return found, alone
 
 
-class _Table:
+class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
@@ -195,11 +195,11 @@ class _Table:
         self.types = SqlTypes(intern_schema(None, None, schema.table, named))
 
 
-def _put(column: Column, mysql: str, zone: ZoneInfo) -> Put:
+def _put(column: Column, mysql: str, zone: ZoneInfo) -> ColumnWriter:
     notation = notation_of(column.type, mysql, zone)
     if notation.write is None:
-        return PUT_TEXT
-    return Put(True, with_form(notation.writes, by_call(notation.write)))
+        return WRITE_TEXT
+    return ColumnWriter(True, with_form(notation.writes, by_call(notation.write)))
 
 
 class CanalWriter(BulkWriter):
@@ -210,7 +210,7 @@ class CanalWriter(BulkWriter):
 
     def __init__(self, encoder: CanalEncoder) -> None:
         self._zone = encoder.zone
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableWriter] = Bounded()
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -233,13 +233,13 @@ class CanalWriter(BulkWriter):
         classes[alone] = -1
         return classes
 
-    def _table(self, schema: TableSchema) -> _Table:
+    def _table(self, schema: TableSchema) -> _TableWriter:
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self._zone)
+            table = self._tables[schema] = _TableWriter(schema, self._zone)
         return table
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         if rows.moved_from is not None:
             return None
@@ -254,7 +254,7 @@ class CanalWriter(BulkWriter):
             values["data", 0, name] = column(not gone, i, puts[i])
             if rows.operation == "update" and rows.before is not None:
                 values["old", 0, name] = column(False, i, puts[i])
-        return [Wording(values, _constant, key_array(rows))]
+        return [TemplateFields(values, _constant, key_array(rows))]
 
 
 def _has_statement(rows: Rows) -> bool:

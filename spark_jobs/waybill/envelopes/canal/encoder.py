@@ -110,7 +110,7 @@ class CanalEncoder:
         self.zone = zone_named(settings.timezone)
         self.control_messages = settings.control_messages
         self.statements = settings.statements
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The FlatMessage of a change; see `Encoder.encode`.
@@ -127,7 +127,7 @@ class CanalEncoder:
         schema = change.schema
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self.zone)
+            table = self._tables[schema] = _TableEncoder(schema, self.zone)
         return [table.message(change, kind, losses)]
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -178,7 +178,7 @@ class CanalEncoder:
         return [Encoded(None, _json(value))]
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:

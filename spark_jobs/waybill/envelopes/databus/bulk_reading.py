@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from waybill.avro.columns import take_of
+from waybill.avro.columns import reader_of
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
+    ColumnReader,
     T,
-    Take,
     or_else,
     wall_clock,
 )
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
+from waybill.bulk.constant_bytes import values
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra
-from waybill.bulk.skeleton import values
 from waybill.caches import Bounded
 from waybill.envelopes.databus.bulk_scanning import number_of, version_number
 from waybill.envelopes.databus.decoder import written_key
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from waybill.avro.schema import Node
     from waybill.bulk.arena import Arena, Places, Texts
     from waybill.bulk.block import Block
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.column_codecs import Convert
     from waybill.envelopes.databus.bulk_scanning import EventScanner, Head
     from waybill.envelopes.databus.decoder import EventDecoder
     from waybill.envelopes.databus.rows import RowPlan
@@ -55,7 +55,7 @@ class DatabusReader(BulkReader):
 
     def __init__(self, decoder: EventDecoder, scanner: type[EventScanner]) -> None:
         self._decoder = decoder
-        self._takes: Bounded[RowPlan, tuple[Take | None, ...]] = Bounded()
+        self._takes: Bounded[RowPlan, tuple[ColumnReader | None, ...]] = Bounded()
         versions = decoder.settings.schema_ids == "version"
         self._known = _numbered(decoder, versions)
         self._scanner = self.scanner = scanner(self._schema, versions)
@@ -67,7 +67,7 @@ class DatabusReader(BulkReader):
         except Refusal:
             return None
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of an event."""
         registered = self._known.get(self._scanner.number(sample.value))
         if sample.message.headers or registered is None:
@@ -85,36 +85,36 @@ class DatabusReader(BulkReader):
         if change.source_time is not None:
             free.append(head.nanos)
             wanted = ANY_TIME if carried is None else carried.time
-            time = Count(head.nanos, convert=head.micros(wanted))
+            time = IntegerSlot(head.nanos, convert=head.micros(wanted))
         transaction = None
         if change.transaction is not None:
-            transaction = Cell(head.sequence, Take(head.kinds, head.digits))
-        return Reading(
+            transaction = ColumnSlot(head.sequence, ColumnReader(head.kinds, head.digits))
+        return FieldMap(
             change.schema,
             change.operation,
             before,
             after,
-            sequence=(Count(head.sequence, convert=head.digits),),
+            sequence=(IntegerSlot(head.sequence, convert=head.digits),),
             source_time=time,
             transaction=transaction,
             carry=carried,
             free=dict.fromkeys(free, head.kinds),
         )
 
-    def _row(self, sample: Sample, plan: RowPlan) -> tuple[Cell | None, ...] | None:
+    def _row(self, sample: Sample, plan: RowPlan) -> tuple[ColumnSlot | None, ...] | None:
         """The columns of a row; None if one of them cannot be read at once."""
         takes = self._takes.get(plan)
         if takes is None:
             takes = self._takes[plan] = tuple(
-                take_of(field.node, leaf)
+                reader_of(field.node, leaf)
                 for field, leaf in zip(plan.node.fields, plan.leaves, strict=True)
             )
-        cells: list[Cell | None] = [None] * len(plan.schema.columns)
+        cells: list[ColumnSlot | None] = [None] * len(plan.schema.columns)
         for field, take, at in zip(plan.node.fields, takes, plan.places, strict=True):
             slot = sample.slots.get((field.name,))
             if slot is None or take is None:
                 return None
-            cells[at] = Cell(slot, take)
+            cells[at] = ColumnSlot(slot, take)
         return tuple(cells)
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from waybill.avro.scanner import AvroScanner, single
-from waybill.bulk import notations
+from waybill.bulk import column_codecs
 from waybill.bulk.arena import BEHIND
 from waybill.bulk.block import LARGEST
-from waybill.bulk.notations import WHOLE, kinds, written
+from waybill.bulk.column_codecs import WHOLE, kinds, written
 from waybill.envelopes.databus.json.usual_rows import usual_row
 from waybill.envelopes.databus.kernels import binary_scanning as kernels
 from waybill.envelopes.databus.kernels import json_scanning as json_kernels
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from waybill.avro.schema import Node
     from waybill.bulk.arena import Arena, Places, Texts
-    from waybill.bulk.block import Dress, Path, Scanned
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.block import Path, Scanned, ValueEncoder
+    from waybill.bulk.column_codecs import Convert
 
 
 class Head(NamedTuple):
@@ -104,8 +104,8 @@ class EventScanner(AvroScanner):
         before: list[Path] = [(slot,) for slot in range(self.head(value).size)]
         return before + super().paths(value)
 
-    def dresses(self, value: bytes) -> list[Dress | None]:
-        """See `Scanner.dresses`; an event is more than its values, e.g. checksums of them."""
+    def value_encoders(self, value: bytes) -> list[ValueEncoder | None]:
+        """See `Scanner.value_encoders`; an event holds checksums of its values, too."""
         raise ValueError("events are not made of values")
 
 
@@ -276,7 +276,7 @@ def _json_micros(wanted: int) -> Convert:
     """Digits of nanoseconds as digits of microseconds."""
 
     def convert(arena: Arena, texts: Texts) -> Texts:
-        values, _, lengths = notations.numbers(arena, texts)
+        values, _, lengths = column_codecs.numbers(arena, texts)
         kernels.micros(values, lengths, wanted)
         return written(arena, values, lengths)
 

@@ -52,7 +52,7 @@ _json = msgspec.json.Encoder().encode
 Frame = Callable[[list[Event]], bytes]
 
 
-class _Table:
+class _TableEncoder:
     """What a table decides for writing its changes."""
 
     def __init__(self, schema: TableSchema, encoder: EventEncoder) -> None:
@@ -154,7 +154,7 @@ class EventEncoder:
         self.json_values = json_values
         self.frame = frame
         self.book = schema_book(settings.schemas, settings.sources)
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change; two where a change gave the row another key."""
@@ -180,7 +180,7 @@ class EventEncoder:
     def _rows(self, change: Change, carried: Carried | None, losses: list[str]) -> list[Encoded]:
         table = self._tables.get(change.schema)
         if table is None:
-            table = self._tables[change.schema] = _Table(change.schema, self)
+            table = self._tables[change.schema] = _TableEncoder(change.schema, self)
         before, after = change.before, change.after
         losses += table.losses
         if change.operation == "delete" or after is None:
@@ -203,7 +203,7 @@ class EventEncoder:
     def _row(
         self,
         change: Change,
-        table: _Table,
+        table: _TableEncoder,
         image: Any,
         delete: bool,
         carried: Carried | None,
@@ -248,7 +248,7 @@ class EventEncoder:
         change: Change,
         event: Event,
         writer: RowWriter,
-        table: _Table,
+        table: _TableEncoder,
         delete: bool,
         carried: Carried | None,
         losses: list[str],

@@ -32,7 +32,7 @@ MAX_TYPE = 60
 """Longest name of a logical type; the longest there is has half of that."""
 
 
-class _Table(msgspec.Struct):
+class _StoredTable(msgspec.Struct):
     """A table as Waybill writes it into its schemas; see `TableSchema.to_json`."""
 
     table: str | None
@@ -92,7 +92,7 @@ class RowPlan:
 
     def _own_table(self, told: Any, rules: TableRules) -> list[int]:
         """The table that Waybill wrote into its schema, and the column of each field."""
-        table = msgspec.convert(told, _Table)
+        table = msgspec.convert(told, _StoredTable)
         rules.admit(len(table.columns), table.database, table.schema, table.table)
         rule = rules.find(table.database, table.schema, table.table)
         if any(len(kind) > MAX_TYPE for _, kind, _, _ in table.columns):

@@ -13,12 +13,22 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Texts, Value
-from waybill.bulk.kinds import ESCAPED, INTEGER
-from waybill.bulk.notations import ANY, NOTHING, TEXT, WHOLE, Convert, Take, at_most, same, whole
-from waybill.bulk.readings import BulkReader, Cell, Count, KeyCell, Reading, Sample
+from waybill.bulk.column_codecs import (
+    ANY,
+    NOTHING,
+    TEXT,
+    WHOLE,
+    ColumnReader,
+    Convert,
+    at_most,
+    same,
+    whole,
+)
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, KeySlot, Sample
 from waybill.bulk.rows import Extra
-from waybill.envelopes.debezium.bulk_values import take_of
-from waybill.envelopes.debezium.control import COUNTS, EXTRA, TIMES
+from waybill.bulk.value_kinds import ESCAPED, INTEGER
+from waybill.envelopes.debezium.bulk_values import reader_of
+from waybill.envelopes.debezium.control_events import COUNTS, EXTRA, TIMES
 from waybill.envelopes.debezium.decoder import DebeziumDecoder
 from waybill.envelopes.debezium.events import USUAL
 from waybill.envelopes.debezium.source import Source, log_position, position, rule_of
@@ -77,7 +87,7 @@ class DebeziumReader(BulkReader):
         with suppress(Refusal):  # of what it refuses it remembers nothing
             self._decoder.decode(message)
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a row's message."""
         message, schema = sample.message, change.schema
         if message.headers or change.operation not in _ROWS:
@@ -107,7 +117,7 @@ class DebeziumReader(BulkReader):
         transaction = found.transaction(change)
         if transaction is None and change.transaction is not None:
             return None
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             before,
@@ -136,7 +146,7 @@ class DebeziumReader(BulkReader):
         return lambda: self._decoder.reads_as_sent(topic, identity, schema.names)
 
     @staticmethod
-    def _image(sample: Sample, plan: RowPlan, image: str) -> tuple[Cell | None, ...] | None:
+    def _image(sample: Sample, plan: RowPlan, image: str) -> tuple[ColumnSlot | None, ...] | None:
         """The columns of an image; None where there is none, or one of another layout."""
         slots = sample.slots
         names = [path[1:] for path in slots if path[0] == image]
@@ -145,13 +155,13 @@ class DebeziumReader(BulkReader):
         # Which columns a row has, and their order, may depend on earlier messages otherwise.
         if names != [(name,) for name in plan.schema.names]:
             return None
-        cells: list[Cell | None] = []
+        cells: list[ColumnSlot | None] = []
         for name, reading in plan.columns.items():
             slot = slots[image, name]
-            take = take_of(reading, sample.kinds[slot])
+            take = reader_of(reading, sample.kinds[slot])
             if take is None:
                 return None
-            cells.append(Cell(slot, take))
+            cells.append(ColumnSlot(slot, take))
         return tuple(cells)
 
     def _alone(self, schema: TableSchema, operation: str) -> bool:
@@ -173,18 +183,18 @@ class DebeziumReader(BulkReader):
 _ROWS = frozenset({"read", "insert", "update", "delete"})
 
 
-def _told_key(sample: Sample, plan: RowPlan) -> tuple[KeyCell, ...] | None:
+def _told_key(sample: Sample, plan: RowPlan) -> tuple[KeySlot, ...] | None:
     """The values of the message key that tell columns; None if one is not read at once."""
-    cells: list[KeyCell] = []
+    cells: list[KeySlot] = []
     key = sample.key
     if key is None:
         return ()
     for name in plan.told_key:
         slot = key.slots.get(("payload", name) if plan.shape.prefix else (name,))
-        take = None if slot is None else take_of(plan.columns[name], key.kinds[slot])
+        take = None if slot is None else reader_of(plan.columns[name], key.kinds[slot])
         if slot is None or take is None:
             return None
-        cells.append(KeyCell(slot, plan.schema.names.index(name), take))
+        cells.append(KeySlot(slot, plan.schema.names.index(name), take))
     return tuple(cells)
 
 
@@ -209,11 +219,11 @@ class Around:
         slot = self._slots.get(path)
         return slot if slot is not None and self._sample.kinds[slot] <= ESCAPED else None
 
-    def _count(self, slot: int, convert: Convert | None = None) -> Count:
+    def _count(self, slot: int, convert: Convert | None = None) -> IntegerSlot:
         """A number; `convert` makes its digits of a text as it stands in JSON."""
-        return Count(slot, convert=convert)
+        return IntegerSlot(slot, convert=convert)
 
-    def sequence(self, change: Change) -> tuple[Count, ...] | None:
+    def sequence(self, change: Change) -> tuple[IntegerSlot, ...] | None:
         """The parts of the sequence id; None without one, or where they are not known to stand."""
         source, told = self._source, change.sequence
         if told is None:
@@ -238,7 +248,7 @@ class Around:
         parts = (_part(source, "sequence", part) for part in range(len(told)))
         return tuple(self._count(slot, part)._replace(lowest=-1) for part in parts)
 
-    def time(self) -> Count | None:
+    def time(self) -> IntegerSlot | None:
         """The time of the change in the source."""
         millis, micros = self._integer("source", "ts_ms"), self._integer("source", "ts_us")
         if micros is not None:
@@ -260,12 +270,12 @@ class Around:
             return None
         return self._text("source", "txId") if number is None else number
 
-    def aside(self) -> tuple[Cell, ...]:
+    def aside(self) -> tuple[ColumnSlot, ...]:
         """Integers that are not used; the decoder looks at them all the same."""
         made = [slot for path, slot in self._slots.items() if self._is_carried_count(path)]
         return (
-            *(Cell(slot, _SHORT) for slot in sorted(self._aside)),
-            *(Cell(slot, _LONG) for slot in made),
+            *(ColumnSlot(slot, _SHORT) for slot in sorted(self._aside)),
+            *(ColumnSlot(slot, _LONG) for slot in made),
         )
 
     def free(self, kinds: int = ANY) -> dict[int, int]:
@@ -295,8 +305,8 @@ _COUNTS = frozenset((name,) for name in COUNTS)
 _DECIDING = ((), ("id",))
 _DIGITS = 15
 """An integer of so many digits, or of one less with a sign, is taken in any field."""
-_SHORT = Take(ANY, at_most(_DIGITS))
-_LONG = Take(ANY, whole(-(2**63), 2**63 - 1))
+_SHORT = ColumnReader(ANY, at_most(_DIGITS))
+_LONG = ColumnReader(ANY, whole(-(2**63), 2**63 - 1))
 
 
 def _part(source: Source, name: str, part: int) -> Convert:

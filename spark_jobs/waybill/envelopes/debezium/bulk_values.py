@@ -13,17 +13,16 @@ import numpy as np
 from msgspec import UNSET, Raw
 
 from waybill.bulk.arena import Texts
-from waybill.bulk.kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     DIGITS,
     NOTHING,
     NUMERIC,
     TEXT,
     WHOLE,
     WORD,
+    ColumnReader,
+    ColumnWriter,
     Convert,
-    Put,
-    Take,
     numbers,
     or_else,
     short_float,
@@ -31,6 +30,7 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     whole,
 )
+from waybill.bulk.value_kinds import BAD, ESCAPED, FALSE, INTEGER, NULL, NUMBER, PLAIN, TRUE
 from waybill.envelopes.debezium.connect import TIMESTAMP_UNITS
 from waybill.envelopes.debezium.row_writers import to_json
 from waybill.errors import Refusal
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Arena
     from waybill.envelopes.debezium.column_writers import Writing
-    from waybill.envelopes.debezium.readings import Reading
+    from waybill.envelopes.debezium.readings import ColumnReading
 
 _KINDS = {
     PLAIN: TEXT,
@@ -68,7 +68,7 @@ _STRUCTURES = frozenset({"struct", "array", "map"})
 # Reading
 
 
-def take_of(reading: Reading, kind: int) -> Take | None:
+def reader_of(reading: ColumnReading, kind: int) -> ColumnReader | None:
     """How a column is read whose type is declared.
 
     Args:
@@ -93,11 +93,11 @@ def take_of(reading: Reading, kind: int) -> Take | None:
         exact = _each(reading, False)
         if reading.type.kind == "float64":
             exact = or_else(short_float, exact)
-        return Take(kinds, lambda arena, texts: exact(arena, _without_large(arena, texts)))
-    return Take(kinds, _convert(reading, kinds))
+        return ColumnReader(kinds, lambda arena, texts: exact(arena, _without_large(arena, texts)))
+    return ColumnReader(kinds, _convert(reading, kinds))
 
 
-def _kinds_of(reading: Reading) -> int:
+def _kinds_of(reading: ColumnReading) -> int:
     """The kinds that a column may have by how it is read, null besides; 0 if that is not told."""
     if reading.wire == str | None:
         return TEXT
@@ -106,7 +106,7 @@ def _kinds_of(reading: Reading) -> int:
     return 0
 
 
-def _convert(reading: Reading, kinds: int) -> Convert | None:
+def _convert(reading: ColumnReading, kinds: int) -> Convert | None:
     convert = reading.convert
     if kinds == NOTHING:
         return None
@@ -173,7 +173,7 @@ def _without_marks(marks: tuple[str, ...]) -> Convert | None:
     return convert
 
 
-def _each(reading: Reading, quoted: bool) -> Convert:
+def _each(reading: ColumnReading, quoted: bool) -> Convert:
     """What reading gives for each value of a column, nulls left out."""
     decode = msgspec.json.Decoder(reading.wire).decode
     convert, marks = reading.convert, reading.marks
@@ -195,21 +195,21 @@ def _each(reading: Reading, quoted: bool) -> Convert:
 # Writing
 
 
-def put_of(writing: Writing) -> Put | None:
+def writer_of(writing: Writing) -> ColumnWriter | None:
     """How a column is written; None for one whose values are no single ones of JSON."""
     connect, convert = writing.connect, writing.convert
     if connect["type"] in _STRUCTURES:
         return None
     if convert is None:
-        return Put(True, _without_marks((writing.mark,) if writing.mark else ()))
+        return ColumnWriter(True, _without_marks((writing.mark,) if writing.mark else ()))
     exact = _raw_each(convert, writing.integer)
     if writing.integer:
         least = 0 if writing.unsigned else -_MANY_DIGITS
-        return Put(False, or_else(whole(least, _MANY_DIGITS), exact))
+        return ColumnWriter(False, or_else(whole(least, _MANY_DIGITS), exact))
     digits = TIMESTAMP_UNITS.get(connect.get("name", ""), _FINE)
     if digits < _FINE:
-        return Put(False, or_else(wall_clock_to_units(digits), exact))
-    return Put(False, exact)
+        return ColumnWriter(False, or_else(wall_clock_to_units(digits), exact))
+    return ColumnWriter(False, exact)
 
 
 def _raw_each(convert: Callable[[str], Any], integer: bool) -> Convert:

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import joined_texts, same, written
-from waybill.bulk.templates import BulkWriter, Wording
+from waybill.bulk.column_codecs import joined_texts, same, written
+from waybill.bulk.templates import BulkWriter, TemplateFields
 from waybill.bulk.values import carried, column, names, times, transactions
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.blocks import LONGEST
-from waybill.envelopes.debezium.bulk_values import put_of
-from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.bulk_values import writer_of
+from waybill.envelopes.debezium.control_events import EXTRA
 from waybill.envelopes.debezium.encoder import ROWS
+from waybill.envelopes.debezium.envelope_blocks import LONGEST
 from waybill.envelopes.debezium.row_writers import TablePlan
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Places
     from waybill.bulk.block import Path
-    from waybill.bulk.notations import Put
+    from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.debezium.column_writers import Writing
@@ -44,7 +44,7 @@ class DebeziumWriter(BulkWriter):
 
     def __init__(self, encoder: DebeziumEncoder) -> None:
         self._settings = encoder.settings
-        self._puts: Bounded[TableSchema, tuple[Put | None, ...]] = Bounded()
+        self._puts: Bounded[TableSchema, tuple[ColumnWriter | None, ...]] = Bounded()
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows whose messages differ in more than values are written on their own."""
@@ -62,11 +62,11 @@ class DebeziumWriter(BulkWriter):
                 alone |= rows.transaction.lengths < 0
         return -alone.astype(np.int64) if alone.any() else None
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the message of a row; of a delete those of the tombstone too."""
         if self._is_left(rows):
             return None
-        puts = self._puts_of(rows)
+        puts = self._writers_of(rows)
         if puts is None:
             return None
         before, after = rows.before, rows.after
@@ -82,25 +82,31 @@ class DebeziumWriter(BulkWriter):
             if place in key:
                 keys[name,] = column(not gone, place, put)
         if carried(rows, FAMILY):
-            wording = self._carried(rows, values, keys)
+            message_fields = self._carried(rows, values, keys)
         else:
-            wording = Wording(values | _blocks(rows), _constant, keys)
-        return [wording, wording] if gone and key and self._settings.tombstones else [wording]
+            message_fields = TemplateFields(values | _blocks(rows), _constant, keys)
+        return (
+            [message_fields, message_fields]
+            if gone and key and self._settings.tombstones
+            else [message_fields]
+        )
 
     def _is_left(self, rows: Rows) -> bool:
         """Whether rows are written one by one, whatever their columns are."""
         settings = self._settings
         return settings.schemas or rows.moved_from is not None or rows.operation not in ROWS
 
-    def _carried(self, _rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]) -> Wording:
+    def _carried(
+        self, _rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]
+    ) -> TemplateFields:
         """The message of rows whose source told what stands around them."""
-        return Wording(values, IMAGES.__contains__, keys, tail_of)
+        return TemplateFields(values, IMAGES.__contains__, keys, tail_of)
 
-    def _put(self, writing: Writing) -> Put | None:
+    def _put(self, writing: Writing) -> ColumnWriter | None:
         """How a column is written; None for one that is written one by one."""
-        return put_of(writing)
+        return writer_of(writing)
 
-    def _puts_of(self, rows: Rows) -> list[Put] | None:
+    def _writers_of(self, rows: Rows) -> list[ColumnWriter] | None:
         """How the columns of rows are written, None where the rows are written one by one."""
         before, after = rows.before, rows.after
         if rows.operation == "delete":
@@ -110,7 +116,7 @@ class DebeziumWriter(BulkWriter):
         puts = [put for put in self._of(rows.schema) if put is not None]
         return puts if whole and len(puts) == len(rows.schema.names) else None
 
-    def _of(self, schema: TableSchema) -> tuple[Put | None, ...]:
+    def _of(self, schema: TableSchema) -> tuple[ColumnWriter | None, ...]:
         puts = self._puts.get(schema)
         if puts is None:
             plan = TablePlan(schema, self._settings)

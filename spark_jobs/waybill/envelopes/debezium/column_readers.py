@@ -32,7 +32,7 @@ from waybill.envelopes.debezium.connect import (
     sql_type,
     structure_schema,
 )
-from waybill.envelopes.debezium.readings import TEXT_KINDS, Reading, checked, held
+from waybill.envelopes.debezium.readings import TEXT_KINDS, ColumnReading, checked, held
 from waybill.order import parse_digits
 from waybill.types import (
     BOOLEAN,
@@ -76,7 +76,7 @@ class Readings:
 
     def of_field(
         self, field: Field, declared: LogicalType | None, numbers: bool = False
-    ) -> Reading:
+    ) -> ColumnReading:
         """The reading of a column of a Connect schema; a declared type goes before its own.
 
         Args:
@@ -100,7 +100,9 @@ class Readings:
             return self._as_declared(reading, field, told)
         return held(reading._replace(type=told, convert=values.number_or_special, quick="plain"))
 
-    def _as_declared(self, reading: Reading, field: Field, declared: LogicalType) -> Reading:
+    def _as_declared(
+        self, reading: ColumnReading, field: Field, declared: LogicalType
+    ) -> ColumnReading:
         if declared == reading.type or declared.kind == "unknown":
             return reading
         if declared.kind == "timestamp" and reading.unit:
@@ -110,7 +112,7 @@ class Readings:
             return found._replace(source_type=reading.source_type)
         return checked(reading, declared)
 
-    def _semantic(self, field: Field) -> Reading | None:
+    def _semantic(self, field: Field) -> ColumnReading | None:
         name, source = field.name, field.name
         if name is None:
             return None
@@ -121,7 +123,7 @@ class Readings:
                 wire = INTEGERS.get(field.type, wire)
             marks = self.marks.text if wire is TEXT else ()
             unit, quick = TIMESTAMP_UNITS.get(name, 0), "str" if type_.is_integer else ""
-            return Reading(type_, wire, convert, source, marks, quick=quick, unit=unit)
+            return ColumnReading(type_, wire, convert, source, marks, quick=quick, unit=unit)
         if name == DECIMAL:
             return self._decimal(field)
         if name == BITS:
@@ -129,41 +131,47 @@ class Readings:
             if not 1 <= length < 2**31:
                 raise ValueError(f"there are no bit strings of {length} bits")
             convert = values.bits_reader(length)
-            return Reading(LogicalType("bit", length), TEXT, convert, source, self.marks.bytes)
+            return ColumnReading(
+                LogicalType("bit", length), TEXT, convert, source, self.marks.bytes
+            )
         if name in (ENUM, ENUM_SET):
             kind = "enum" if name == ENUM else "set"
             allowed = field.parameters.get("allowed")
             source = name if allowed is None else f"{name}({allowed})"
-            return Reading(LogicalType(kind), TEXT, None, source, self.marks.text)
+            return ColumnReading(LogicalType(kind), TEXT, None, source, self.marks.text)
         return None
 
-    def _decimal(self, field: Field) -> Reading:
+    def _decimal(self, field: Field) -> ColumnReading:
         scale = parse_digits(field.parameters.get("scale", "0"))
         precision = parse_digits(field.parameters.get("connect.decimal.precision", "0"))
         # Without precision any number of digits may come.
         fits = 0 <= scale <= precision and precision > 0
         type_ = LogicalType("decimal", precision, scale) if fits else NUMBER
         convert = values.decimal_reader(scale)
-        return held(Reading(type_, TEXT, convert, DECIMAL, self.marks.bytes))
+        return held(ColumnReading(type_, TEXT, convert, DECIMAL, self.marks.bytes))
 
-    def _primitive(self, field: Field) -> Reading:
+    def _primitive(self, field: Field) -> ColumnReading:
         # A name that is not known says nothing about the notation: the type alone decides.
         if field.type in INTEGERS:
             wire, source = INTEGERS[field.type], _source(field)
-            return Reading(LogicalType(field.type), wire, str, source, quick="str")
+            return ColumnReading(LogicalType(field.type), wire, str, source, quick="str")
         if field.type in FLAT:
             type_, wire, convert, raw = FLAT[field.type]
-            return Reading(type_, wire, convert, _source(field), raw=raw)
+            return ColumnReading(type_, wire, convert, _source(field), raw=raw)
         if field.type == "string":
-            return Reading(STRING, TEXT, None, _source(field), self.marks.text)
+            return ColumnReading(STRING, TEXT, None, _source(field), self.marks.text)
         if field.type == "bytes":
-            return Reading(BYTES, TEXT, values.base64_checked, _source(field), self.marks.bytes)
+            return ColumnReading(
+                BYTES, TEXT, values.base64_checked, _source(field), self.marks.bytes
+            )
         convert = self.marks.reader(values.json_raw)
-        return Reading(JSON, Raw, convert, structure_schema(field), raw=True)
+        return ColumnReading(JSON, Raw, convert, structure_schema(field), raw=True)
 
     # Without a schema
 
-    def of_json(self, kind: str, declared: LogicalType | None, loose: bool = False) -> Reading:
+    def of_json(
+        self, kind: str, declared: LogicalType | None, loose: bool = False
+    ) -> ColumnReading:
         """The reading of a column by the kind of its JSON values.
 
         Args:
@@ -200,19 +208,21 @@ class Readings:
             return self.marks.text
         return self.marks.text + self.marks.bytes
 
-    def _undeclared(self, kind: str) -> Reading:
+    def _undeclared(self, kind: str) -> ColumnReading:
         if kind == "str":
-            return Reading(STRING, TEXT, marks=self._marks_of(None))
+            return ColumnReading(STRING, TEXT, marks=self._marks_of(None))
         if kind == "structure":
             convert = self.marks.reader(values.structure_raw, self.placeholders(None))
-            return Reading(JSON, Raw, convert, "structure", raw=True)
+            return ColumnReading(JSON, Raw, convert, "structure", raw=True)
         return _UNDECLARED[kind]
 
-    def _declared(self, kind: str, declared: LogicalType) -> Reading:
+    def _declared(self, kind: str, declared: LogicalType) -> ColumnReading:
         if kind == "none":
             # The schema is the same before and after the first value: a count, or a text.
             counts = self.settings.temporal != "isostring"
-            return Reading(declared, _NOTHING, source_type=self._unit(declared) if counts else None)
+            return ColumnReading(
+                declared, _NOTHING, source_type=self._unit(declared) if counts else None
+            )
         convert = self._converter(kind, declared)
         if convert is not None:
             wire = Raw if declared.kind == "json" and kind in _OBJECTS else _WIRES[kind]
@@ -229,7 +239,7 @@ class Readings:
             quick = _QUICK.get(convert, "")
             counts = kind == "int" and declared.kind == "timestamp"
             unit = self._digits(declared) if counts else 0
-            return held(Reading(declared, wire, read, source, marks, raw, quick, unit=unit))
+            return held(ColumnReading(declared, wire, read, source, marks, raw, quick, unit=unit))
         if kind == "real" and declared.kind in (*_COUNTED, "interval"):
             raise ValueError(f"a number with a fraction stands in a column declared {declared}")
         if kind == "mixed" and declared.kind in _ALIKE:
@@ -324,7 +334,7 @@ class Readings:
             return values.bits_reader(declared.precision or 1)
         return _STRINGS.get(name)
 
-    def _loose(self, reading: Reading, known: values.Placeholders) -> Reading:
+    def _loose(self, reading: ColumnReading, known: values.Placeholders) -> ColumnReading:
         """The same values, or the placeholder in their place."""
         if reading.raw and reading.convert is not None:
             return reading._replace(convert=self.marks.reader(reading.convert, known))
@@ -391,14 +401,14 @@ _WIRES: dict[str, Any] = {
     "variable": values.VariableScale | None,
     "geometry": values.Geometry | None,
 }
-_UNDECLARED: dict[str, Reading] = {
-    "none": Reading(UNKNOWN, _NOTHING),
-    "bool": Reading(BOOLEAN, bool | None, values.bool_text),
-    "int": Reading(NUMBER, INTEGER, str, "number", quick="str"),
-    "real": Reading(NUMBER, Raw, values.real_raw, "number", raw=True),
-    "mixed": Reading(STRING, Raw, values.mixed_raw, raw=True),
-    "variable": Reading(NUMBER, values.VariableScale | None, values.variable_text, VARIABLE),
-    "geometry": Reading(GEOMETRY, values.Geometry | None, values.geometry_text),
+_UNDECLARED: dict[str, ColumnReading] = {
+    "none": ColumnReading(UNKNOWN, _NOTHING),
+    "bool": ColumnReading(BOOLEAN, bool | None, values.bool_text),
+    "int": ColumnReading(NUMBER, INTEGER, str, "number", quick="str"),
+    "real": ColumnReading(NUMBER, Raw, values.real_raw, "number", raw=True),
+    "mixed": ColumnReading(STRING, Raw, values.mixed_raw, raw=True),
+    "variable": ColumnReading(NUMBER, values.VariableScale | None, values.variable_text, VARIABLE),
+    "geometry": ColumnReading(GEOMETRY, values.Geometry | None, values.geometry_text),
 }
 _QUICK: dict[Any, str] = {str: "str", values.number_or_special: "plain"}
 _RANGED: dict[str, Any] = {

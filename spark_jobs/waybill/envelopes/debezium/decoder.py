@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from waybill.caches import Bounded
-from waybill.envelopes.debezium.control import (
+from waybill.envelopes.debezium.control_events import (
     EXTRA,
     FLATTENED,
     LEFT,
@@ -24,7 +24,6 @@ from waybill.envelopes.debezium.control import (
     check_envelope,
     control_change,
 )
-from waybill.envelopes.debezium.documents import document_change, holds_documents
 from waybill.envelopes.debezium.events import Event
 from waybill.envelopes.debezium.message_keys import (
     NEW_KEY,
@@ -32,9 +31,9 @@ from waybill.envelopes.debezium.message_keys import (
     check_message_key,
     keys_of_headers,
 )
-from waybill.envelopes.debezium.opening import Opened, opening
-from waybill.envelopes.debezium.plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
+from waybill.envelopes.debezium.mongodb import document_change, holds_documents
 from waybill.envelopes.debezium.row_readers import NO_KEY_COLUMNS, fields_of, to_json
+from waybill.envelopes.debezium.schema_envelope import Opened, opening
 from waybill.envelopes.debezium.source import (
     STREAMING,
     Source,
@@ -43,6 +42,7 @@ from waybill.envelopes.debezium.source import (
     sequence_of,
     source_time,
 )
+from waybill.envelopes.debezium.table_plans import KEY_UNKNOWN, NO_ROW, Identity, Plans, is_whole
 from waybill.errors import Refusal
 from waybill.records import Change, Message, intern_schema, skipped
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal

@@ -9,8 +9,14 @@ from msgspec import UNSET, Raw
 
 from waybill.caches import Bounded
 from waybill.envelopes.database_kinds import count_kind
-from waybill.envelopes.debezium.blocks import Blocks, Shape, block_types, shape_check, shape_of
-from waybill.envelopes.debezium.control import CONTROL, EXTRA, LEFT, MOVED
+from waybill.envelopes.debezium.control_events import CONTROL, EXTRA, LEFT, MOVED
+from waybill.envelopes.debezium.envelope_blocks import (
+    Blocks,
+    Shape,
+    block_types,
+    shape_check,
+    shape_of,
+)
 from waybill.envelopes.debezium.row_writers import TablePlan, to_json
 from waybill.envelopes.snapshot_rows import in_order
 from waybill.errors import Refusal
@@ -46,7 +52,7 @@ class _LogMessage(msgspec.Struct):
     message: _Named | None = None
 
 
-class _Table(TablePlan):
+class _TableEncoder(TablePlan):
     """A table with the blocks that surround its rows."""
 
     def __init__(self, schema: TableSchema, settings: DebeziumWriteSettings) -> None:
@@ -96,7 +102,7 @@ class DebeziumEncoder:
 
     def __init__(self, settings: DebeziumWriteSettings) -> None:
         self.settings = settings
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The messages of one change: one, or more for deletes and changes of the key.
@@ -138,17 +144,17 @@ class DebeziumEncoder:
             return self._moved(table, change, fields)
         return [self._row(table, op, change.before, change.after, fields, None)]
 
-    def _table(self, schema: TableSchema) -> _Table:
+    def _table(self, schema: TableSchema) -> _TableEncoder:
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self.settings)
+            table = self._tables[schema] = _TableEncoder(schema, self.settings)
         return table
 
     # Rows
 
     def _row(
         self,
-        table: _Table,
+        table: _TableEncoder,
         op: str,
         before: Any,
         after: Any,
@@ -181,7 +187,7 @@ class DebeziumEncoder:
             key = self._key(table, table.key_of_row(old_row if op == "d" else new_row))
         return Encoded(key, value, headers)
 
-    def _key(self, table: _Table, key: Any) -> bytes:
+    def _key(self, table: _TableEncoder, key: Any) -> bytes:
         if key is None:
             raise Refusal("encoding", "a key column is not in the row, so there is no message key")
         written = to_json(key)
@@ -189,7 +195,7 @@ class DebeziumEncoder:
             return b"".join((b'{"schema":', table.key_schema, b',"payload":', written, b"}"))
         return written
 
-    def _wrapped(self, table: _Table, payload: bytes, after: Any, fields: bytes) -> bytes:
+    def _wrapped(self, table: _TableEncoder, payload: bytes, after: Any, fields: bytes) -> bytes:
         """A message with its schema."""
         left_out: tuple[int, ...] = ()
         if after is not None and table.lacks(after):
@@ -205,7 +211,7 @@ class DebeziumEncoder:
 
     def _deleted(
         self,
-        table: _Table,
+        table: _TableEncoder,
         before: Any,
         fields: bytes,
         headers: list[tuple[str, bytes | None]] | None,
@@ -222,7 +228,7 @@ class DebeziumEncoder:
     ) -> Encoded:
         return Encoded(deleted.key, None, headers)
 
-    def _moves(self, table: _Table, change: Change) -> bool:
+    def _moves(self, table: _TableEncoder, change: Change) -> bool:
         """Whether an update gives the row another key."""
         if change.moved_from is not None:
             return True
@@ -232,7 +238,7 @@ class DebeziumEncoder:
             and bool(table.key_changed(change.before, change.after))
         )
 
-    def _moved(self, table: _Table, change: Change, fields: bytes) -> list[Encoded]:
+    def _moved(self, table: _TableEncoder, change: Change, fields: bytes) -> list[Encoded]:
         """A change of the key as Debezium writes it: delete, tombstone, insert."""
         old_key, new_key = change.old_key_image(), change.key_image()
         if old_key is None:
@@ -245,14 +251,14 @@ class DebeziumEncoder:
         inserted = self._row(table, "c", None, change.after, _with_op(fields, b"c"), headers)
         return [*messages, inserted]
 
-    def _header_key(self, table: _Table, key: Any) -> bytes:
+    def _header_key(self, table: _TableEncoder, key: Any) -> bytes:
         table.check_key(key)
         try:
             return self._key(table, table.key_of_key(key))
         except (ValueError, ArithmeticError, RecursionError) as error:
             raise Refusal("encoding", f"a key cannot be written: {error}") from None
 
-    def _half_of_move(self, change: Change, table: _Table, extra: bytes) -> list[Encoded]:
+    def _half_of_move(self, change: Change, table: _TableEncoder, extra: bytes) -> list[Encoded]:
         """One of the two events that Debezium made of a change of the key."""
         if extra.startswith(MOVED):
             return [self._under_new_key(change, table, extra[len(MOVED) : -2])]
@@ -264,7 +270,7 @@ class DebeziumEncoder:
         fields = bytes(left.debezium)[1:-1]
         return self._deleted(table, change.before, fields, headers)
 
-    def _under_new_key(self, change: Change, table: _Table, fields: bytes) -> Encoded:
+    def _under_new_key(self, change: Change, table: _TableEncoder, fields: bytes) -> Encoded:
         """The row that a change of the key left, whose source removes the old key by an event."""
         old = self._header_key(table, change.moved_from)
         headers: list[tuple[str, bytes | None]] = [("__debezium.oldkey", old)]
@@ -299,7 +305,7 @@ class DebeziumEncoder:
             key, payload = _schemaless(key), _schemaless(payload)
         return [Encoded(key, payload)]
 
-    def _control(self, change: Change, table: _Table) -> bytes | None:
+    def _control(self, change: Change, table: _TableEncoder) -> bytes | None:
         """A message of another envelope's change without a row, None where there is no word."""
         schema, operation = change.schema, change.operation
         millis = change.message.timestamp

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.debezium.control import TIMES
+from waybill.envelopes.debezium.control_events import TIMES
 from waybill.envelopes.debezium.row_readers import decoder_of, fields_of, to_json
 from waybill.envelopes.debezium.source import Long, Source
 from waybill.errors import Refusal

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from waybill.envelopes.debezium.opening import opened_key
 from waybill.envelopes.debezium.row_readers import text_of
+from waybill.envelopes.debezium.schema_envelope import opened_key
 from waybill.envelopes.stated_keys import contradiction, is_same
 from waybill.errors import Refusal
 from waybill.values.values import JSON_ERRORS
@@ -21,7 +21,7 @@ from waybill.values.values import JSON_ERRORS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.envelopes.debezium.readings import Reading
+    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.row_readers import RowPlan
     from waybill.records import Message
 
@@ -71,7 +71,7 @@ def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -
     raise contradiction("the message key", *shown)
 
 
-def _told(reading: Reading, raw: Raw) -> Any:
+def _told(reading: ColumnReading, raw: Raw) -> Any:
     """A value of a key as the text that it is in the row.
 
     The converter of keys may write a value in another way than that of rows: then what it shows is

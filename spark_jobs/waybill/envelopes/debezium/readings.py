@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COUNTS = {
     3: ColumnForm("waybill.envelopes.debezium.bulk_values:wall_clocks_of_millis"),
-    6: ColumnForm("waybill.bulk.notations:units_to_wall_clock", (6,)),
+    6: ColumnForm("waybill.bulk.column_codecs:units_to_wall_clock", (6,)),
 }
 _MOST = 60
 _NUMBERS = digits(_MOST, _MOST)
@@ -26,7 +26,7 @@ TEXT_KINDS = frozenset({"string", "enum", "set", "json", "interval", "xml", "unk
 """Kinds whose text is whatever the source says."""
 
 
-class Reading(NamedTuple):
+class ColumnReading(NamedTuple):
     """How one column is read.
 
     Attributes:
@@ -68,7 +68,7 @@ class Reading(NamedTuple):
         return _NUMBERS if self.quick == "plain" else None
 
 
-def checked(reading: Reading, declared: LogicalType) -> Reading:
+def checked(reading: ColumnReading, declared: LogicalType) -> ColumnReading:
     """A reading whose texts are checked against another type.
 
     Raises:
@@ -88,7 +88,7 @@ def checked(reading: Reading, declared: LogicalType) -> Reading:
     return reading._replace(type=declared, convert=convert, quick="", digits=fitting, unit=unit)
 
 
-def held(reading: Reading) -> Reading:
+def held(reading: ColumnReading) -> ColumnReading:
     """A reading of a decimal that takes no number of more digits than its type has."""
     if reading.type.kind != "decimal":
         return reading
@@ -96,7 +96,7 @@ def held(reading: Reading) -> Reading:
     return reading._replace(convert=convert, quick="", digits=_digits(reading, reading.type))
 
 
-def _digits(reading: Reading, wanted: LogicalType) -> tuple[int, int] | None:
+def _digits(reading: ColumnReading, wanted: LogicalType) -> tuple[int, int] | None:
     """The digits of a number that is its own text, where it is checked against a type."""
     plain = not reading.raw and (reading.convert is None or reading.quick == "plain")
     scale, precision = wanted.scale or 0, wanted.precision or 0
@@ -109,7 +109,9 @@ def _strange(found: LogicalType, declared: LogicalType) -> str:
     return f"a JSON value of kind {found} stands in a column declared {declared}"
 
 
-def _both(reading: Reading, check: Callable[[str], str] | None) -> Callable[[Any], Any] | None:
+def _both(
+    reading: ColumnReading, check: Callable[[str], str] | None
+) -> Callable[[Any], Any] | None:
     convert = reading.convert
     if check is None or convert is None:
         return check or convert

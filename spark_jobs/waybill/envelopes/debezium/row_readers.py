@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from waybill.envelopes.debezium.readings import Reading
+from waybill.envelopes.debezium.readings import ColumnReading
 from waybill.envelopes.debezium.source import rule_of
 from waybill.errors import Refusal
 from waybill.records import Column, TableSchema, intern_schema
@@ -65,7 +65,7 @@ class RowPlan:
     def __init__(
         self,
         identity: tuple[str | None, str | None, str | None],
-        columns: Mapping[str, Reading],
+        columns: Mapping[str, ColumnReading],
         required: frozenset[str],
         nullable: Mapping[str, bool],
         key: tuple[str, ...] | None,
@@ -205,7 +205,7 @@ class RowPlan:
         return None
 
 
-def fault_of(reading: Reading, raw: Raw) -> str | None:
+def fault_of(reading: ColumnReading, raw: Raw) -> str | None:
     """What is wrong with the JSON value of a column, None where it can be read."""
     try:
         text_of(reading, raw)
@@ -216,7 +216,7 @@ def fault_of(reading: Reading, raw: Raw) -> str | None:
     return None
 
 
-def text_of(reading: Reading, raw: Raw) -> Any:
+def text_of(reading: ColumnReading, raw: Raw) -> Any:
     """The text of the JSON value of a column, UNSET where it stands for none that was sent.
 
     Raises:
@@ -230,7 +230,7 @@ def text_of(reading: Reading, raw: Raw) -> Any:
     return value if reading.convert is None else reading.convert(value)
 
 
-_ANY = Reading(Column("").type, Raw)
+_ANY = ColumnReading(Column("").type, Raw)
 
 
 def _names(struct: type[Any]) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ def _names(struct: type[Any]) -> tuple[str, ...]:
     return fields
 
 
-def _row_struct(columns: Mapping[str, Reading], required: frozenset[str]) -> type[Any]:
+def _row_struct(columns: Mapping[str, ColumnReading], required: frozenset[str]) -> type[Any]:
     """The struct of a row; a column that is no column of the table is an error."""
     fields: list[Any] = []
     for i, (name, reading) in enumerate(columns.items()):
@@ -265,7 +265,9 @@ def decoder_of(struct: type[Any]) -> Callable[[bytes | Raw], Any]:
     return decode
 
 
-def _image_maker(readings: list[Reading], image: type[Any], partial: bool) -> Callable[[Any], Any]:
+def _image_maker(
+    readings: list[ColumnReading], image: type[Any], partial: bool
+) -> Callable[[Any], Any]:
     """The function from a decoded row to an image.
 
     Args:
@@ -280,7 +282,7 @@ def _image_maker(readings: list[Reading], image: type[Any], partial: bool) -> Ca
 
 
 def _images_maker(
-    readings: list[Reading], image: type[Any], partial: bool
+    readings: list[ColumnReading], image: type[Any], partial: bool
 ) -> Callable[[Any, Any], Any]:
     """The function from the decoded rows of an update to both images.
 
@@ -302,7 +304,7 @@ def _images_maker(
     return function("make(b, a)", lines, _names_of(readings, image))
 
 
-def _names_of(readings: list[Reading], image: type[Any]) -> dict[str, Any]:
+def _names_of(readings: list[ColumnReading], image: type[Any]) -> dict[str, Any]:
     """What generated bodies call."""
     names: dict[str, Any] = {"Image": image, "plain": is_plain_number, "U": UNSET}
     for i, reading in enumerate(readings):
@@ -312,7 +314,7 @@ def _names_of(readings: list[Reading], image: type[Any]) -> dict[str, Any]:
     return names
 
 
-def _expression(v: str, i: int, reading: Reading, partial: bool) -> str:
+def _expression(v: str, i: int, reading: ColumnReading, partial: bool) -> str:
     """The text of column `i` from the variable `v`."""
     absent = f" or {v} is U" if partial else ""
     if reading.raw:

@@ -12,11 +12,11 @@ import numpy as np
 
 from waybill.bulk.arena import Value
 from waybill.bulk.block import Block
-from waybill.bulk.kinds import ESCAPED, INTEGER, NULL_SIZE
-from waybill.bulk.notations import ANY, NOTHING, Take, at_most, numbers, same, whole
-from waybill.bulk.readings import Cell, Count, Reading, Sample
+from waybill.bulk.column_codecs import ANY, NOTHING, ColumnReader, at_most, numbers, same, whole
+from waybill.bulk.constant_bytes import values
+from waybill.bulk.field_map import ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra
-from waybill.bulk.skeleton import values
+from waybill.bulk.value_kinds import ESCAPED, INTEGER, NULL_SIZE
 from waybill.envelopes.dms.bulk_values import (
     keys_alone,
     position_counts,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 _METADATA = "metadata"
 _POSITION, _ID, _RECORD = "stream-position", "transaction-id", "transaction-record-id"
 _COMMIT, _TIME = "commit-timestamp", "timestamp"
-_SHORT = Take(ANY, at_most(18))
+_SHORT = ColumnReader(ANY, at_most(18))
 """Integers of more digits need a closer look."""
-_NATURAL = Take(ANY, whole(0, 10**18 - 1))
+_NATURAL = ColumnReader(ANY, whole(0, 10**18 - 1))
 """Likewise, and those below zero, which are refused."""
 _encode = msgspec.json.Encoder().encode
 _names = msgspec.json.Decoder(dict[str, str]).decode
@@ -99,7 +99,7 @@ class DmsReader(RememberingReader):
         self._settings = decoder.settings
         self._take = styled(style_of(KAFKA, decoder.settings))
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a record with a row."""
         slots, schema = sample.slots, change.schema
         if change.operation not in ROW_OPERATIONS or (_METADATA, "operation") not in slots:
@@ -131,7 +131,7 @@ class DmsReader(RememberingReader):
         time = texts.get(_COMMIT, texts.get(_TIME))
         if change.transaction is not None and _ID not in texts:
             return None
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             row_of(before, schema),
@@ -144,7 +144,7 @@ class DmsReader(RememberingReader):
             carry=None if extra else _nothing,
             check=_any_of(checks + more),
             aside=tuple(
-                Cell(slot, _NATURAL if name in (_ID, _RECORD) else _SHORT)
+                ColumnSlot(slot, _NATURAL if name in (_ID, _RECORD) else _SHORT)
                 for name, slot in texts.items()
                 if sample.kinds[slot] == INTEGER
             ),
@@ -242,7 +242,7 @@ def _gone(
 
 def _sequence(
     sample: Sample, change: Change, told: Slots
-) -> tuple[tuple[Count, ...] | None, list[Callable[[Rows], Mask]]] | None:
+) -> tuple[tuple[IntegerSlot, ...] | None, list[Callable[[Rows], Mask]]] | None:
     """How the sequence is read, and what tells rows that need a closer look; None if it cannot."""
     slot = told.get(_POSITION)
     placed = told.get(_ID), told.get(_RECORD)
@@ -309,7 +309,7 @@ class DmsFilesReader(RememberingReader):
         self._added = ("Op", settings.timestamp_column, settings.sequence_column)
         self.reads_keys = not settings.table
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a row."""
         if change.operation not in ROW_OPERATIONS:
             return None
@@ -330,8 +330,8 @@ class DmsFilesReader(RememberingReader):
             before, after = _gone(sample, change, cells, free, checks), None
         sequence = None
         if change.sequence is not None and order is not None:
-            sequence = (Count(order, convert=without_zeros),)
-        return Reading(
+            sequence = (IntegerSlot(order, convert=without_zeros),)
+        return FieldMap(
             change.schema,
             change.operation,
             row_of(before, change.schema),

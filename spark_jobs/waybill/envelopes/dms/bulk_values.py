@@ -12,8 +12,7 @@ import numpy as np
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts
-from waybill.bulk.kinds import INTEGER, NULL_SIZE, PLAIN
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
     T,
     Z,
@@ -22,15 +21,16 @@ from waybill.bulk.notations import (
     or_else,
     wall_clock,
 )
-from waybill.bulk.readings import Count
+from waybill.bulk.field_map import IntegerSlot
+from waybill.bulk.value_kinds import INTEGER, NULL_SIZE, PLAIN
 from waybill.envelopes.dms.positions import Numbers, file_of, log_number_at, place_of
 from waybill.envelopes.dms.values import micros_of, order_of
 from waybill.values.instants import FIRST_MS, LAST_MS
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places
-    from waybill.bulk.notations import Convert
-    from waybill.bulk.readings import Sample
+    from waybill.bulk.column_codecs import Convert
+    from waybill.bulk.field_map import Sample
     from waybill.bulk.rows import Columns, Rows
     from waybill.records import TableSchema
 
@@ -88,9 +88,9 @@ def beside_key(schema: TableSchema, image: Columns) -> list[tuple[int, Texts]]:
 # Times
 
 
-def time_count(slot: int) -> Count:
+def time_count(slot: int) -> IntegerSlot:
     """Microseconds since 1970 of a time in UTC."""
-    return Count(slot, 1, FIRST_MS * 1000, LAST_MS * 1000 + 999, _micros)
+    return IntegerSlot(slot, 1, FIRST_MS * 1000, LAST_MS * 1000 + 999, _micros)
 
 
 _micros = or_else(instant_to_units(6), by_call(lambda text: str(micros_of(text, "the time"))))
@@ -101,7 +101,7 @@ _micros = or_else(instant_to_units(6), by_call(lambda text: str(micros_of(text, 
 
 def position_counts(
     sample: Sample, position: int, numbers: tuple[int | None, int | None], count: int
-) -> tuple[Count, ...] | None:
+) -> tuple[IntegerSlot, ...] | None:
     """How the numbers of a sequence are read; None where that is not known.
 
     Args:
@@ -121,7 +121,7 @@ def position_counts(
         ways = [log_number_at(count, wanted) for wanted in range(count)]
     else:
         ways = _numbers(False, count)
-    return tuple(Count(position, convert=way) for way in ways)
+    return tuple(IntegerSlot(position, convert=way) for way in ways)
 
 
 def _numbers(file: bool, count: int) -> list[Convert]:
@@ -131,16 +131,16 @@ def _numbers(file: bool, count: int) -> list[Convert]:
 
 def _by_transaction(
     sample: Sample, position: int, numbers: tuple[int | None, int | None]
-) -> tuple[Count, ...] | None:
+) -> tuple[IntegerSlot, ...] | None:
     transaction, record = numbers
     if transaction is None or record is None:
         return None
     if sample.kinds[transaction] != INTEGER or sample.kinds[record] != INTEGER:
         return None
     return (
-        Count(position, convert=file_of),
-        Count(transaction, convert=place_of),
-        Count(record),
+        IntegerSlot(position, convert=file_of),
+        IntegerSlot(transaction, convert=place_of),
+        IntegerSlot(record),
     )
 
 

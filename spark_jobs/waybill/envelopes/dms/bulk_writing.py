@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
     T,
     joined_texts,
@@ -20,7 +20,7 @@ from waybill.bulk.notations import (
     with_z,
     written,
 )
-from waybill.bulk.templates import BulkWriter, Flagged, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, TemplateFields
 from waybill.bulk.values import (
     carried,
     column,
@@ -36,13 +36,13 @@ from waybill.envelopes.dms.encoder import OPERATIONS
 from waybill.envelopes.dms.values import FILES, KAFKA, SEQUENCE_DIGITS, style_of
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.errors import Refusal
-from waybill.values.bulk_json_columns import put_of
+from waybill.values.bulk_json_columns import writer_of
 from waybill.values.values import is_integer_text
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Path
-    from waybill.bulk.notations import Put
+    from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.rows import Columns, Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.dms.encoder import DmsEncoder
@@ -55,7 +55,7 @@ _FAMILY = "dms"
 _MICRO_DIGITS = 6
 
 
-class _Puts:
+class _ColumnWriters:
     """How the columns of tables are written.
 
     Args:
@@ -64,13 +64,13 @@ class _Puts:
 
     def __init__(self, style: Style) -> None:
         self._style = style
-        self._known: Bounded[TableSchema, tuple[Put | None, ...]] = Bounded()
+        self._known: Bounded[TableSchema, tuple[ColumnWriter | None, ...]] = Bounded()
 
-    def of(self, schema: TableSchema) -> tuple[Put | None, ...]:
+    def of(self, schema: TableSchema) -> tuple[ColumnWriter | None, ...]:
         """Those of one table."""
         puts = self._known.get(schema)
         if puts is None:
-            puts = tuple(put_of(column.type, self._style) for column in schema.columns)
+            puts = tuple(writer_of(column.type, self._style) for column in schema.columns)
             self._known[schema] = puts
         return puts
 
@@ -111,7 +111,7 @@ class DmsWriter(BulkWriter):
 
     def __init__(self, encoder: DmsEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
-        self._puts = _Puts(style_of(KAFKA, encoder.settings))
+        self._puts = _ColumnWriters(style_of(KAFKA, encoder.settings))
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -138,7 +138,7 @@ class DmsWriter(BulkWriter):
         classes[apart] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the record of a row."""
         settings = self._settings
         prefix = settings.before_prefix
@@ -158,7 +158,7 @@ class DmsWriter(BulkWriter):
         values |= self._metadata(rows)
         if rows.tables is not None:
             values |= {("metadata", name): get for name, get in _TABLE_NAMES.items()}
-        return [Wording(values, _constant, key_array(rows))]
+        return [TemplateFields(values, _constant, key_array(rows))]
 
     def _metadata(self, rows: Rows) -> dict[Path, Get]:
         if carried(rows, _FAMILY) and rows.extra is not None:
@@ -242,7 +242,7 @@ class DmsFilesWriter(BulkWriter):
     def __init__(self, encoder: DmsFilesEncoder) -> None:
         self._encoder, self._settings = encoder, encoder.settings
         self._ids = BulkSequence(encoder.packed)
-        self._puts = _Puts(style_of(FILES, encoder.settings))
+        self._puts = _ColumnWriters(style_of(FILES, encoder.settings))
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -270,7 +270,7 @@ class DmsFilesWriter(BulkWriter):
             classes[self._ids.alone(rows)] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of a row."""
         settings = self._settings
         if rows.operation not in OPERATIONS or rows.moved_from is not None:
@@ -284,4 +284,4 @@ class DmsFilesWriter(BulkWriter):
         if settings.sequence_column and rows.sequence is not None:
             values[settings.sequence_column,] = self._ids.padded(SEQUENCE_DIGITS)
         keys: dict[Path, Get] = {(name,): get for name, get in _TABLE_NAMES.items()}
-        return [Wording(values, ("Op",).__eq__, keys)]
+        return [TemplateFields(values, ("Op",).__eq__, keys)]

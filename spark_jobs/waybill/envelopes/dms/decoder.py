@@ -93,7 +93,7 @@ _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_metadata = msgspec.json.Decoder(_Metadata).decode
 
 
-class DmsDecoder(FastRemembering["_Table"]):
+class DmsDecoder(FastRemembering["_TableDecoder"]):
     """Reads DMS's records.
 
     Args:
@@ -225,7 +225,7 @@ class DmsDecoder(FastRemembering["_Table"]):
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
         if reader.repeats():
-            self._remember(hint, _Table(schema, told.table_name, reader, self.settings))
+            self._remember(hint, _TableDecoder(schema, told.table_name, reader, self.settings))
         else:
             self._forget(hint)
 
@@ -260,7 +260,7 @@ def _hint_of(schema_name: str | None, table: str) -> tuple[bytes, bytes]:
     return _json(schema_name or "")[1:-1], _json(table)[1:-1]
 
 
-class _Table:
+class _TableDecoder:
     """The fast way: records whose fields and columns are all known."""
 
     def __init__(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Texts
+from waybill.bulk.column_codecs import numbers, written
 from waybill.bulk.kernels import positions as kernels
-from waybill.bulk.kinds import BAD
-from waybill.bulk.notations import numbers, written
+from waybill.bulk.value_kinds import BAD
 
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.column_codecs import Convert
 
 LONGEST = 400
 """Bytes of a position; longer ones are read on their own."""

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from waybill.avro.columns import kinds_of, take_of
+from waybill.avro.columns import kinds_of, reader_of
 from waybill.avro.reading import Leaf
 from waybill.avro.scanner import AvroScanner
 from waybill.avro.schema import without_null
-from waybill.bulk.kinds import OPTIONAL, STRING
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
     T,
     or_else,
@@ -25,8 +24,9 @@ from waybill.bulk.notations import (
     wall_clock,
     wall_clock_to_units,
 )
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.skeleton import values
+from waybill.bulk.constant_bytes import values
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
+from waybill.bulk.value_kinds import OPTIONAL, STRING
 from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.decoder import micros_of
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from waybill.avro.schema import Field, Node
     from waybill.bulk.arena import Arena, Mask, Texts
     from waybill.bulk.block import Block
-    from waybill.bulk.notations import Take
+    from waybill.bulk.column_codecs import ColumnReader
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.ibmcdc.decoder import IbmCdcDecoder
     from waybill.envelopes.ibmcdc.tables import ReadKey, ReadTable
@@ -53,14 +53,14 @@ class IbmCdcReader(BulkReader):
 
     def __init__(self, decoder: IbmCdcDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[ReadTable | ReadKey, tuple[Take | None, ...]] = Bounded()
+        self._takes: Bounded[ReadTable | ReadKey, tuple[ColumnReader | None, ...]] = Bounded()
         self.scanner = self.key_scanner = AvroScanner(self._schema)
 
     def _schema(self, schema_id: int) -> Node | None:
         known = self._decoder.schemas.of_id(schema_id)
         return None if known is None else known.node
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a record, or of the key of a row that is gone."""
         message = sample.message
         if message.headers is not None:
@@ -75,7 +75,7 @@ class IbmCdcReader(BulkReader):
             return None
         if not table.audit:
             check = self._check(sample, table, table.places)
-            return Reading(change.schema, change.operation, after=row, check=check)
+            return FieldMap(change.schema, change.operation, after=row, check=check)
         return self._audited(sample, change, table, row)
 
     def _check(
@@ -101,7 +101,7 @@ class IbmCdcReader(BulkReader):
                 pairs.append((sample.slots[table.node.fields[place].name,], slots[field.name,]))
         return _Check(tuple(pairs))
 
-    def _deleted(self, sample: Sample, change: Change) -> Reading | None:
+    def _deleted(self, sample: Sample, change: Change) -> FieldMap | None:
         message = sample.message
         if message.key is None:
             return None
@@ -109,19 +109,19 @@ class IbmCdcReader(BulkReader):
         row = self._cells(sample, table, range(len(table.node.fields)))
         if row is None or table.schema is not change.schema:
             return None
-        return Reading(change.schema, change.operation, before=row)
+        return FieldMap(change.schema, change.operation, before=row)
 
     def _cells(
         self, sample: Sample, table: ReadTable | ReadKey, places: Iterable[int | None]
-    ) -> tuple[Cell | None, ...] | None:
+    ) -> tuple[ColumnSlot | None, ...] | None:
         """The columns at some places of a record; None if one of them cannot be read at once."""
         takes = self._takes.get(table)
         if takes is None:
             takes = self._takes[table] = tuple(
-                None if leaf is None else take_of(field.node, leaf)
+                None if leaf is None else reader_of(field.node, leaf)
                 for field, leaf in zip(table.node.fields, table.leaves, strict=True)
             )
-        cells: list[Cell | None] = []
+        cells: list[ColumnSlot | None] = []
         for place in places:
             if place is None:
                 cells.append(None)
@@ -129,7 +129,7 @@ class IbmCdcReader(BulkReader):
             slot, take = sample.slots.get((table.node.fields[place].name,)), takes[place]
             if slot is None or take is None:
                 return None
-            cells.append(Cell(slot, take))
+            cells.append(ColumnSlot(slot, take))
         return tuple(cells)
 
     def _audited(
@@ -137,14 +137,14 @@ class IbmCdcReader(BulkReader):
         sample: Sample,
         change: Change,
         table: ReadTable,
-        row: tuple[Cell | None, ...],
-    ) -> Reading | None:
+        row: tuple[ColumnSlot | None, ...],
+    ) -> FieldMap | None:
         """The meaning of the values of a record with audit columns."""
         old = self._cells(sample, table, table.olds)
         if old is None:
             return None
-        before: tuple[Cell | None, ...] | None = None if change.before is None else old
-        after: tuple[Cell | None, ...] | None = row
+        before: tuple[ColumnSlot | None, ...] | None = None if change.before is None else old
+        after: tuple[ColumnSlot | None, ...] | None = row
         check = self._check(sample, table, table.places)
         if change.operation == "delete":
             told = table.has_before and any(_is_told(sample, cell) for cell in old)
@@ -165,7 +165,7 @@ class IbmCdcReader(BulkReader):
             if transaction is None:
                 return None
         carried = _carried(change.extra or b'{"ibmcdc":{}}')["ibmcdc"]
-        return Reading(
+        return FieldMap(
             change.schema,
             change.operation,
             before,
@@ -179,7 +179,7 @@ class IbmCdcReader(BulkReader):
         )
 
 
-def _is_told(sample: Sample, cell: Cell | None) -> bool:
+def _is_told(sample: Sample, cell: ColumnSlot | None) -> bool:
     return cell is not None and sample.kinds[cell.slot] > OPTIONAL
 
 
@@ -217,7 +217,7 @@ def _holds_no_value(rows: Rows) -> Mask:
     return null
 
 
-def _time(sample: Sample, audits: dict[str, Field]) -> tuple[Count | None, dict[int, int]]:
+def _time(sample: Sample, audits: dict[str, Field]) -> tuple[IntegerSlot | None, dict[int, int]]:
     """The time of a record, and the time that is not looked at beside it."""
     found = {name: _text(sample, audits.get(name)) for name in ("UTC_TIMESTMP", "TIMSTAMP")}
     slot, other = found["UTC_TIMESTMP"], found["TIMSTAMP"]
@@ -228,7 +228,7 @@ def _time(sample: Sample, audits: dict[str, Field]) -> tuple[Count | None, dict[
         free[other] = kinds_of(audits["TIMSTAMP"].node) or 0
     if slot is None or _micros(sample.text(slot)) is None:
         return None, {}
-    return Count(slot, convert=_to_micros), free
+    return IntegerSlot(slot, convert=_to_micros), free
 
 
 def _text(sample: Sample, field: Field | None) -> int | None:
@@ -258,10 +258,10 @@ _blank_to_t, _clock_to_micros = wall_clock(BLANK, T), wall_clock_to_units(6)
 _to_micros = or_else(_by_clock, _each_micros)
 
 
-def _transaction(sample: Sample, field: Field) -> Cell | None:
+def _transaction(sample: Sample, field: Field) -> ColumnSlot | None:
     """The id of the transaction as text."""
     slot, kind = sample.slots.get((field.name,)), without_null(field.node).kind
     if slot is None or kind not in ("string", "int", "long"):
         return None
-    take = take_of(field.node, Leaf(integer=kind != "string"))
-    return None if take is None else Cell(slot, take)
+    take = reader_of(field.node, Leaf(integer=kind != "string"))
+    return None if take is None else ColumnSlot(slot, take)

@@ -12,10 +12,10 @@ import numpy as np
 from waybill.avro.columns import bytes_by_call, unscaled
 from waybill.avro.scanner import AvroScanner
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
-    PUT_TEXT,
-    Put,
+    WRITE_TEXT,
+    ColumnWriter,
     T,
     by_call,
     or_else,
@@ -25,7 +25,7 @@ from waybill.bulk.notations import (
     whole,
     written,
 )
-from waybill.bulk.templates import BulkWriter, Wording
+from waybill.bulk.templates import BulkWriter, TemplateFields
 from waybill.bulk.values import column, transactions
 from waybill.caches import Bounded
 from waybill.envelopes.ibmcdc.encoder import AUDIT, ENTRY_TYPES, WriteTable
@@ -54,7 +54,7 @@ class IbmCdcWriter(BulkWriter):
 
     def __init__(self, encoder: IbmCdcEncoder) -> None:
         self._sink, self._audit = encoder.sink, encoder.audit
-        self._tables: Bounded[TableSchema, tuple[WriteTable, tuple[Put, ...]]] = Bounded()
+        self._tables: Bounded[TableSchema, tuple[WriteTable, tuple[ColumnWriter, ...]]] = Bounded()
         self.scanner = self.key_scanner = AvroScanner(self._sink.node_of)
 
     def classes(self, rows: Rows) -> Places | None:
@@ -79,7 +79,7 @@ class IbmCdcWriter(BulkWriter):
                 alone |= null
         return -alone.astype(np.int64) if alone.any() else None
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         schema, gone = rows.schema, rows.operation == "delete"
         if self._sink.in_headers or not schema.key or rows.moved_from is not None:
@@ -102,9 +102,9 @@ class IbmCdcWriter(BulkWriter):
                 values[_TIME,] = _times
             if rows.transaction is not None:
                 values[_TRANSACTION,] = transactions
-        return [Wording(values, _constant, keys)]
+        return [TemplateFields(values, _constant, keys)]
 
-    def _table(self, schema: TableSchema) -> tuple[WriteTable, tuple[Put, ...]]:
+    def _table(self, schema: TableSchema) -> tuple[WriteTable, tuple[ColumnWriter, ...]]:
         found = self._tables.get(schema)
         if found is None:
             table = WriteTable(schema)
@@ -117,21 +117,21 @@ def _constant(path: Path) -> bool:
     return path[0] in AUDIT
 
 
-def _put(column: Column, told: ColumnWriting) -> Put:
+def _put(column: Column, told: ColumnWriting) -> ColumnWriter:
     """What stands in the messages of a column, without its length."""
     kind, write = told.type["type"], told.write
     if told.text is not None:
         if told.text.write is None:
-            return PUT_TEXT
-        return Put(True, with_form(told.text.writes, by_call(told.text.write)))
+            return WRITE_TEXT
+        return ColumnWriter(True, with_form(told.text.writes, by_call(told.text.write)))
     if kind in ("int", "long"):
-        return Put(False, whole(*INTEGER_RANGE[column.type.kind]))
+        return ColumnWriter(False, whole(*INTEGER_RANGE[column.type.kind]))
     exact = bytes_by_call(write, kind in _SIZED)
     if told.type.get("logicalType") != "decimal":
-        return Put(False, exact)
+        return ColumnWriter(False, exact)
     unsigned = column.type.kind == "uint64"
     limit = 2**64 if unsigned else 10 ** (column.type.precision or 0)
-    return Put(
+    return ColumnWriter(
         False, or_else(unscaled(told.type["scale"], limit, 0 if unsigned else -limit), exact)
     )
 

@@ -11,12 +11,11 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.kinds import ESCAPED, INTEGER, PLAIN, TRUE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     ANY,
     TEXT,
+    ColumnReader,
     Convert,
-    Take,
     at_most,
     joined_texts,
     number_in,
@@ -24,9 +23,10 @@ from waybill.bulk.notations import (
     whole,
     written,
 )
-from waybill.bulk.readings import Cell, Count, Reading, Sample
+from waybill.bulk.field_map import ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra, Rows
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
+from waybill.bulk.value_kinds import ESCAPED, INTEGER, PLAIN, TRUE
 from waybill.bulk.values import carried, changed_columns, column, field_of, names, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.maxwell.encoder import TYPES
@@ -34,7 +34,7 @@ from waybill.envelopes.maxwell.messages import CARRIED, FIRST_SECOND, LAST_SECON
 from waybill.envelopes.maxwell.positions import LAST, MADE, is_made
 from waybill.envelopes.memory.bulk import RememberingReader
 from waybill.envelopes.stated_keys import is_compared
-from waybill.values.bulk_json_columns import put_of
+from waybill.values.bulk_json_columns import writer_of
 from waybill.values.json_columns import loses_types
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class MaxwellReader(RememberingReader):
         self._settings = decoder.settings
         self._style, self._binlog_style = decoder.style, decoder.binlog_style
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row."""
         schema, slots = change.schema, sample.slots
         if change.operation not in _OPERATIONS or self._settings.missing_nulls:
@@ -86,8 +86,8 @@ class MaxwellReader(RememberingReader):
         old = self.row(sample, "old", schema, style)
         if row is None or old is None:
             return None
-        before: tuple[Cell | None, ...] | None = None
-        after: tuple[Cell | None, ...] | None = row
+        before: tuple[ColumnSlot | None, ...] | None = None
+        after: tuple[ColumnSlot | None, ...] | None = row
         if change.operation == "delete":
             before, after = row, None
         elif change.before is not None:
@@ -109,7 +109,7 @@ class MaxwellReader(RememberingReader):
         query = slots.get(("query",))
         if query is not None and sample.kinds[query] <= ESCAPED:
             free_slots[query] = TEXT
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             before,
@@ -117,7 +117,7 @@ class MaxwellReader(RememberingReader):
             sequence,
             None
             if change.source_time is None
-            else Count(slots["ts",], 1_000_000, FIRST_SECOND, LAST_SECOND),
+            else IntegerSlot(slots["ts",], 1_000_000, FIRST_SECOND, LAST_SECOND),
             None if change.transaction is None else slots["xid",],
             family=_FAMILY if extra else "",
             extra=extra,
@@ -134,7 +134,7 @@ def _nothing(_: Block, __: Places) -> Extra:
     return Extra(_FAMILY, (b'{"maxwell":{}}',), {})
 
 
-def _sequence(sample: Sample) -> tuple[Count, ...] | None:
+def _sequence(sample: Sample) -> tuple[IntegerSlot, ...] | None:
     """The parts of the sequence id, which `position` tells and what counts the rows inside it."""
     place = sample.slots["position",]
     if sample.kinds[place] != PLAIN:
@@ -145,14 +145,14 @@ def _sequence(sample: Sample) -> tuple[Count, ...] | None:
     else:
         opening, marks = file.rpartition(".")[0], ".:"
     counts = [
-        Count(place, convert=number_in(opening.encode(), marks.encode(), which))
+        IntegerSlot(place, convert=number_in(opening.encode(), marks.encode(), which))
         for which in range(len(marks))
     ]
     xoffset, commit = (sample.slots.get((name,)) for name in ("xoffset", "commit"))
     if xoffset is not None and sample.kinds[xoffset] == INTEGER:
-        counts.append(Count(xoffset, highest=LAST - 1))
+        counts.append(IntegerSlot(xoffset, highest=LAST - 1))
     elif commit is not None and sample.kinds[commit] == TRUE:
-        counts.append(Count(commit, convert=_last))
+        counts.append(IntegerSlot(commit, convert=_last))
     return tuple(counts)
 
 
@@ -160,7 +160,7 @@ def _last(arena: Arena, texts: Texts) -> Texts:
     return arena.constant(b"%d" % LAST, len(texts.starts))
 
 
-def _aside(sample: Sample) -> Iterator[Cell]:
+def _aside(sample: Sample) -> Iterator[ColumnSlot]:
     """Values that stay as they are and may be none of their field."""
     for path, slot in sample.slots.items():
         name, longest = path[0], None
@@ -171,19 +171,19 @@ def _aside(sample: Sample) -> Iterator[Cell]:
         elif name in CARRIED and sample.kinds[slot] > ESCAPED:
             longest = _LONGEST_NUMBER
         if longest is not None:
-            yield Cell(slot, Take(ANY, at_most(longest)))
+            yield ColumnSlot(slot, ColumnReader(ANY, at_most(longest)))
         if name in _RANGES and len(path) == 1:
-            yield Cell(slot, Take(ANY, _RANGES[str(name)]))
+            yield ColumnSlot(slot, ColumnReader(ANY, _RANGES[str(name)]))
 
 
 # Writing
 
 
-class _Table:
+class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, style: Style) -> None:
-        self.puts = tuple(put_of(column.type, style) for column in schema.columns)
+        self.puts = tuple(writer_of(column.type, style) for column in schema.columns)
         self.loses_types = loses_types(schema, style)
 
 
@@ -195,13 +195,13 @@ class MaxwellWriter(BulkWriter):
 
     def __init__(self, encoder: MaxwellEncoder) -> None:
         self._style = encoder.style
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableWriter] = Bounded()
         self._flagged = Flagged()
 
-    def _table(self, schema: TableSchema) -> _Table:
+    def _table(self, schema: TableSchema) -> _TableWriter:
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self._style)
+            table = self._tables[schema] = _TableWriter(schema, self._style)
         return table
 
     def classes(self, rows: Rows) -> Places | None:
@@ -231,7 +231,7 @@ class MaxwellWriter(BulkWriter):
         classes[alone] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         table, schema = self._table(rows.schema), rows.schema
         if rows.moved_from is not None or None in table.puts:
@@ -260,7 +260,7 @@ class MaxwellWriter(BulkWriter):
             value = column(not gone, place, puts[place])
             found["primary_key", i] = value
             keys[f"pk.{schema.names[place]}",] = value
-        return [Wording(found, lambda path: path[0] in constant, keys)]
+        return [TemplateFields(found, lambda path: path[0] in constant, keys)]
 
 
 def _signed(arena: Arena, starts: Places, lengths: Places) -> Mask:

@@ -58,7 +58,7 @@ class MaxwellEncoder:
         self.control_messages = settings.control_messages
         self.statements = settings.statements
         self.reads_are_inserts = settings.full_rows == "insert"
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -82,7 +82,7 @@ class MaxwellEncoder:
             raise Refusal("encoding", f"{sentence}; set own_database to write them")
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self.style)
+            table = self._tables[schema] = _TableEncoder(schema, self.style)
         return [table.message(change, TYPES[change.operation], losses)]
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -138,7 +138,7 @@ class MaxwellEncoder:
         return self.own
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, style: Style) -> None:

@@ -9,26 +9,26 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from waybill.bulk.kinds import ESCAPED
-from waybill.bulk.readings import BulkReader, Cell, Reading, Sample
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, Sample
+from waybill.bulk.value_kinds import ESCAPED
 from waybill.errors import Refusal
 from waybill.protocol import exactly
-from waybill.values.bulk_json_columns import take_of
+from waybill.values.bulk_json_columns import reader_of
 from waybill.values.known_columns import News
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.block import Path
-    from waybill.bulk.notations import Take
+    from waybill.bulk.column_codecs import ColumnReader
     from waybill.envelopes.memory.remembering import Remembering
     from waybill.records import Change, Column, Message, TableSchema
     from waybill.types import LogicalType
     from waybill.values.json_columns import Style
 
-Cells = dict[str, Cell]
+Cells = dict[str, ColumnSlot]
 """Columns of an image."""
-Row = tuple[Cell | None, ...]
+Row = tuple[ColumnSlot | None, ...]
 """The same, column by column."""
 Slots = dict[str, int]
 """Places of columns in a message."""
@@ -54,7 +54,7 @@ class RememberingReader(BulkReader):
         self._apart = 0
 
     @abstractmethod
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message, None if such are read on their own.
 
         It depends on the form of the message, and on what the decoder knows of its table.
@@ -108,7 +108,7 @@ class RememberingReader(BulkReader):
         declared = rules.find(schema.database, schema.schema, schema.table or "").columns
         return frozenset(declared).intersection(schema.names)
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message, as long as its table is known so."""
         reading = self.meaning(sample, change)
         if reading is not None:
@@ -120,7 +120,7 @@ class RememberingReader(BulkReader):
                 reading.described_by = self._declared(change.schema)
         return reading
 
-    def _ready(self, sample: Sample, reading: Reading) -> Callable[[], bool]:
+    def _ready(self, sample: Sample, reading: FieldMap) -> Callable[[], bool]:
         """Tells whether the decoder knows the table; takes over what it knows by now."""
         first = _kinds(reading)
         state: int | None = None
@@ -154,7 +154,7 @@ class RememberingReader(BulkReader):
         sample: Sample,
         schema: TableSchema,
         slots: Slots,
-        take: Callable[[Column, bool, int], Take | None],
+        take: Callable[[Column, bool, int], ColumnReader | None],
     ) -> Cells | None:
         """How columns are read; None if one cannot be read at once.
 
@@ -175,7 +175,7 @@ class RememberingReader(BulkReader):
             how = take(schema.columns[place], name in rule.columns, kind)
             if how is None or not how.kinds >> kind & 1:
                 return None
-            cells[name] = Cell(slot, how)
+            cells[name] = ColumnSlot(slot, how)
         return cells
 
     def row(self, sample: Sample, image: str, schema: TableSchema, style: Style) -> Row | None:
@@ -189,8 +189,8 @@ class RememberingReader(BulkReader):
 
 
 def styled(
-    style: Style, take: Callable[[LogicalType, Style, int], Take | None] = take_of
-) -> Callable[[Column, bool, int], Take | None]:
+    style: Style, take: Callable[[LogicalType, Style, int], ColumnReader | None] = reader_of
+) -> Callable[[Column, bool, int], ColumnReader | None]:
     """How columns are read in a style; JSON tells the types of those that nobody declared."""
     inferred = style.of_inferred()
     return lambda column, declared, kind: take(column.type, style if declared else inferred, kind)
@@ -201,7 +201,7 @@ def row_of(cells: Cells | None, schema: TableSchema) -> Row | None:
     return None if cells is None else tuple(map(cells.get, schema.names))
 
 
-def _kinds(reading: Reading) -> dict[int, int]:
+def _kinds(reading: FieldMap) -> dict[int, int]:
     """The kinds that the values of rows may have, by their slots."""
     images = (reading.before or (), reading.after or ())
     return {cell.slot: cell.take.kinds for cells in images for cell in cells if cell is not None}

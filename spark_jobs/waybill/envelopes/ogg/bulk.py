@@ -12,13 +12,12 @@ import numpy as np
 
 from waybill.bulk import kernels
 from waybill.bulk.arena import Value
-from waybill.bulk.kinds import ESCAPED
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     ANY,
     BLANK,
+    ColumnReader,
     Convert,
     T,
-    Take,
     at_most,
     by_call,
     number_in,
@@ -26,9 +25,10 @@ from waybill.bulk.notations import (
     wall_clocks_of,
     written,
 )
-from waybill.bulk.readings import Cell, Count, Reading, Sample
+from waybill.bulk.field_map import ColumnSlot, FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra, Rows
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
+from waybill.bulk.value_kinds import ESCAPED
 from waybill.bulk.values import carried, column, field_of, key_array, names, nulls
 from waybill.caches import Bounded
 from waybill.envelopes.memory.bulk import RememberingReader
@@ -36,7 +36,7 @@ from waybill.envelopes.ogg.encoder import TYPES
 from waybill.envelopes.ogg.values import POSITION_DIGITS, STYLE, read_style, text_of
 from waybill.envelopes.sequence.bulk import BulkSequence
 from waybill.sequence_layout import OWN
-from waybill.values.bulk_json_columns import put_of
+from waybill.values.bulk_json_columns import writer_of
 from waybill.values.json_columns import loses_types
 from waybill.values.temporal import is_utc, zone_named
 
@@ -53,7 +53,7 @@ _MICROS = 6
 """Digits of a second in the canonical time."""
 _WIDEST = 2**62
 """More microseconds than any time has."""
-_SHORT_POSITION = Take(ANY, at_most(100))
+_SHORT_POSITION = ColumnReader(ANY, at_most(100))
 """Positions of more digits are not looked at."""
 _TEXTS = frozenset({"op_ts", "current_ts", "pos"})
 """Fields that are carried on and are texts."""
@@ -76,7 +76,7 @@ class OggReader(RememberingReader):
         self._style = read_style(decoder.settings)
         self._micros = _micros(decoder.clock, decoder.settings.timezone)
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of an operation with a row."""
         schema, slots = change.schema, sample.slots
         if change.operation not in _OPERATIONS or slots.get(("table",)) != 0:
@@ -100,22 +100,24 @@ class OggReader(RememberingReader):
             slot = slots.get((name,))
             free = slot is not None and told.get(name) and sample.kinds[slot] <= ESCAPED
             extra[name] = bytes(raw) if slot is None or not free else slot
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             before,
             after,
             (
-                Count(slots["pos",], convert=number_in(b"", b"\0", 0)),
-                Count(slots["pos",], convert=_own),
+                IntegerSlot(slots["pos",], convert=number_in(b"", b"\0", 0)),
+                IntegerSlot(slots["pos",], convert=_own),
             )
             if told["pos"]
             else None,
-            Count(slots["op_ts",], 1, -_WIDEST, _WIDEST, self._micros) if told["op_ts"] else None,
+            IntegerSlot(slots["op_ts",], 1, -_WIDEST, _WIDEST, self._micros)
+            if told["op_ts"]
+            else None,
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            aside=(Cell(slots["pos",], _SHORT_POSITION),) if told["pos"] else (),
+            aside=(ColumnSlot(slots["pos",], _SHORT_POSITION),) if told["pos"] else (),
         )
 
 
@@ -152,11 +154,11 @@ def _units_from(between: int) -> Convert:
 # Writing
 
 
-class _Table:
+class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema) -> None:
-        self.puts = tuple(put_of(column.type, STYLE) for column in schema.columns)
+        self.puts = tuple(writer_of(column.type, STYLE) for column in schema.columns)
         self.loses_types = loses_types(schema, STYLE)
 
 
@@ -168,13 +170,13 @@ class OggWriter(BulkWriter):
 
     def __init__(self, encoder: OggEncoder) -> None:
         self._ids = BulkSequence(encoder.packed)
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableWriter] = Bounded()
         self._flagged = Flagged()
 
-    def _table(self, schema: TableSchema) -> _Table:
+    def _table(self, schema: TableSchema) -> _TableWriter:
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema)
+            table = self._tables[schema] = _TableWriter(schema)
         return table
 
     def classes(self, rows: Rows) -> Places | None:
@@ -192,7 +194,7 @@ class OggWriter(BulkWriter):
             classes[self._ids.alone(rows)] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         if rows.moved_from is not None or rows.operation not in TYPES:
             return None
@@ -219,7 +221,7 @@ class OggWriter(BulkWriter):
                 if put is None:
                     return None
                 found["after" if is_after else "before", name] = column(is_after, i, put)
-        return [Wording(found, lambda path: path[0] in constant, key_array(rows))]
+        return [TemplateFields(found, lambda path: path[0] in constant, key_array(rows))]
 
 
 _TABLE_NAME: dict[Path, Get] = {

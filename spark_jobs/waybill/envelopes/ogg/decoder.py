@@ -79,7 +79,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class OggDecoder(FastRemembering["_Table"]):
+class OggDecoder(FastRemembering["_TableDecoder"]):
     """Reads GoldenGate's JSON.
 
     Args:
@@ -152,12 +152,12 @@ class OggDecoder(FastRemembering["_Table"]):
         if known is not None and known.reader is reader and known.key == told.primary_keys:
             return
         if reader.repeats():
-            self._remember(hint, _Table(told.table, told.primary_keys, reader, self.clock))
+            self._remember(hint, _TableDecoder(told.table, told.primary_keys, reader, self.clock))
         else:
             self._forget(hint)
 
 
-class _Table:
+class _TableDecoder:
     """The fast way: messages whose fields and columns are all known."""
 
     def __init__(self, name: str, key: list[str] | None, reader: RowReader, clock: Clock) -> None:

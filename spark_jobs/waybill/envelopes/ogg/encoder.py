@@ -35,7 +35,7 @@ class OggEncoder:
     def __init__(self, settings: OggWriteSettings) -> None:
         self.packed = PackedSequence(settings)
         self.truncates = settings.truncates
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -62,11 +62,11 @@ class OggEncoder:
             return []
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _Table(schema, self.packed)
+            table = self._tables[schema] = _TableEncoder(schema, self.packed)
         return [table.message(change, kind, losses)]
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, packed: PackedSequence) -> None:

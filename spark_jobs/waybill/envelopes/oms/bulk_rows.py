@@ -13,30 +13,30 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Texts, Value
-from waybill.bulk.kinds import BAD, ESCAPED, NULL
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     NOTHING,
     NUMERIC,
-    PUT_TEXT,
-    TAKE_TEXT,
-    TAKE_WHOLE,
+    READ_TEXT,
+    READ_WHOLE,
     TEXT,
     WORD,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     Convert,
-    Put,
-    Take,
     by_call,
     raw_by_call,
     same,
     without_zeros,
 )
-from waybill.bulk.readings import Cell
+from waybill.bulk.field_map import ColumnSlot
 from waybill.bulk.rows import Extra
 from waybill.bulk.typed_values import plainly
+from waybill.bulk.value_kinds import BAD, ESCAPED, NULL
 from waybill.envelopes.sequence.written import came_without
 from waybill.errors import Refusal
 from waybill.records import NO_TABLE, Change, Message
-from waybill.values.bulk_json_columns import take_of
+from waybill.values.bulk_json_columns import reader_of
 from waybill.values.column_forms import with_form
 from waybill.values.json_columns import notation_of
 from waybill.values.notation import DIGITS, TO_BLANK, WHOLE_DIGITS, WORDS_AS_DIGITS
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Arena, Mask, Places
     from waybill.bulk.block import Path
-    from waybill.bulk.readings import Sample
+    from waybill.bulk.field_map import Sample
     from waybill.bulk.rows import Rows
     from waybill.records import TableSchema
     from waybill.types import LogicalType
     from waybill.values.json_columns import Style
     from waybill.values.notation import Notation
 
-Cells = tuple[Cell | None, ...]
+Cells = tuple[ColumnSlot | None, ...]
 
 _OPENING = 12
 """Bytes of what is carried on that tell its family."""
@@ -63,7 +63,7 @@ _IN_TEXTS = frozenset({"bytes", "bit", "json", "timestamp", "timestamptz"})
 _encode = msgspec.json.Encoder().encode
 
 
-class Takes(NamedTuple):
+class ColumnReaders(NamedTuple):
     """How a column is read from each kind of JSON; None where such values are read on their own.
 
     Attributes:
@@ -72,39 +72,39 @@ class Takes(NamedTuple):
         null: where the first message has null.
     """
 
-    text: Take | None
-    other: Take | None
-    null: Take | None
+    text: ColumnReader | None
+    other: ColumnReader | None
+    null: ColumnReader | None
 
-    def of(self, kind: int) -> Take | None:
+    def of(self, kind: int) -> ColumnReader | None:
         """How values of the kind that a message has are read."""
         if kind == NULL:
             return self.null
         return self.text if kind <= ESCAPED else self.other
 
 
-def takes_of(schema: TableSchema, style: Style) -> tuple[Takes, ...]:
+def readers_of(schema: TableSchema, style: Style) -> tuple[ColumnReaders, ...]:
     """How the columns of a table are read all of whose types are told or declared."""
     return tuple(_takes(column.type, style) for column in schema.columns)
 
 
-def _takes(kind: LogicalType, style: Style) -> Takes:
+def _takes(kind: LogicalType, style: Style) -> ColumnReaders:
     notation = notation_of(kind, style)
     read = notation.read
     if notation.reads == WHOLE_DIGITS:
-        return Takes(None, TAKE_WHOLE, TAKE_WHOLE)
+        return ColumnReaders(None, READ_WHOLE, READ_WHOLE)
     if read is None or notation.wire != "raw" or notation.plain or notation.reach:
-        take = take_of(kind, style, NULL)
-        return Takes(take, take, take)
+        take = reader_of(kind, style, NULL)
+        return ColumnReaders(take, take, take)
     # The column form is one of numbers, or of texts.
     form, textual = notation.reads, kind.kind in ("timestamp", "timestamptz")
     single = _by_literal(read, False)
-    other = Take(NUMERIC | WORD | NOTHING, single if textual else with_form(form, single))
-    text = TAKE_TEXT
+    other = ColumnReader(NUMERIC | WORD | NOTHING, single if textual else with_form(form, single))
+    text = READ_TEXT
     if kind.kind != "json":
         single = _by_literal(read, True)
-        text = Take(TEXT | NOTHING, with_form(form, single) if textual else single)
-    return Takes(text, other, text if kind.kind in _IN_TEXTS or kind.precision else other)
+        text = ColumnReader(TEXT | NOTHING, with_form(form, single) if textual else single)
+    return ColumnReaders(text, other, text if kind.kind in _IN_TEXTS or kind.precision else other)
 
 
 def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
@@ -122,10 +122,10 @@ def _by_literal(read: Callable[[str], str | None], quoted: bool) -> Convert:
 
 
 def cells(
-    sample: Sample, path: Path, takes: tuple[Takes, ...], names: tuple[str, ...]
+    sample: Sample, path: Path, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
 ) -> Cells | None:
     """The columns of an image; None if a value of it cannot be read at once."""
-    fitting: list[Take | None] = []
+    fitting: list[ColumnReader | None] = []
     for name, ways in zip(names, takes, strict=True):
         slot = sample.slots.get((*path, name))
         fitting.append(None if slot is None else ways.of(sample.kinds[slot]))
@@ -155,9 +155,9 @@ def without_untouched(
     return tuple(was), tuple(now)
 
 
-def of_kinds(cell: Cell, wanted: int) -> Cell:
+def of_kinds(cell: ColumnSlot, wanted: int) -> ColumnSlot:
     """A value that may have some of its kinds only."""
-    return Cell(cell.slot, cell.take._replace(kinds=cell.take.kinds & wanted))
+    return ColumnSlot(cell.slot, cell.take._replace(kinds=cell.take.kinds & wanted))
 
 
 # Writing
@@ -188,19 +188,19 @@ def _usual_clocks(arena: Arena, texts: Texts) -> Texts:
     return Texts(texts.starts, np.where(usual, texts.lengths, BAD))
 
 
-def puts_of(schema: TableSchema, style: Style) -> tuple[Put, ...]:
+def writers_of(schema: TableSchema, style: Style) -> tuple[ColumnWriter, ...]:
     """How the columns of a table are written."""
-    return tuple(put_of(notation_of(column.type, style)) for column in schema.columns)
+    return tuple(writer_of(notation_of(column.type, style)) for column in schema.columns)
 
 
-def put_of(notation: Notation) -> Put:
+def writer_of(notation: Notation) -> ColumnWriter:
     """How values are written that stand in a notation."""
     write = notation.write
     if write is None:
-        return PUT_TEXT
+        return WRITE_TEXT
     if notation.writes is None or notation.writes in BARE:
-        return Put(False, with_form(notation.writes, raw_by_call(write)))
-    return Put(True, with_form(notation.writes, by_call(write)))
+        return ColumnWriter(False, with_form(notation.writes, raw_by_call(write)))
+    return ColumnWriter(True, with_form(notation.writes, by_call(write)))
 
 
 BARE = (DIGITS, WHOLE_DIGITS, WORDS_AS_DIGITS)

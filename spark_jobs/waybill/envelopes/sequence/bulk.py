@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from waybill.bulk.arena import Texts, Value
-from waybill.bulk.notations import joined_texts, padded, written
+from waybill.bulk.column_codecs import joined_texts, padded, written
 from waybill.bulk.values import made_ids
 from waybill.order import MAX_INDEX, MAX_OFFSET
 from waybill.sequence_layout import POSITION_DIGITS

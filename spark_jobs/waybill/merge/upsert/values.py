@@ -1,7 +1,7 @@
 """Texts as values of the lake, many at once; doubtful ones are left to Spark.
 
 A text is taken here only if it has the one form in which Arrow's cast is exact beyond doubt. All
-others, those that `waybill.merge.fits` refuses among them, are doubtful.
+others, those that `waybill.merge.exact_casts` refuses among them, are doubtful.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from waybill.merge.fits import fits
+from waybill.merge.exact_casts import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 
 from waybill.errors import Code, ConflictError
-from waybill.publish.kafka.content import Content
-from waybill.publish.kafka.cutting import Cut, Limits, cut
+from waybill.publish.kafka.checksums import Content
 from waybill.publish.kafka.ledger import Entry, Owner, read_entries
+from waybill.publish.kafka.part_boundaries import Cut, Limits, cut
 from waybill.publish.kafka.partitions import Partitioner
 from waybill.publish.kafka.transactions import Transactions
 

@@ -82,7 +82,7 @@ class Read(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RangeOptions:
     """How ranges are read.
 
     Attributes:
@@ -116,7 +116,7 @@ class _Progress:
 
 
 def read_ranges(
-    ranges: list[Range], reading: Reading, tell: Callable[[Range, Read], None]
+    ranges: list[Range], reading: RangeOptions, tell: Callable[[Range, Read], None]
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the archive for every message of some ranges, in bounded memory.
 
@@ -144,7 +144,7 @@ def read_ranges(
 class _Work:
     """One consumer and the ranges that it has not read to their end."""
 
-    def __init__(self, ranges: list[Range], reading: Reading) -> None:
+    def __init__(self, ranges: list[Range], reading: RangeOptions) -> None:
         self.reading = reading
         self.progress = {(s.topic, s.partition): _Progress(s, s.start) for s in ranges}
         self.open = {place for place, told in self.progress.items() if told.span.offsets}

@@ -8,7 +8,7 @@ from waybill.counting import counted
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.sources.kafka.plan import plan
-from waybill.sources.kafka.reader import Reading, read_ranges
+from waybill.sources.kafka.reader import RangeOptions, read_ranges
 from waybill.sources.sample import Sample
 
 if TYPE_CHECKING:
@@ -37,6 +37,6 @@ def sample_topics(source: KafkaSource, messages: int) -> Sample:
     notes = [f"{belong} to transactions that are open"] if held else []
     details = {"topics": topics, "partitions": partitions, "offsets": planned.offsets}
     without_headers = source.unreadable_headers == "leave_out"
-    reading = Reading(properties, "", STALL, without_headers=without_headers)
+    reading = RangeOptions(properties, "", STALL, without_headers=without_headers)
     batches = read_ranges(first[:messages], reading, lambda span, told: None)
     return Sample(bool(planned.offsets), text, details, notes, batches)

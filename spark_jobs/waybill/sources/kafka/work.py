@@ -20,7 +20,7 @@ from waybill.sources.kafka.groups import commit_offsets
 from waybill.sources.kafka.pieces import dealt, piece_size
 from waybill.sources.kafka.plan import Plan, check_unchanged, plan
 from waybill.sources.kafka.positions import NOTHING, Range, read_positions, write_positions
-from waybill.sources.kafka.reader import Read, Reading, read_ranges
+from waybill.sources.kafka.reader import RangeOptions, Read, read_ranges
 from waybill.spark_tasks.counters import Tally
 from waybill.spec.durations import seconds_of
 
@@ -121,7 +121,7 @@ class KafkaWork:
     def _write(
         self, branch: Branch, tasks: list[list[Range]], tally: Tally, sizes: RowSizes
     ) -> int:
-        reading = Reading(
+        reading = RangeOptions(
             self._properties,
             self._context.batch,
             float(seconds_of(self._source.stall)),

@@ -6,8 +6,8 @@ import numpy as np
 
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.avro_scanning import values_of
-from waybill.bulk.kinds import BAD, DOUBLE, FIXED
 from waybill.bulk.raw_memory import word
+from waybill.bulk.value_kinds import BAD, DOUBLE, FIXED
 
 LITTLE, SECOND, BYTE_KEY = 1, 2, 4
 """Bits of the shape of an event: little-endian, of version 2, with bytes as its key."""

@@ -7,8 +7,8 @@ import numpy as np
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.avro_scanning import values_of
 from waybill.bulk.kernels.single_values import alike
-from waybill.bulk.kinds import INTEGER
 from waybill.bulk.raw_memory import copy, put_word, word
+from waybill.bulk.value_kinds import INTEGER
 from waybill.envelopes.databus.kernels.binary_scanning import time_of
 
 HEAD = 5

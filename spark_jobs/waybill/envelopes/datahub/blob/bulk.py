@@ -11,21 +11,20 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
     NOTHING,
     NUMERIC,
-    PUT_TEXT,
-    TAKE_TEXT,
-    TAKE_WHOLE,
+    READ_TEXT,
+    READ_WHOLE,
     TEXT,
     WHOLE,
     WORD,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     Convert,
-    Put,
     T,
-    Take,
     by_call,
     instant_to_units,
     or_else,
@@ -40,8 +39,9 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     whole,
 )
-from waybill.bulk.readings import BulkReader, Cell, Count, Reading, Sample
-from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, Sample
+from waybill.bulk.templates import BulkWriter, Get, TemplateFields
+from waybill.bulk.value_kinds import FALSE, INTEGER, NULL, NUMBER, TRUE
 from waybill.bulk.values import carried, column, own, times
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.columns import INT64, Number
@@ -84,7 +84,7 @@ _OPENING = 16
 _CARRIED = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw]]).decode
 
 
-class Takes(NamedTuple):
+class ColumnReaders(NamedTuple):
     """How a column is read from each kind of JSON; None where such values are read on their own.
 
     Attributes:
@@ -93,11 +93,11 @@ class Takes(NamedTuple):
         word: from true and false.
     """
 
-    text: Take | None = None
-    number: Take | None = None
-    word: Take | None = None
+    text: ColumnReader | None = None
+    number: ColumnReader | None = None
+    word: ColumnReader | None = None
 
-    def of(self, kind: int) -> Take | None:
+    def of(self, kind: int) -> ColumnReader | None:
         """How values of the kind that a sample has are read; null may be any."""
         if kind in (INTEGER, NUMBER):
             return self.number
@@ -113,9 +113,9 @@ class BlobReader(BulkReader):
 
     def __init__(self, decoder: BlobDecoder) -> None:
         self._zone = decoder.zone
-        self._takes: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        self._takes: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row."""
         schema, slots = change.schema, sample.slots
         if change.operation not in ROW_OPERATIONS:
@@ -134,14 +134,14 @@ class BlobReader(BulkReader):
             return None
         source_time = None
         if change.source_time is not None:
-            source_time = Count(slots[_EVENT], 1000, 0, LAST_MS)
+            source_time = IntegerSlot(slots[_EVENT], 1000, 0, LAST_MS)
         sequence = None
         if change.sequence is not None:
-            sequence = (Count(slots[_SEQUENCE]),)
+            sequence = (IntegerSlot(slots[_SEQUENCE]),)
         extra: dict[str, int | bytes] = {}
         for name, raw in _CARRIED(change.extra or b'{"streamx":{}}')[FAMILY].items():
             extra[name] = slots["payload", "timestamp", name] if name in _TIMES else bytes(raw)
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             before,
@@ -157,10 +157,10 @@ class BlobReader(BulkReader):
 
 
 def _cells(
-    sample: Sample, image: str, takes: tuple[Takes, ...], names: tuple[str, ...]
-) -> tuple[Cell | None, ...] | None:
+    sample: Sample, image: str, takes: tuple[ColumnReaders, ...], names: tuple[str, ...]
+) -> tuple[ColumnSlot | None, ...] | None:
     """The columns of an image; None if a value cannot be read at once."""
-    fitting: list[Take | None] = []
+    fitting: list[ColumnReader | None] = []
     path: Path = ("payload", image, "dataColumn")
     for name, ways in zip(names, takes, strict=True):
         slot = sample.slots.get((*path, name))
@@ -168,7 +168,7 @@ def _cells(
     return sample.cells(path, tuple(fitting), names)
 
 
-def _takes(column: Column, zone: Zone) -> Takes:
+def _takes(column: Column, zone: Zone) -> ColumnReaders:
     """How the values of a column are read.
 
     A JSON number of a LONG or DATE is read as an integer, where `-0` is 0: only other integers are
@@ -179,26 +179,30 @@ def _takes(column: Column, zone: Zone) -> Takes:
     every = check_for(logical) is None
     texts = by_call(exact)
     numbers = by_call(lambda text: exact(Number(text)))
-    words = Take(WORD | NOTHING, by_call(lambda text: exact(text == "true")))
+    words = ColumnReader(WORD | NOTHING, by_call(lambda text: exact(text == "true")))
 
-    def quick(wanted: int, fast: Convert | None, slow: Convert) -> Take:
-        return Take(wanted | NOTHING, slow if fast is None else or_else(fast, slow))
+    def quick(wanted: int, fast: Convert | None, slow: Convert) -> ColumnReader:
+        return ColumnReader(wanted | NOTHING, slow if fast is None else or_else(fast, slow))
 
     if kind == "STRING":
-        return Takes(TAKE_TEXT if every else quick(TEXT, checked(logical), texts))
+        return ColumnReaders(READ_TEXT if every else quick(TEXT, checked(logical), texts))
     if kind == "LONG":
         fast = checked_integer(logical)
-        number = TAKE_WHOLE if every else quick(WHOLE, fast, numbers)
-        return Takes(quick(TEXT, fast, texts), number)
+        number = READ_WHOLE if every else quick(WHOLE, fast, numbers)
+        return ColumnReaders(quick(TEXT, fast, texts), number)
     if kind == "DATE":
         fast = _from_milliseconds(logical, zone)
-        return Takes(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
-    text = Take(TEXT | NOTHING, texts)
+        return ColumnReaders(quick(TEXT, fast, texts), quick(WHOLE, fast, numbers))
+    text = ColumnReader(TEXT | NOTHING, texts)
     if kind == "DOUBLE":
-        return Takes(text, quick(NUMERIC, checked(logical), numbers))
+        return ColumnReaders(text, quick(NUMERIC, checked(logical), numbers))
     if kind == "BOOLEAN":
-        return Takes(text, None, Take(WORD | NOTHING) if is_natural(kind, logical) else words)
-    return Takes(text, None if kind == "BYTES" else Take(NUMERIC | NOTHING, numbers), words)
+        return ColumnReaders(
+            text, None, ColumnReader(WORD | NOTHING) if is_natural(kind, logical) else words
+        )
+    return ColumnReaders(
+        text, None if kind == "BYTES" else ColumnReader(NUMERIC | NOTHING, numbers), words
+    )
 
 
 def checked_integer(logical: LogicalType) -> Convert | None:
@@ -233,14 +237,14 @@ def _from_milliseconds(logical: LogicalType, zone: Zone) -> Convert | None:
     return None
 
 
-def _put(column: Column, dialect: str, zone: Zone) -> Put:
+def _put(column: Column, dialect: str, zone: Zone) -> ColumnWriter:
     """How the values of a column are written."""
     kind = type_for(column, dialect)
     write = value_writer(column, kind, zone)
     if write is None:
-        return PUT_TEXT
+        return WRITE_TEXT
     if kind == "BYTES":
-        return Put(True, by_call(write))
+        return ColumnWriter(True, by_call(write))
     fast: dict[str, Convert] = {
         "LONG": whole(*INT64),
         "DOUBLE": short_float,
@@ -251,7 +255,7 @@ def _put(column: Column, dialect: str, zone: Zone) -> Put:
     elif column.type.kind == "timestamp" and zone.name == "UTC":
         fast["DATE"] = wall_clock_to_units(3)
     slow = raw_by_call(write)
-    return Put(False, or_else(fast[kind], slow) if kind in fast else slow)
+    return ColumnWriter(False, or_else(fast[kind], slow) if kind in fast else slow)
 
 
 class BlobWriter(BulkWriter):
@@ -261,7 +265,7 @@ class BlobWriter(BulkWriter):
 
     def __init__(self, encoder: BlobEncoder) -> None:
         self._two, self._zone = encoder.two, encoder.zone
-        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
 
     def classes(self, rows: Rows) -> Places | None:
@@ -290,7 +294,7 @@ class BlobWriter(BulkWriter):
     def _moved(self, rows: Rows) -> Mask | None:
         return moved_rows(rows) if self._two else None
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the message of a row, or of both messages of an update."""
         if rows.moved_from is not None or rows.operation not in ROW_OPERATIONS:
             return None
@@ -302,21 +306,21 @@ class BlobWriter(BulkWriter):
         def constant(path: Path) -> bool:
             return path[0] == "schema" or path in same_for_all
 
-        def wording(images: tuple[bool, ...], key: bool) -> Wording:
+        def message_fields(images: tuple[bool, ...], key: bool) -> TemplateFields:
             taken = dict(values)
             for after in images:
                 taken.update(self._image(rows, after))
-            return Wording(taken, constant, key_values(rows, key))
+            return TemplateFields(taken, constant, key_values(rows, key))
 
         if rows.operation == "delete" or rows.after is None:
-            return [wording((False,), False)]
+            return [message_fields((False,), False)]
         if are_inserts(rows) or rows.before is None:
-            return [wording((True,), True)]
+            return [message_fields((True,), True)]
         if not self._two:
-            return [wording((False, True), True)]
+            return [message_fields((False, True), True)]
         moved = self._moved(rows)
         old_key = moved is not None and bool(moved[0])
-        return [wording((False,), not old_key), wording((True,), True)]
+        return [message_fields((False,), not old_key), message_fields((True,), True)]
 
     def _values(self, rows: Rows) -> tuple[dict[Path, Get], set[Path]] | None:
         """What stands beside the images: values, and what is the same for all rows."""
@@ -400,7 +404,7 @@ def key_values(rows: Rows, after: bool) -> dict[Path, Get]:
     schema = rows.schema
     if not schema.key:
         return {}
-    return {(schema.names[i],): column(after, i, PUT_TEXT) for i in schema.key_places}
+    return {(schema.names[i],): column(after, i, WRITE_TEXT) for i in schema.key_places}
 
 
 _event = times(1000)

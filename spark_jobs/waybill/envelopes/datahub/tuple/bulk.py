@@ -12,17 +12,16 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from waybill.bulk.kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     ANY,
     NOTHING,
     NUMERIC,
-    PUT_TEXT,
     TEXT,
     WORD,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     Convert,
-    Put,
-    Take,
     by_call,
     instant_to_units,
     or_else,
@@ -34,9 +33,10 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     whole,
 )
-from waybill.bulk.readings import Count, Reading, Sample
+from waybill.bulk.field_map import FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Extra, Rows
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
+from waybill.bulk.value_kinds import ESCAPED, FALSE, INTEGER, NULL, NULL_SIZE, NUMBER, TRUE
 from waybill.bulk.values import column, times
 from waybill.caches import Bounded
 from waybill.envelopes.datahub.blob.bulk import (
@@ -89,19 +89,19 @@ class TupleReader(RememberingReader):
         super().__init__(decoder)
         self._decoder = decoder
         self._told = decoder.settings.schemas is not None
-        self._takes: Bounded[Column, Take] = Bounded()
+        self._takes: Bounded[Column, ColumnReader] = Bounded()
 
     def learner(self) -> TupleReader | None:
         """What reads records to learn from, where earlier ones tell the columns of a table."""
         return None if self._told else self
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a record, as long as its table is known so."""
         if self._told:
             return self.meaning(sample, change)
         return super().reading(sample, change)
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a record."""
         fields = self._decoder.topics.find(sample.message.topic)
         slots = _slots(sample, fields)
@@ -127,18 +127,18 @@ class TupleReader(RememberingReader):
         if change.source_time is not None and time is not None:
             micros = kind == "TIMESTAMP"
             factor, last = (1, _LAST) if micros else (1000, LAST_MS)
-            source_time = Count(time, factor, 0, last)
+            source_time = IntegerSlot(time, factor, 0, last)
         free = {}
         if fields is not None and OPERATION not in {path[0] for path in sample.slots}:
             outside = ("Data", "Attributes")
             free = {slot: ANY for path, slot in sample.slots.items() if path[0] not in outside}
         row = row_of(cells, change.schema)
-        return Reading(
+        return FieldMap(
             change.schema,
             change.operation,
             row if change.after is None else None,
             None if change.after is None else row,
-            sequence=None if change.sequence is None else (Count(slots[SEQUENCE]),),
+            sequence=None if change.sequence is None else (IntegerSlot(slots[SEQUENCE]),),
             source_time=source_time,
             carry=None if change.extra is None else _carry(change.extra),
             check=_other_topic(sample.message.topic) if by_topic else None,
@@ -148,11 +148,11 @@ class TupleReader(RememberingReader):
             half=change.half,
         )
 
-    def _take(self, column: Column, declared: bool, kind: int) -> Take | None:
+    def _take(self, column: Column, declared: bool, kind: int) -> ColumnReader | None:
         """How a column is read; of one that nobody declared JSON tells the type."""
         take = self._takes.get(column)
         if take is None:
-            take = self._takes[column] = _take_of(column, self._decoder.zone)
+            take = self._takes[column] = _reader_of(column, self._decoder.zone)
         if self._told or declared:
             return take
         return take._replace(kinds=take.kinds & (_SAME_KIND[kind] | NOTHING))
@@ -192,17 +192,17 @@ def _carry(extra: bytes) -> Callable[[Block, Places], Extra]:
     return lambda _block, _places: held
 
 
-def _take_of(column: Column, zone: Zone) -> Take:
+def _reader_of(column: Column, zone: Zone) -> ColumnReader:
     """How the values of a column are read: of all but STRING numbers and words mean their texts."""
     kind, logical = column.source_type, column.type
     if kind is None:
-        return Take(NOTHING)
+        return ColumnReader(NOTHING)
     read = reader(kind, logical, zone)
     kinds = TEXT | NOTHING if kind == "STRING" else ANY
     if read is None:
-        return Take(kinds)
+        return ColumnReader(kinds)
     fast, slow = _quick(kind, logical, zone), by_call(read)
-    return Take(kinds, slow if fast is None else or_else(fast, slow))
+    return ColumnReader(kinds, slow if fast is None else or_else(fast, slow))
 
 
 def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
@@ -231,11 +231,11 @@ def _quick(kind: str, logical: LogicalType, zone: Zone) -> Convert | None:
 # Writing
 
 
-def _put_of(column: Column, kind: str, zone: Zone) -> Put:
+def _writer_of(column: Column, kind: str, zone: Zone) -> ColumnWriter:
     """How the values of a column are written, which are texts all."""
     write = writer(column, kind, zone)
     if write is None:
-        return PUT_TEXT
+        return WRITE_TEXT
     fast: Convert | None = None
     if kind == "TIMESTAMP":
         if column.type.kind == "timestamptz":
@@ -252,7 +252,7 @@ def _put_of(column: Column, kind: str, zone: Zone) -> Put:
     elif kind == "BOOLEAN":
         fast = true_or_false
     slow = by_call(write)
-    return Put(True, slow if fast is None else or_else(fast, slow))
+    return ColumnWriter(True, slow if fast is None else or_else(fast, slow))
 
 
 class TupleWriter(BulkWriter):
@@ -263,7 +263,7 @@ class TupleWriter(BulkWriter):
     def __init__(self, encoder: TupleEncoder) -> None:
         self._encoder = encoder
         self._zone = Zone(encoder.settings.timezone)
-        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
         self._flagged = Flagged()
 
@@ -290,23 +290,23 @@ class TupleWriter(BulkWriter):
             classes[self._ids.alone(rows)] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the record of a row, or of both records of an update."""
         if rows.moved_from is not None or rows.operation not in ROW_OPERATIONS:
             return None
         table = self._encoder.table(rows.schema)
         if rows.operation == "delete" or rows.after is None:
-            return [self._wording(rows, table, False, False)]
+            return [self._message_fields(rows, table, False, False)]
         if are_inserts(rows) or rows.before is None:
-            return [self._wording(rows, table, True, True)]
+            return [self._message_fields(rows, table, True, True)]
         moved = moved_rows(rows)
         old_key = moved is not None and bool(moved[0])
         return [
-            self._wording(rows, table, False, not old_key),
-            self._wording(rows, table, True, True),
+            self._message_fields(rows, table, False, not old_key),
+            self._message_fields(rows, table, True, True),
         ]
 
-    def _wording(self, rows: Rows, table: Table, after: bool, key: bool) -> Wording:
+    def _message_fields(self, rows: Rows, table: Table, after: bool, key: bool) -> TemplateFields:
         """The values of one record.
 
         Args:
@@ -337,7 +337,7 @@ class TupleWriter(BulkWriter):
         def constant(path: Path) -> bool:
             return path in same_for_all or (table.in_order and path[0] == "Attributes")
 
-        return Wording(values, constant, key_values(rows, key))
+        return TemplateFields(values, constant, key_values(rows, key))
 
     def _column(self, rows: Rows, table: Table, name: str, after: bool) -> Get | None:
         """Where the values of a column come from; None where there are none."""
@@ -348,7 +348,8 @@ class TupleWriter(BulkWriter):
         puts = self._puts.get(schema)
         if puts is None:
             puts = self._puts[schema] = tuple(
-                _put_of(column, table.kinds[column.name], self._zone) for column in schema.columns
+                _writer_of(column, table.kinds[column.name], self._zone)
+                for column in schema.columns
             )
         image = rows.after if after else rows.before
         if image is not None and image[place] is not None:

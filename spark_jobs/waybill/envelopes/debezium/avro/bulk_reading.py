@@ -18,21 +18,21 @@ from waybill.avro.columns import (
     integer_texts,
     integers,
     json_of,
-    take_of,
+    reader_of,
 )
 from waybill.avro.scanner import AvroScanner
 from waybill.bulk.arena import Value
 from waybill.bulk.block import JSON, Scanned
-from waybill.bulk.kinds import OPTIONAL, STRING, VARINT
-from waybill.bulk.notations import Take
-from waybill.bulk.readings import BulkReader, Cell, Count, KeyCell, Reading, Sample
+from waybill.bulk.column_codecs import ColumnReader
+from waybill.bulk.constant_bytes import Place, values
+from waybill.bulk.field_map import BulkReader, ColumnSlot, FieldMap, IntegerSlot, KeySlot, Sample
 from waybill.bulk.rows import Extra
-from waybill.bulk.skeleton import Place, values
+from waybill.bulk.value_kinds import OPTIONAL, STRING, VARINT
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.decoder import MILLIS
 from waybill.envelopes.debezium.bulk_reading import Around
-from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.control_events import EXTRA
 from waybill.envelopes.debezium.source import Source
 from waybill.errors import Refusal
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from waybill.avro.schema import Node
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Block, Path
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.column_codecs import Convert
     from waybill.bulk.rows import Rows
     from waybill.envelopes.debezium.avro.decoder import DebeziumAvroDecoder, Way
     from waybill.envelopes.debezium.avro.events import AvroEvents
@@ -72,7 +72,7 @@ class DebeziumAvroReader(BulkReader):
 
     def __init__(self, decoder: DebeziumAvroDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[tuple[AvroEvents, str], dict[str, Take | None]] = Bounded()
+        self._takes: Bounded[tuple[AvroEvents, str], dict[str, ColumnReader | None]] = Bounded()
         self._scanner = self.scanner = self.key_scanner = AvroScanner(self._schema)
 
     def _schema(self, schema_id: int) -> Node | None:
@@ -85,7 +85,7 @@ class DebeziumAvroReader(BulkReader):
             return None
         return known.node
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a row event."""
         message, schema = sample.message, change.schema
         way = self._decoder.way_of(message)
@@ -111,25 +111,25 @@ class DebeziumAvroReader(BulkReader):
         except (ValueError, msgspec.DecodeError):
             return None
 
-    def _told_key(self, sample: Sample, way: Way) -> tuple[KeyCell, ...] | None:
+    def _told_key(self, sample: Sample, way: Way) -> tuple[KeySlot, ...] | None:
         """The values of the message key that tell columns; None if one is not read at once."""
         if way.key is None or sample.key is None:
             return None if way.events.plan.told_key else ()
         schema = way.events.plan.schema
-        cells: list[KeyCell] = []
+        cells: list[KeySlot] = []
         for field, leaf in zip(way.key.node.fields, way.key.leaves, strict=True):
             if leaf is None:
                 continue
             name = field.name
-            slot, take = sample.key.slots.get((name,)), take_of(field.node, leaf)
+            slot, take = sample.key.slots.get((name,)), reader_of(field.node, leaf)
             if slot is None or take is None:
                 return None
-            cells.append(KeyCell(slot, schema.names.index(name), take))
+            cells.append(KeySlot(slot, schema.names.index(name), take))
         return tuple(cells)
 
     def _image(
         self, sample: Sample, events: AvroEvents, image: str
-    ) -> tuple[Cell | None, ...] | None:
+    ) -> tuple[ColumnSlot | None, ...] | None:
         """The columns of an image; None where there is none, or one that is read on its own."""
         if image not in events.rows or (image,) in sample.slots:
             return None
@@ -137,16 +137,16 @@ class DebeziumAvroReader(BulkReader):
         if takes is None:
             node, leaves = events.rows[image]
             takes = self._takes[events, image] = {
-                field.name: take_of(field.node, leaf)
+                field.name: reader_of(field.node, leaf)
                 for field, leaf in zip(node.fields, leaves, strict=True)
                 if leaf is not None
             }
-        cells: list[Cell | None] = []
+        cells: list[ColumnSlot | None] = []
         for name in events.plan.schema.names:
             slot, take = sample.slots.get((image, name)), takes.get(name)
             if name in takes and (slot is None or take is None):
                 return None
-            cells.append(None if slot is None or take is None else Cell(slot, take))
+            cells.append(None if slot is None or take is None else ColumnSlot(slot, take))
         return tuple(cells)
 
 
@@ -154,8 +154,8 @@ def _reading(
     sample: Sample,
     change: Change,
     types: dict[Path, Node],
-    images: tuple[tuple[Cell | None, ...] | None, tuple[Cell | None, ...] | None],
-) -> Reading | None:
+    images: tuple[tuple[ColumnSlot | None, ...] | None, tuple[ColumnSlot | None, ...] | None],
+) -> FieldMap | None:
     """The meaning of the values.
 
     Raises:
@@ -180,8 +180,8 @@ def _reading(
     if transaction is not None:
         varying.add(transaction)
         whole = sample.kinds[transaction] in _WHOLE
-        cell = Cell(transaction, Take(ANY, integer_texts if whole else escaped))
-    return Reading(
+        cell = ColumnSlot(transaction, ColumnReader(ANY, integer_texts if whole else escaped))
+    return FieldMap(
         change.schema,
         change.operation,
         *images,
@@ -211,11 +211,11 @@ class _Around(Around):
         kinds = (STRING, STRING + OPTIONAL)
         return slot if slot is not None and self._sample.kinds[slot] in kinds else None
 
-    def _count(self, slot: int, convert: Convert | None = None) -> Count:
+    def _count(self, slot: int, convert: Convert | None = None) -> IntegerSlot:
         if convert is None:
-            return Count(slot, convert=integer_texts)
+            return IntegerSlot(slot, convert=integer_texts)
         told = convert
-        return Count(slot, convert=lambda arena, texts: told(arena, escaped(arena, texts)))
+        return IntegerSlot(slot, convert=lambda arena, texts: told(arena, escaped(arena, texts)))
 
 
 def _check(millis: int | None) -> Callable[[Rows], Mask] | None:

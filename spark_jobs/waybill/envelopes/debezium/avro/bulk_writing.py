@@ -16,16 +16,16 @@ from waybill.avro.schema import Node
 from waybill.bulk import kernels
 from waybill.bulk.arena import Texts, Value
 from waybill.bulk.block import JSON, Scanned
-from waybill.bulk.kinds import BAD, ESCAPED, INTEGER, PLAIN
-from waybill.bulk.notations import TEXT, WHOLE, Put, whole
-from waybill.bulk.skeleton import Place, Skeleton
-from waybill.bulk.skeleton import values as values_at
-from waybill.bulk.templates import Wording
+from waybill.bulk.column_codecs import TEXT, WHOLE, ColumnWriter, whole
+from waybill.bulk.constant_bytes import Place, Skeleton
+from waybill.bulk.constant_bytes import values as values_at
+from waybill.bulk.templates import TemplateFields
+from waybill.bulk.value_kinds import BAD, ESCAPED, INTEGER, PLAIN
 from waybill.bulk.values import carried
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import take_true_names
 from waybill.envelopes.debezium.avro.rows import parse_json
-from waybill.envelopes.debezium.bulk_values import put_of
+from waybill.envelopes.debezium.bulk_values import writer_of
 from waybill.envelopes.debezium.bulk_writing import FAMILY, IMAGES, DebeziumWriter, tail_of
 from waybill.envelopes.debezium.encoder import ROWS
 from waybill.envelopes.debezium.json_values import integer_writer, unsigned_long
@@ -34,7 +34,7 @@ from waybill.types import INTEGER_RANGE
 if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Places
     from waybill.bulk.block import Path
-    from waybill.bulk.notations import Convert
+    from waybill.bulk.column_codecs import Convert
     from waybill.bulk.rows import Rows
     from waybill.bulk.templates import Get
     from waybill.envelopes.debezium.avro.encoder import DebeziumAvroEncoder
@@ -69,21 +69,21 @@ class DebeziumAvroWriter(DebeziumWriter):
         gone = rows.moved_from is not None or rows.operation not in ROWS
         return gone or self._sink.in_headers
 
-    def _put(self, writing: Writing) -> Put | None:
+    def _put(self, writing: Writing) -> ColumnWriter | None:
         """How a column is written: as JSON, and that as the digits, text or bytes of Avro."""
         reach = _REACHES.get(writing.convert)
         if reach is not None:
-            return Put(False, whole(*reach))
-        put, kind = put_of(writing), writing.connect["type"]
+            return ColumnWriter(False, whole(*reach))
+        put, kind = writer_of(writing), writing.connect["type"]
         if put is None or (kind in _DIGITS and not put.quoted):
             return put
         if kind == "string":
-            return put if put.quoted else Put(True, _after(put, _without_quotes))
+            return put if put.quoted else ColumnWriter(True, _after(put, _without_quotes))
         if kind not in _BYTES:
             return None
         write = json_writer(Node(_BYTES[kind]))
         to_bytes = bytes_of_json(write, kind == "bytes", put.quoted, parse_json)
-        return Put(False, _after(put, to_bytes))
+        return ColumnWriter(False, _after(put, to_bytes))
 
     def classes(self, rows: Rows) -> Places | None:
         """Rows whose messages differ in more than values are written on their own."""
@@ -95,18 +95,20 @@ class DebeziumAvroWriter(DebeziumWriter):
             numbers[classes < 0] = -1
         return numbers
 
-    def _carried(self, rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]) -> Wording:
+    def _carried(
+        self, rows: Rows, values: dict[Path, Get], keys: dict[Path, Get]
+    ) -> TemplateFields:
         """The message of rows whose source told what stands around them: its values, in Avro."""
         scanned = self._scan(rows)
         first = np.zeros(1, np.int64)
         known = self._tails.get(int(scanned.forms[0]), ())
         tail = next((tail for tail in known if tail.fits(scanned, first).all()), None)
         if tail is None:
-            return Wording({}, lambda _: False, {})
+            return TemplateFields({}, lambda _: False, {})
         for path, slot, quoted in tail.varying:
             values[path] = self._value(slot, quoted)
         same = {*tail.constant, *IMAGES}
-        return Wording(values, same.__contains__, keys)
+        return TemplateFields(values, same.__contains__, keys)
 
     def _value(self, slot: int, quoted: bool) -> Get:
         """One of the values of what stands around rows."""
@@ -202,7 +204,7 @@ _BYTES = {
 """Types of Avro that have neither digits nor texts, by Connect's."""
 
 
-def _after(put: Put, convert: Convert) -> Convert:
+def _after(put: ColumnWriter, convert: Convert) -> Convert:
     """What stands in JSON, made something else."""
     return lambda arena, texts: convert(arena, put.write(arena, texts))
 

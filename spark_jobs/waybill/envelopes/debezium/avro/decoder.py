@@ -21,7 +21,7 @@ from waybill.avro.sources import Schemas
 from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import connect_schema, take_true_names
 from waybill.envelopes.debezium.avro.events import AvroEvents, KeyColumns
-from waybill.envelopes.debezium.control import EXTRA
+from waybill.envelopes.debezium.control_events import EXTRA
 from waybill.envelopes.debezium.decoder import ROWS, DebeziumDecoder
 from waybill.envelopes.debezium.message_keys import check_message_key
 from waybill.envelopes.debezium.settings import DebeziumReadSettings

@@ -20,8 +20,8 @@ from waybill.caches import Bounded
 from waybill.envelopes.debezium.avro.connect import avro_schema, take_true_names
 from waybill.envelopes.debezium.avro.rows import event_writer, row_writer
 from waybill.envelopes.debezium.avro.settings import DebeziumAvroWriteSettings
-from waybill.envelopes.debezium.blocks import shape_check, shape_of
 from waybill.envelopes.debezium.encoder import DebeziumEncoder
+from waybill.envelopes.debezium.envelope_blocks import shape_check, shape_of
 from waybill.envelopes.debezium.settings import DebeziumWriteSettings
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
@@ -30,7 +30,7 @@ from waybill.values.generated import gaps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from waybill.envelopes.debezium.blocks import Shape
+    from waybill.envelopes.debezium.envelope_blocks import Shape
     from waybill.records import Change, TableSchema
 
 Headers = list[tuple[str, bytes | None]]

@@ -18,7 +18,7 @@ from waybill.avro.reading import Leaf, Maker, Reader, row_reader
 from waybill.avro.repeated_values import block_reader, pair_reader
 from waybill.avro.schema import Node, without_null
 from waybill.envelopes.debezium import text_values
-from waybill.envelopes.debezium.control import COUNTS, TIMES
+from waybill.envelopes.debezium.control_events import COUNTS, TIMES
 from waybill.envelopes.debezium.source import CHANGING, Source
 from waybill.errors import Refusal
 from waybill.types import INTEGER_RANGE
@@ -28,7 +28,7 @@ from waybill.values.values import base64_bytes, base64_text, float32_value, floa
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from waybill.envelopes.debezium.readings import Reading
+    from waybill.envelopes.debezium.readings import ColumnReading
     from waybill.envelopes.debezium.row_readers import RowPlan
 
 _SOURCE = {field.name: field.type for field in msgspec.structs.fields(Source)}
@@ -226,7 +226,7 @@ def _row(node: Node, plan: RowPlan, whole: bool) -> tuple[list[Leaf | None], str
     return leaves, f"Image({', '.join(values)})", {"Image": plan.schema.Image}
 
 
-def _leaf(node: Node, reading: Reading) -> Leaf:
+def _leaf(node: Node, reading: ColumnReading) -> Leaf:
     """How a column's value in Avro becomes what its JSON would."""
     convert, kind = reading.convert, node.kind
     if reading.raw:
@@ -249,7 +249,7 @@ def _leaf(node: Node, reading: Reading) -> Leaf:
     return _by_json(reading)
 
 
-def _integer(kind: str, reading: Reading, convert: Callable[[int], Any]) -> Leaf | None:
+def _integer(kind: str, reading: ColumnReading, convert: Callable[[int], Any]) -> Leaf | None:
     """The same for integers; None where the JSON type takes other ones than it should."""
     wire, end = reading.wire, _RANGES[kind]
     if _takes(-end, wire) and _takes(end - 1, wire):
@@ -274,7 +274,7 @@ def _ranged(convert: Callable[[int], str], low: int, high: int) -> Callable[[int
     return read
 
 
-def _of_raw(kind: str, reading: Reading) -> Leaf:
+def _of_raw(kind: str, reading: ColumnReading) -> Leaf:
     """A conversion that takes JSON text."""
     convert = reading.convert
     if convert is None or convert(Raw(b"null")) is not None:
@@ -285,7 +285,7 @@ def _of_raw(kind: str, reading: Reading) -> Leaf:
     return Leaf(lambda value: convert(Raw(_to_json(value))), structure=True)
 
 
-def _by_json(reading: Reading) -> Leaf:
+def _by_json(reading: ColumnReading) -> Leaf:
     """The way of a value whose Avro type is not one that its JSON usually comes from."""
     decode = msgspec.json.Decoder(reading.wire).decode
     convert, marks = reading.convert, reading.marks

@@ -22,7 +22,7 @@ from waybill.envelopes.debezium.row_writers import to_json
 from waybill.envelopes.debezium.source import CHANGING
 
 if TYPE_CHECKING:
-    from waybill.envelopes.debezium.blocks import Shape
+    from waybill.envelopes.debezium.envelope_blocks import Shape
 
 _FLOATS = frozenset({"float", "double"})
 _NESTED = frozenset({"record", "array", "map", "union"})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from waybill.bulk.notations import PUT_TEXT
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.column_codecs import WRITE_TEXT
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
 from waybill.bulk.values import changed_columns, column, names, own, source_or_queue_times
 from waybill.caches import Bounded
 from waybill.envelopes.canal.bulk import CanalReader
@@ -20,10 +20,10 @@ from waybill.envelopes.oms.bulk_rows import (
     Cells,
     cells,
     may_look_untouched,
-    puts_of,
-    takes_of,
+    readers_of,
     untold,
     without_untouched,
+    writers_of,
 )
 from waybill.envelopes.oms.default.bulk import completed, filled_up
 from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Path
-    from waybill.bulk.notations import Put
-    from waybill.bulk.readings import Reading, Sample
+    from waybill.bulk.column_codecs import ColumnWriter
+    from waybill.bulk.field_map import FieldMap, Sample
     from waybill.bulk.rows import Columns, Rows
-    from waybill.envelopes.oms.bulk_rows import Takes
+    from waybill.envelopes.oms.bulk_rows import ColumnReaders
     from waybill.envelopes.oms.canal.decoder import OmsCanalDecoder
     from waybill.envelopes.oms.canal.encoder import OmsCanalEncoder
     from waybill.envelopes.oms.typed import TypedTables
@@ -70,9 +70,9 @@ class OmsCanalReader(CanalReader):
 
     def __init__(self, decoder: OmsCanalDecoder) -> None:
         self._typed = decoder.typed
-        self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with one row of a table whose types are told."""
         if not all_told(self._typed, change.schema):
             return None
@@ -85,7 +85,7 @@ class OmsCanalReader(CanalReader):
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         ways = self._ways.get(schema)
         if ways is None:
-            ways = self._ways[schema] = takes_of(
+            ways = self._ways[schema] = readers_of(
                 in_notation(schema, self._typed.earlier), self._typed.style
             )
         return cells(sample, path, ways, schema.names)
@@ -117,7 +117,7 @@ class OmsCanalWriter(BulkWriter):
     def __init__(self, encoder: OmsCanalEncoder) -> None:
         self._settings = encoder.settings
         self._style = style_of(encoder.settings.version, encoder.settings.trailing_zeros)
-        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._flagged = Flagged()
 
     def classes(self, rows: Rows) -> Places | None:
@@ -145,12 +145,12 @@ class OmsCanalWriter(BulkWriter):
         classes[closer] = -1
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         schema = rows.schema
         puts = self._puts.get(schema)
         if puts is None:
-            puts = self._puts[schema] = puts_of(
+            puts = self._puts[schema] = writers_of(
                 in_notation(schema, self._settings.version == "earlier"), self._style
             )
         image = _image(rows) or ()
@@ -168,12 +168,12 @@ class OmsCanalWriter(BulkWriter):
         for number, place in enumerate(schema.key_places if schema.key else ()):
             if image[place] is None:
                 return None
-            keys[number,] = _of_row(rows, place, PUT_TEXT)
+            keys[number,] = _of_row(rows, place, WRITE_TEXT)
 
         def constant(path: Path) -> bool:
             return _constant(path) or (path[0] in ("data", "old") and path[-1] in null)
 
-        return [Wording(values, constant, keys)]
+        return [TemplateFields(values, constant, keys)]
 
 
 def _image(rows: Rows) -> Columns | None:
@@ -183,7 +183,7 @@ def _image(rows: Rows) -> Columns | None:
     return rows.before if rows.operation == "delete" else rows.after
 
 
-def _of_row(rows: Rows, place: int, put: Put) -> Get:
+def _of_row(rows: Rows, place: int, put: ColumnWriter) -> Get:
     """The values of a column of the row that is written."""
     if rows.operation == "update":
         return completed(place, put)

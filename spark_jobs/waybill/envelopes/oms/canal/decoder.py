@@ -61,7 +61,7 @@ _json = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(FlatMessage).decode
 
 
-class OmsCanalDecoder(FastByTable["_Table"]):
+class OmsCanalDecoder(FastByTable["_TableDecoder"]):
     """Reads messages of the Canal format.
 
     Args:
@@ -139,12 +139,12 @@ class OmsCanalDecoder(FastByTable["_Table"]):
             return refused(message, Refusal(refusal.kind, refusal.sentence, index))
         return table.change(message, flat, index, image, before)
 
-    def _learn(self, flat: FlatMessage, found: TypedTable) -> _Table:
+    def _learn(self, flat: FlatMessage, found: TypedTable) -> _TableDecoder:
         """The table of these messages; like the second one, the next are read by it first."""
         hint = _json(flat.database or "")[1:-1], _json(flat.table or "")[1:-1]
         table = self._tables.get(hint)
         if table is None or table.found is not found or table.database != flat.database:
-            table = _Table(flat, found)
+            table = _TableDecoder(flat, found)
             if found.reader.repeats():
                 self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
@@ -165,7 +165,7 @@ def _typed(raw: Raw, shape: Any, name: str) -> Any:
         raise Refusal("shape", f"{name} has the wrong shape: {error}") from None
 
 
-class _Table:
+class _TableDecoder:
     """A table of messages that name these types and this key, and the fast way to read them."""
 
     def __init__(self, flat: FlatMessage, found: TypedTable) -> None:

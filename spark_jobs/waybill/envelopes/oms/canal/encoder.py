@@ -56,7 +56,7 @@ class OmsCanalEncoder:
 
     def __init__(self, settings: OmsCanalWriteSettings) -> None:
         self.settings = settings
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -72,7 +72,7 @@ class OmsCanalEncoder:
             return self._event(change, losses)
         table = self._tables.get(change.schema)
         if table is None:
-            table = self._tables[change.schema] = _Table(change.schema, self.settings)
+            table = self._tables[change.schema] = _TableEncoder(change.schema, self.settings)
         return [table.message(change, kind, losses)]
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -128,7 +128,7 @@ def _times(change: Change, carried: Any, losses: list[str]) -> tuple[int, int]:
     return es, es if carried.ts is None else carried.ts
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, settings: OmsWriteSettings) -> None:

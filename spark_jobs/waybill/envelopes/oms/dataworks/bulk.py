@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import PUT_TEXT
-from waybill.bulk.readings import BulkReader, Count, Reading, Sample
-from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.column_codecs import WRITE_TEXT
+from waybill.bulk.field_map import BulkReader, FieldMap, IntegerSlot, Sample
+from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.values import carried, column, field_of, names, sequences, times
 from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
@@ -23,11 +23,11 @@ from waybill.envelopes.oms.bulk_rows import (
     decided_by,
     may_look_untouched,
     nothing_carried,
-    puts_of,
+    readers_of,
     rows_that_came_without,
-    takes_of,
     untold,
     without_untouched,
+    writers_of,
 )
 from waybill.envelopes.oms.canal.bulk import all_told
 from waybill.envelopes.oms.lobs import maybe_untouched, untouchable
@@ -39,9 +39,9 @@ from waybill.values.instants import FIRST_MS, LAST_MS
 if TYPE_CHECKING:
     from waybill.bulk.arena import Mask, Places
     from waybill.bulk.block import Block, Path
-    from waybill.bulk.notations import Put
+    from waybill.bulk.column_codecs import ColumnWriter
     from waybill.bulk.rows import Columns, Extra, Rows
-    from waybill.envelopes.oms.bulk_rows import Takes
+    from waybill.envelopes.oms.bulk_rows import ColumnReaders
     from waybill.envelopes.oms.dataworks.decoder import OmsDataworksDecoder
     from waybill.envelopes.oms.dataworks.encoder import OmsDataworksEncoder
     from waybill.records import Change, TableSchema
@@ -61,9 +61,9 @@ class OmsDataworksReader(BulkReader):
 
     def __init__(self, decoder: OmsDataworksDecoder) -> None:
         self._typed = decoder.typed
-        self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row of a table whose types are told."""
         schema, slots = change.schema, sample.slots
         if change.operation not in ROW_OPERATIONS or not all_told(self._typed, schema):
@@ -74,14 +74,14 @@ class OmsDataworksReader(BulkReader):
         sequence = None
         if change.sequence is not None:
             # The second part is always 0.
-            sequence = Count(slots[_SCN]), Count(slots[_SCN], factor=0)
+            sequence = IntegerSlot(slots[_SCN]), IntegerSlot(slots[_SCN], factor=0)
         source_time = None
         if change.source_time is not None:
-            source_time = Count(slots[_EVENT], 1000, FIRST_MS, LAST_MS)
+            source_time = IntegerSlot(slots[_EVENT], 1000, FIRST_MS, LAST_MS)
         extra: dict[str, int | bytes] = {}
         for name, raw in _carried(change.extra or b'{"dataworks":{}}')[FAMILY].items():
             extra[name] = slots["payload", "timestamp", name] if name in _TIMES else bytes(raw)
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             *images,
@@ -98,7 +98,7 @@ class OmsDataworksReader(BulkReader):
         schema = change.schema
         ways = self._ways.get(schema)
         if ways is None:
-            ways = self._ways[schema] = takes_of(
+            ways = self._ways[schema] = readers_of(
                 in_notation(schema, self._typed.earlier), self._typed.style
             )
         was = cells(sample, ("payload", "before", "data"), ways, schema.names)
@@ -122,7 +122,7 @@ class OmsDataworksWriter(BulkWriter):
 
     def __init__(self, encoder: OmsDataworksEncoder) -> None:
         self._encoder = encoder
-        self._puts: Bounded[TableSchema, tuple[Put, ...]] = Bounded()
+        self._puts: Bounded[TableSchema, tuple[ColumnWriter, ...]] = Bounded()
         self._ids = BulkWrittenSequence(encoder.ids)
         self._decided = decided_by(_DECISIVE)
 
@@ -144,12 +144,12 @@ class OmsDataworksWriter(BulkWriter):
         numbers[may_look_untouched(rows, lobs)] = -1
         return numbers
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         schema = rows.schema
         puts = self._puts.get(schema)
         if puts is None:
-            puts = self._puts[schema] = puts_of(
+            puts = self._puts[schema] = writers_of(
                 in_notation(schema, self._encoder.settings.version == "earlier"),
                 self._encoder.style,
             )
@@ -166,13 +166,13 @@ class OmsDataworksWriter(BulkWriter):
             return None
         after = rows.operation != "delete"
         keys: dict[Path, Get] = {
-            (number,): column(after, place, PUT_TEXT) for number, place in enumerate(places)
+            (number,): column(after, place, WRITE_TEXT) for number, place in enumerate(places)
         }
 
         def constant(path: Path) -> bool:
             return path[0] in _SAME or path in same or (path[2:3] == ("data",) and path[-1] in null)
 
-        return [Wording(values, constant, keys)]
+        return [TemplateFields(values, constant, keys)]
 
     def _beside(self, rows: Rows) -> tuple[dict[Path, Get], set[Path]]:
         """What stands beside the images: values, and what is the same for all rows."""

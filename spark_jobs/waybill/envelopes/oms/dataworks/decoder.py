@@ -68,7 +68,7 @@ _decode = msgspec.json.Decoder(WireMessage).decode
 _decode_schema = msgspec.json.Decoder(SchemaWire | None).decode
 
 
-class OmsDataworksDecoder(FastByTable["_Table"]):
+class OmsDataworksDecoder(FastByTable["_TableDecoder"]):
     """Reads messages of the DataWorks format.
 
     Args:
@@ -130,12 +130,12 @@ class OmsDataworksDecoder(FastByTable["_Table"]):
         old, new = (None if row is None else reader.image(row) for row in (before, after))
         return table.change(message, payload, told.extend, old, new)
 
-    def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _Table:
+    def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _TableDecoder:
         """The table of these messages; like the second one, the next are read by it first."""
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
         table = self._tables.get(hint)
         if table is None or table.found is not found or table.source != source:
-            table = _Table(source, found, self.in_messages)
+            table = _TableDecoder(source, found, self.in_messages)
             if found.reader.repeats():
                 self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
@@ -149,7 +149,7 @@ def _form(told: Any) -> tuple[bytes, bytes]:
     return bytes(told.schema), bytes(told.extend)
 
 
-class _Table:
+class _TableDecoder:
     """A table of messages that name these types and this key, and the fast way to read them."""
 
     def __init__(self, source: Source, found: TypedTable, in_messages: bool) -> None:

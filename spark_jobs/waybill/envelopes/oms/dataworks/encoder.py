@@ -135,7 +135,7 @@ class OmsDataworksEncoder:
         numbers = settings.times == "milliseconds"
         self.style = dataworks_style(settings.version, zone, numbers, settings.trailing_zeros)
         self.buffer = bytearray()
-        self._tables: Bounded[Any, _Table] = Bounded()
+        self._tables: Bounded[Any, _TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The message of a change; see `Encoder.encode`.
@@ -155,7 +155,7 @@ class OmsDataworksEncoder:
         place = change.schema, kind, carried.dbVersion, carried.dbName
         table = self._tables.get(place)
         if table is None:
-            table = _Table(change.schema, carried, kind or self.settings.db_type, self)
+            table = _TableEncoder(change.schema, carried, kind or self.settings.db_type, self)
             self._tables[place] = table
         key, before, after = None, None, None
         if op in _ROWS:
@@ -193,7 +193,7 @@ class OmsDataworksEncoder:
         return str(self.ids.of(change, losses))
 
 
-class _Table:
+class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(

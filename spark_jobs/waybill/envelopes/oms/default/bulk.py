@@ -13,23 +13,23 @@ import msgspec
 import numpy as np
 
 from waybill.bulk.arena import Value
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     ANY,
     NOTHING,
-    PUT_TEXT,
-    TAKE_NUMBER,
-    TAKE_TEXT,
-    TAKE_WHOLE,
+    READ_NUMBER,
+    READ_TEXT,
+    READ_WHOLE,
     TEXT,
     WHOLE,
     WORD,
-    Put,
-    Take,
+    WRITE_TEXT,
+    ColumnReader,
+    ColumnWriter,
     by_call,
     joined_texts,
 )
-from waybill.bulk.readings import BulkReader, Count, Reading, Sample
-from waybill.bulk.templates import BulkWriter, Get, Wording
+from waybill.bulk.field_map import BulkReader, FieldMap, IntegerSlot, Sample
+from waybill.bulk.templates import BulkWriter, Get, TemplateFields
 from waybill.bulk.values import carried, column, field_of, names, nulls, times
 from waybill.caches import Bounded
 from waybill.envelopes.oms.bulk_rows import (
@@ -37,9 +37,9 @@ from waybill.envelopes.oms.bulk_rows import (
     decided_by,
     may_look_untouched,
     nothing_carried,
-    put_of,
     untold,
     without_untouched,
+    writer_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.rows import FIRST_SECOND, LAST_SECOND, ROWS
@@ -83,7 +83,7 @@ class OmsReader(BulkReader):
 
     def __init__(self, decoder: OmsDefaultDecoder) -> None:
         self._decoder = decoder
-        self._takes: Bounded[TableSchema, tuple[Take | None, ...]] = Bounded()
+        self._takes: Bounded[TableSchema, tuple[ColumnReader | None, ...]] = Bounded()
 
     def learner(self) -> OmsDefaultDecoder:
         """A decoder that has seen no message: which columns a table has is kept for later ones."""
@@ -101,7 +101,7 @@ class OmsReader(BulkReader):
         wanted = tuple((column.name, column.type) for column in schema.columns)
         return lambda: self._decoder.columns_of(*place) == wanted
 
-    def reading(self, sample: Sample, change: Change) -> Reading | None:
+    def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row of a table whose types are told."""
         schema, slots = change.schema, sample.slots
         if change.operation not in _operations or not self._told(schema):
@@ -131,16 +131,18 @@ class OmsReader(BulkReader):
         for name, raw in kept.items():
             slot = None if name in _DECISIVE else slots.get(("allMetaData", name))
             extra[name] = bytes(raw) if slot is None else slot
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             *images,
             sequence=None
             if change.sequence is None
-            else (Count(slots["allMetaData", "storeDataSequence"]),),
+            else (IntegerSlot(slots["allMetaData", "storeDataSequence"]),),
             source_time=None
             if change.source_time is None
-            else Count(slots["allMetaData", "timestamp"], 1_000_000, FIRST_SECOND, LAST_SECOND),
+            else IntegerSlot(
+                slots["allMetaData", "timestamp"], 1_000_000, FIRST_SECOND, LAST_SECOND
+            ),
             family="oms" if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
@@ -185,27 +187,31 @@ def _nothing(_: Block, __: Places) -> Extra:
     return nothing_carried("oms")
 
 
-def _take(kind: LogicalType, earlier: bool) -> Take | None:
+def _take(kind: LogicalType, earlier: bool) -> ColumnReader | None:
     """How the values of a type are read; None for those that are read one by one."""
     notation = notation_of(kind, earlier)
     wire, read = notation.wire, notation.read
     if wire in INTEGER_RANGE:
-        return Take(WHOLE | NOTHING, None if notation.reads is None else notation.reads.convert())
+        return ColumnReader(
+            WHOLE | NOTHING, None if notation.reads is None else notation.reads.convert()
+        )
     if wire == "number":
         if notation.plain:
-            return TAKE_NUMBER
+            return READ_NUMBER
         if notation.reads == WHOLE_DIGITS:
-            return TAKE_WHOLE
-        return TAKE_NUMBER._replace(convert=with_form(notation.reads, by_call(_never_null(read))))
+            return READ_WHOLE
+        return READ_NUMBER._replace(convert=with_form(notation.reads, by_call(_never_null(read))))
     if wire == "boolean" and kind.precision is None:
-        return Take(WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get))
+        return ColumnReader(
+            WHOLE | WORD | NOTHING, lambda arena, texts: arena.each(texts, _MEANT.get)
+        )
     if wire == "null":
-        return Take(NOTHING)
+        return ColumnReader(NOTHING)
     if wire not in ("text", "boolean"):
         return None
     if read is None:
-        return TAKE_TEXT
-    return Take(TEXT | NOTHING, with_form(notation.reads, by_call(_never_null(read))))
+        return READ_TEXT
+    return ColumnReader(TEXT | NOTHING, with_form(notation.reads, by_call(_never_null(read))))
 
 
 def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str]:
@@ -220,7 +226,7 @@ def _never_null(read: Callable[[Any], str | None] | None) -> Callable[[str], str
     return one
 
 
-class _Table:
+class _TableWriter:
     """What a schema decides about its messages.
 
     Args:
@@ -232,20 +238,20 @@ class _Table:
         self.writer = writer
         self.ids = BulkWrittenSequence(writer.ids)
         notations = writer.notations
-        self.puts = tuple(map(put_of, notations))
+        self.puts = tuple(map(writer_of, notations))
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(_shown(notations[i], self.puts[i]) for i in self.key)
 
 
-def _shown(notation: Notation, put: Put) -> Put | None:
+def _shown(notation: Notation, put: ColumnWriter) -> ColumnWriter | None:
     """How a value of the key stands in `record_primary_value`; None where that is not known."""
     if notation.write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
-        return PUT_TEXT
+        return WRITE_TEXT
     if notation.writes == WORDS_AS_DIGITS:
-        return Put(True, WORDS_AS_DIGITS.convert())
+        return ColumnWriter(True, WORDS_AS_DIGITS.convert())
     if notation.wire != "text":
         return None
-    return put if put.quoted else Put(True, by_call(notation.write))
+    return put if put.quoted else ColumnWriter(True, by_call(notation.write))
 
 
 class OmsBulkWriter(BulkWriter):
@@ -256,15 +262,15 @@ class OmsBulkWriter(BulkWriter):
 
     def __init__(self, encoder: OmsDefaultEncoder) -> None:
         self._encoder = encoder
-        self._tables: Bounded[TableSchema, _Table | None] = Bounded()
+        self._tables: Bounded[TableSchema, _TableWriter | None] = Bounded()
         self._decided = decided_by(_DECISIVE)
 
-    def _table(self, schema: TableSchema) -> _Table | None:
+    def _table(self, schema: TableSchema) -> _TableWriter | None:
         """The table; None if its messages are refused."""
         table = self._tables.get(schema)
         if table is None:
             try:
-                table = _Table(schema, self._encoder.table(schema))
+                table = _TableWriter(schema, self._encoder.table(schema))
             except Refusal:
                 return None
             self._tables[schema] = table
@@ -301,7 +307,7 @@ class OmsBulkWriter(BulkWriter):
         numbers[there] = numbers[there] << DECIDED_BITS | decided[there]
         return numbers
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         table, image = self._table(rows.schema), filled_up(rows)
         if table is None or image is None or None in table.shown:
@@ -310,7 +316,7 @@ class OmsBulkWriter(BulkWriter):
         null = untold(rows)
         values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {
-            (i,): completed(place, PUT_TEXT) for i, place in enumerate(table.key)
+            (i,): completed(place, WRITE_TEXT) for i, place in enumerate(table.key)
         }
         shown = [
             completed(place, put)
@@ -332,7 +338,7 @@ class OmsBulkWriter(BulkWriter):
         def constant(path: Path) -> bool:
             return _constant(path) or (len(path) == 2 and path[1] in null)
 
-        return [Wording(values, constant, keys)]
+        return [TemplateFields(values, constant, keys)]
 
 
 _TABLE_NAMES: dict[Path, Get] = {
@@ -342,7 +348,9 @@ _TABLE_NAMES: dict[Path, Get] = {
 """Where the names of tables stand; a database's that was carried on may be another than its own."""
 
 
-def _images_written(rows: Rows, puts: tuple[Put, ...], null: frozenset[str]) -> dict[Path, Get]:
+def _images_written(
+    rows: Rows, puts: tuple[ColumnWriter, ...], null: frozenset[str]
+) -> dict[Path, Get]:
     """The values of the images, without columns of which nothing is told."""
     values: dict[Path, Get] = {}
     now = "prevStruct" if rows.operation == "delete" else "postStruct"
@@ -366,7 +374,7 @@ def filled_up(rows: Rows) -> Columns | None:
     )
 
 
-def completed(place: int, put: Put) -> Get:
+def completed(place: int, put: ColumnWriter) -> Get:
     """The values of a column of the row that is written."""
 
     def get(rows: Rows) -> Value:

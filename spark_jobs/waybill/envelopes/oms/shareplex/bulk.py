@@ -13,11 +13,10 @@ import numpy as np
 from msgspec import UNSET
 
 from waybill.bulk.arena import Value
-from waybill.bulk.kinds import ESCAPED
-from waybill.bulk.notations import (
+from waybill.bulk.column_codecs import (
     BLANK,
-    PUT_TEXT,
-    Put,
+    WRITE_TEXT,
+    ColumnWriter,
     T,
     by_call,
     joined_texts,
@@ -29,9 +28,10 @@ from waybill.bulk.notations import (
     wall_clock_to_units,
     written,
 )
-from waybill.bulk.readings import Count, Reading, Sample
+from waybill.bulk.field_map import FieldMap, IntegerSlot, Sample
 from waybill.bulk.rows import Rows, json_of
-from waybill.bulk.templates import BulkWriter, Flagged, Get, Wording
+from waybill.bulk.templates import BulkWriter, Flagged, Get, TemplateFields
+from waybill.bulk.value_kinds import ESCAPED
 from waybill.bulk.values import (
     carried,
     changed_columns,
@@ -50,11 +50,11 @@ from waybill.envelopes.oms.bulk_rows import (
     decided_by,
     may_look_untouched,
     nothing_carried,
-    puts_of,
+    readers_of,
     rows_that_came_without,
-    takes_of,
     untold,
     without_untouched,
+    writers_of,
 )
 from waybill.envelopes.oms.lobs import untouchable
 from waybill.envelopes.oms.row_ids import opening_of
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from waybill.bulk.arena import Arena, Mask, Places, Texts
     from waybill.bulk.block import Block, Path
     from waybill.bulk.rows import Columns, Extra
-    from waybill.envelopes.oms.bulk_rows import Takes
+    from waybill.envelopes.oms.bulk_rows import ColumnReaders
     from waybill.envelopes.oms.shareplex.decoder import OmsShareplexDecoder
     from waybill.envelopes.oms.shareplex.encoder import OmsShareplexEncoder
     from waybill.records import Change, TableSchema
@@ -95,7 +95,7 @@ class OmsShareplexReader(RememberingReader):
     def __init__(self, decoder: OmsShareplexDecoder) -> None:
         super().__init__(decoder)
         self._decoder = decoder
-        self._ways: Bounded[TableSchema, tuple[Takes, ...]] = Bounded()
+        self._ways: Bounded[TableSchema, tuple[ColumnReaders, ...]] = Bounded()
         self._checks: Bounded[tuple[TableSchema, bytes], Callable[[Rows], Mask]] = Bounded()
         micros = by_call(lambda text: str(decoder.times[text]))
         if decoder.zone.key == "UTC":
@@ -108,7 +108,7 @@ class OmsShareplexReader(RememberingReader):
             micros = or_else(to_units, or_else(blank, micros))
         self._micros = micros
 
-    def meaning(self, sample: Sample, change: Change) -> Reading | None:
+    def meaning(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message of a table whose columns are all declared."""
         schema, slots = change.schema, sample.slots
         declared = self._decoder.rules.find(schema.database, None, schema.table or "").columns
@@ -122,19 +122,19 @@ class OmsShareplexReader(RememberingReader):
         told = idx is not None and sample.kinds[idx] <= ESCAPED
         if change.sequence is not None:
             scn = slots["meta", "scn"]
-            sequence = Count(scn), Count(scn, factor=0)
+            sequence = IntegerSlot(scn), IntegerSlot(scn, factor=0)
             if told and idx is not None:
-                sequence = Count(scn), Count(idx, convert=_places)
+                sequence = IntegerSlot(scn), IntegerSlot(idx, convert=_places)
         elif told:
             return None
         source_time = None
         if change.source_time is not None:
-            source_time = Count(slots["meta", "time"], 1, _FIRST, _LAST, self._micros)
+            source_time = IntegerSlot(slots["meta", "time"], 1, _FIRST, _LAST, self._micros)
         extra: dict[str, int | bytes] = {
             name: bytes(raw) if name == "table" else slots["meta", name]
             for name, raw in _carried(change.extra or b"")[FAMILY].items()
         }
-        return Reading(
+        return FieldMap(
             schema,
             change.operation,
             *images,
@@ -164,7 +164,7 @@ class OmsShareplexReader(RememberingReader):
         """The columns of the rows before and after; None if one cannot be read at once."""
         ways = self._ways.get(schema)
         if ways is None:
-            ways = self._ways[schema] = takes_of(schema, self._decoder.style)
+            ways = self._ways[schema] = readers_of(schema, self._decoder.style)
         data = cells(sample, ("data",), ways, schema.names)
         key = cells(sample, ("key",), ways, schema.names)
         if data is None or key is None:
@@ -244,7 +244,7 @@ def _nothing(_: Block, __: Places) -> Extra:
     return nothing_carried(FAMILY)
 
 
-class _Table:
+class _TableWriter:
     """What a schema decides about its messages."""
 
     def __init__(self, schema: TableSchema, encoder: OmsShareplexEncoder) -> None:
@@ -252,7 +252,7 @@ class _Table:
         self.ids = BulkWrittenSequence(self.table.ids)
         style = self.table.style
         noted = self.table.rows.schema
-        self.puts = puts_of(noted, style)
+        self.puts = writers_of(noted, style)
         self.key = schema.key_places if schema.key else ()
         self.shown = tuple(
             _shown(notation_of(noted.columns[i].type, style), self.puts[i]) for i in self.key
@@ -261,14 +261,14 @@ class _Table:
         self.loses_types = self.table.rows.loses_types
 
 
-def _shown(notation: Notation, put: Put) -> Put:
+def _shown(notation: Notation, put: ColumnWriter) -> ColumnWriter:
     """How a value of the key stands in `rowid`."""
     write = notation.write
     if write is None or notation.writes in (DIGITS, WHOLE_DIGITS):
-        return PUT_TEXT
+        return WRITE_TEXT
     if put.quoted:
         return put
-    return Put(True, by_call(lambda text: shown(write(text))))
+    return ColumnWriter(True, by_call(lambda text: shown(write(text))))
 
 
 class OmsShareplexWriter(BulkWriter):
@@ -278,16 +278,16 @@ class OmsShareplexWriter(BulkWriter):
 
     def __init__(self, encoder: OmsShareplexEncoder) -> None:
         self._encoder = encoder
-        self._tables: Bounded[TableSchema, _Table] = Bounded()
+        self._tables: Bounded[TableSchema, _TableWriter] = Bounded()
         self._flagged = Flagged()
         self._decided = decided_by(("table",))
 
-    def _table(self, schema: TableSchema) -> _Table | None:
+    def _table(self, schema: TableSchema) -> _TableWriter | None:
         """The table; None if its messages are refused."""
         table = self._tables.get(schema)
         if table is None:
             try:
-                table = _Table(schema, self._encoder)
+                table = _TableWriter(schema, self._encoder)
             except Refusal:
                 return None
             self._tables[schema] = table
@@ -326,7 +326,7 @@ class OmsShareplexWriter(BulkWriter):
         _leave_null_keys(classes, table, image)
         return classes
 
-    def wordings(self, rows: Rows) -> list[Wording] | None:
+    def template_fields(self, rows: Rows) -> list[TemplateFields] | None:
         """The values of the one message of a row."""
         table = self._table(rows.schema)
         if table is None:
@@ -347,13 +347,13 @@ class OmsShareplexWriter(BulkWriter):
             parts = [column(after, i, put) for i, put in zip(table.key, table.shown, strict=True)]
             values["meta", "rowid"] = _rowid(table.table.named(_carried_table(rows)), parts)
         keys: dict[Path, Get] = {
-            (number,): column(after, place, PUT_TEXT) for number, place in enumerate(table.key)
+            (number,): column(after, place, WRITE_TEXT) for number, place in enumerate(table.key)
         }
         same |= {(image, name) for image in ("data", "key") for name in untold(rows)}
-        return [Wording(values, same.__contains__, keys)]
+        return [TemplateFields(values, same.__contains__, keys)]
 
 
-def _images(rows: Rows, table: _Table) -> dict[Path, Get]:
+def _images(rows: Rows, table: _TableWriter) -> dict[Path, Get]:
     """The values of both images."""
     values: dict[Path, Get] = {}
     null = untold(rows)
@@ -383,7 +383,7 @@ def _carried_table(rows: Rows) -> Any:
     return UNSET if found is None else msgspec.json.decode(found)
 
 
-def _leave_null_keys(classes: Places, table: _Table, image: Columns) -> None:
+def _leave_null_keys(classes: Places, table: _TableWriter, image: Columns) -> None:
     """Let rows whose key holds a null go on their own."""
     for place in table.key:
         texts = image[place]

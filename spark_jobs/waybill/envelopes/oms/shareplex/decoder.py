@@ -105,7 +105,7 @@ _decode = msgspec.json.Decoder(_Message).decode
 _decode_meta = msgspec.json.Decoder(_Meta).decode
 
 
-class OmsShareplexDecoder(FastRemembering["_Table"]):
+class OmsShareplexDecoder(FastRemembering["_TableDecoder"]):
     """Reads messages of the SharePlex format.
 
     Args:
@@ -157,7 +157,7 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         hint = _json(meta.table)[1:-1]
         table = known = self._tables.get(hint)
         if table is None or table.reader is not reader:
-            table = _Table(meta.table, reader, self)
+            table = _TableDecoder(meta.table, reader, self)
         change = table.change(message, meta, operation, image, before)
         self._readers.keep(reader.schema)
         if table is not known:
@@ -176,7 +176,7 @@ class OmsShareplexDecoder(FastRemembering["_Table"]):
         return database_of(database, "OCEANBASE", self.tenant), None, parts[-1]
 
 
-class _Table:
+class _TableDecoder:
     """A table whose columns are known, and the fast way to read its messages."""
 
     def __init__(self, name: str, reader: RowReader, decoder: OmsShareplexDecoder) -> None:

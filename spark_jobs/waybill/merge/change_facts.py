@@ -1,0 +1,98 @@
+"""What the lake knows of a row's changes, as `waybill.merge.explain` wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from waybill.lake_columns import CHANGE_PLACE
+from waybill.merge.explain import Merged, Place
+from waybill.merge.position import REFUSED, held_position, position_of
+from waybill.merge.rules import Change
+from waybill.merge.spark_rows import read_image
+from waybill.merge.transactions import name_of
+
+if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+    from waybill.merge.transactions import Open
+
+
+def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
+    """The changes that rows of the log stand for, by place.
+
+    Args:
+        rows: whose `order_key` is the order that the merge goes by
+            (`waybill.merge.increment.order_sql`).
+    """
+    return {
+        place_of(row): Change(
+            row["order_key"],
+            row["operation"],
+            row["key"] or "",
+            None if row["operation"] == "delete" else read_image(row["after"] or "{}"),
+            row["old_key"],
+            place_of(row),
+        )
+        for row in rows
+    }
+
+
+def place_of(row: dict[str, Any]) -> Place:
+    """Where a row of the log came from."""
+    return row["topic"], row["partition"], row["offset"], row["index"]
+
+
+def _places(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The values that the places of rows have, column by column."""
+    return {name: sorted({row[name] for row in rows}) for name in ("topic", "partition", "offset")}
+
+
+def merged_facts(
+    lake: History, qualified: str, rows: list[dict[str, Any]], held: Commit | None = None
+) -> Merged:
+    """What the merge knows of a table and of some rows of its log.
+
+    Args:
+        lake: the lake.
+        qualified: the table.
+        rows: of its log.
+        held: the stamp of a merge that waits for the gate, where what that knows is meant.
+    """
+    snapshot = None if held is None else held.snapshot
+    position = position_of(lake) if held is None else held_position(lake, held)
+    state = position.state.table(qualified)
+    refused = {}
+    if lake.exists(lake.log("merges")):
+        asked = {"kind": [REFUSED], "table": [qualified], **_places(rows)}
+        kept = lake.scan(lake.log("merges"), (*CHANGE_PLACE, "reason"), asked, snapshot)
+        refused = {place_of(row): row["reason"] for row in kept}
+    later = lake.between(lake.log("changes"), position.changes, None)
+    unmerged = {commit.batch for commit in later}
+    return Merged(
+        state.truncated,
+        frozenset(state.names),
+        refused,
+        _of_transactions(lake, position.state.open, rows),
+        frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
+    )
+
+
+def _of_transactions(
+    lake: History, open_: tuple[Open, ...], rows: list[dict[str, Any]]
+) -> dict[Place, str]:
+    """Why rows do not show that belong to a transaction that is open or was rolled back."""
+    mine = [row for row in rows if row["transaction"]]
+    found: dict[Place, str] = {}
+    for transaction in open_ if mine else ():
+        # What came before its begin was read is merged.
+        came = {c.batch for c in lake.between(lake.log("changes"), transaction.after, None)}
+        for row in mine:
+            if name_of(row["transaction"]) == transaction.members.name and row["batch"] in came:
+                found[place_of(row)] = f"waits for the end of its transaction {row['transaction']}"
+    if mine:
+        ended = lake.scan(lake.log("changes"), ["transaction"], {"operation": ["rollback"]})
+        rolled_back = {name_of(row["transaction"]) for row in ended if row["transaction"]}
+        for row in mine:
+            if name_of(row["transaction"]) in rolled_back:
+                found[place_of(row)] = f"rolled back with its transaction {row['transaction']}"
+    return found

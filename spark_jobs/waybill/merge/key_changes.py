@@ -1,0 +1,255 @@
+"""Rows that depend on other rows or on changes of long ago, found and settled, few on the driver.
+
+Four kinds, all rare:
+
+- a move whose image leaves out columns, which stand in the last row of the old key;
+- an older change that arrives under a row whose image was put together from several changes;
+- an older change that arrives with a column which the table did not know when the row was written;
+- an image that leaves out a column whose default only a statement has told of.
+
+The first needs the stored rows and the increment, and the whole history only where a row in
+between is gone from the table (a batch boundary between the delete of the old key and the move).
+The others always need the history: they start anew with every change of the keys concerned. Keys
+that no key change touched can do so in Spark, however many they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from waybill.lake.names import literal
+from waybill.lake_columns import CHANGE_PLACE
+from waybill.merge.exact_casts import misfit
+from waybill.merge.row_effects import effects, tombstones
+from waybill.merge.rules import Change, Row, Rows, fold
+from waybill.merge.spark_rows import Stored, change_of, in_order, row_of, statements, stored_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from waybill.merge.increment import Increment
+    from waybill.merge.state import Default, TableState
+
+Place = tuple[str, int, int, int]
+
+
+def leaves_out(default: Default) -> str:
+    """SQL: an image does not say what a column has that a statement added with a default."""
+    return f"(NOT array_contains(json_object_keys(image), {literal(default.column)}))"
+
+
+@dataclass(frozen=True)
+class Resolver:
+    """Settles single keys of one table.
+
+    Attributes:
+        qualified: the source table.
+        state: its columns, defaults and TRUNCATE.
+        increment: what the batch brings.
+        stored: makes a frame of the table's rows (key, order, live, image, sources).
+    """
+
+    qualified: str
+    state: TableState
+    increment: Increment
+    stored: Callable[[], DataFrame]
+
+    def complete(self, moves: list[Change]) -> dict[Place, Stored]:
+        """The rows that moves make, with what their images leave out taken from the old keys."""
+        keys = {key for move in moves for key in (move.key, move.old_key) if key}
+        rows = self._stored(keys)
+        changes = self._changes(self.increment.rows(), keys)
+        if any(self._is_gone(move, rows.get(move.old_key or ""), changes) for move in moves):
+            changes, rows = self._history(keys), {}
+        wanted = {move.place for move in moves}
+        found = {}
+        for change in in_order([*changes, *statements(self.state)]):
+            fold(rows, [change], self.state.told)
+            if change.place in wanted:
+                found[change.place] = stored_of(change.key, rows[change.key])
+        return found
+
+    def _is_gone(self, move: Change, row: Row | None, changes: list[Change]) -> bool:
+        """Whether the last row of the old key is neither in the table nor in the increment."""
+        if row is None:
+            return False
+        own = [change.order for change in changes if change.key == move.old_key]
+        if row.order > move.order or any(order <= row.order for order in own):
+            return True
+        came = any(
+            change.key == move.old_key and change.image is not None and change.order < move.order
+            for change in changes
+        )
+        return not row.live and not came
+
+    def late(self, statements_from: str | None) -> DataFrame:
+        """Keys whose stored row rests on several changes and that the batch reaches below.
+
+        Also those above a new default that lack its column: when they were written nobody knew
+        that an older value, the default, could show through.
+
+        Args:
+            statements_from: lowest order of the batch's new TRUNCATE and default, if there is one.
+        """
+        stored = self.stored()
+        rows = stored.where("sources IS NOT NULL").select("key", "order", "sources")
+        other = rows.select(
+            "key", "order", F.explode(F.from_json("sources", "array<string>")).alias("source")
+        )
+        below = rows.select("key", "order", F.col("key").alias("source")).unionByName(other)
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        moved = changes.where("old_key IS NOT NULL")
+        came = effects(changes).unionByName(tombstones(moved))
+        reached = below.alias("b").join(
+            came.alias("c"),
+            (F.col("b.source") == F.col("c.key")) & (F.col("c.order") < F.col("b.order")),
+            "left_semi",
+        )
+        keys = reached.select("key")
+        if statements_from is not None:
+            keys = keys.union(rows.where(F.col("order") > statements_from).select("key"))
+            for default in self.state.defaults:
+                if default.order < statements_from:
+                    continue
+                above = stored.where(F.col("live") & (F.col("order") > default.order))
+                keys = keys.union(above.where(leaves_out(default)).select("key"))
+        return keys
+
+    def moved_without_default(self, statements_from: str | None) -> DataFrame | None:
+        """Keys that the batch moved rows to without a column that has a default.
+
+        The row of the old key may have it from a statement alone, which its images do not show.
+        Moves that leave out another column are completed already (`complete`), but a row of the
+        old key that stands above a new statement does not have the default yet.
+
+        Args:
+            statements_from: as for `late`.
+        """
+        doubtful = [
+            leaves_out(default)
+            for default in self.state.defaults
+            if default.column not in self.state.names
+            or (statements_from is not None and default.order >= statements_from)
+        ]
+        if not doubtful:
+            return None
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        return changes.where("old_key IS NOT NULL").where(" OR ".join(doubtful)).select("key")
+
+    def lacking(self, columns: Mapping[str, str]) -> DataFrame:
+        """Keys whose stored row may lack a column that an older change of the batch has.
+
+        Args:
+            columns: columns that came up late, each with the highest order of a row by then.
+        """
+        limit = max(columns.values())
+        changes = self.increment.rows().where(F.col("qualified") == self.qualified)
+        given = F.col("old_key").isNotNull() & (F.col("order") < limit)
+        for name, order in columns.items():
+            has = F.array_contains(F.json_object_keys("image"), name)
+            given = given | ((F.col("order") < order) & has)
+        given = given & (F.col("order") > self.state.truncated)
+        lowest = changes.where(given).groupBy("key").agg(F.min("order").alias("given"))
+        newer = self.stored().join(lowest, "key").where(F.col("order") > F.col("given"))
+        lacks = F.lit(False)
+        for name in columns:
+            lacks = lacks | ~F.array_contains(F.json_object_keys("image"), name)
+        found = newer.where(F.col("live") & F.isnull("sources") & lacks).select("key")
+        return found.union(self._among(self._moved_from(newer.select("key"), limit)))
+
+    def _moved_from(self, keys: DataFrame, limit: str) -> set[str]:
+        """The keys that rows of `keys` had after them, by moves with an order up to `limit`."""
+        moves = self.increment.history(self.qualified).where(
+            F.col("old_key").isNotNull() & (F.col("order") <= limit)
+        )
+        found: set[str] = set()
+        while True:
+            wanted = keys.withColumnRenamed("key", "old_key")
+            went = moves.join(wanted, "old_key", "left_semi").select("key").distinct().collect()
+            reached = {row.key for row in went} - found
+            if not reached:
+                return found
+            found |= reached
+            keys = self._among(reached)
+
+    def moved(self, keys: DataFrame) -> set[str]:
+        """Those of keys that a key change of the log touched, on either side."""
+        moves = self.increment.history(self.qualified).where("old_key IS NOT NULL")
+        ends = moves.select("key").union(moves.select("old_key"))
+        return {row.key for row in keys.join(ends, "key", "left_semi").collect()}
+
+    def every_effect(self, keys: DataFrame) -> DataFrame:
+        """Every effect on keys that no key change touched."""
+        return effects(self.increment.history(self.qualified)).join(keys, "key", "left_semi")
+
+    def came(self, rows: DataFrame) -> DataFrame:
+        """Those of rows with a place that the increment brought."""
+        places = (
+            self.increment.rows().where(F.col("qualified") == self.qualified).select(*CHANGE_PLACE)
+        )
+        return rows.join(places, list(CHANGE_PLACE), "left_semi")
+
+    def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
+        """The rows of keys as all changes of the log make them, and what of the batch is no fit."""
+        changes = [*self._history(keys), *statements(self.state)]
+        rows = fold({}, changes, self.state.told)
+        came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
+        misfits = [
+            (change, reason)
+            for change in self._read(came, keys)
+            if change.image and (reason := misfit(change.image, self.state.columns))
+        ]
+        return {key: stored_of(key, rows[key]) for key in keys if key in rows}, misfits
+
+    def orders(self, keys: set[str]) -> dict[str, str]:
+        """The orders that the table holds for keys."""
+        return {key: row.order for key, row in self._stored(keys).items()}
+
+    def _stored(self, keys: Iterable[str]) -> Rows:
+        frame = self.stored().join(self._among(keys), "key", "left_semi")
+        found = [Stored(*row) for row in frame.select(*Stored._fields).collect()]
+        return {row.key: row_of(row) for row in found}
+
+    def _read(self, rows: DataFrame, keys: Iterable[str]) -> list[Change]:
+        """The changes of keys, of either side of a move, that no TRUNCATE took."""
+        rows = rows.where(F.col("qualified") == self.qualified)
+        wanted = F.broadcast(self._among(keys))
+        moved = rows.where("old_key IS NOT NULL").join(
+            wanted.withColumnRenamed("key", "old_key"), "old_key", "left_semi"
+        )
+        frame = rows.join(wanted, "key", "left_semi").unionByName(moved).distinct()
+        changes = [change_of(row) for row in frame.collect()]
+        return [change for change in changes if change.order > self.state.truncated]
+
+    def _changes(self, rows: DataFrame, keys: Iterable[str]) -> list[Change]:
+        return [
+            change
+            for change in self._read(rows, keys)
+            if not (change.image and misfit(change.image, self.state.columns))
+        ]
+
+    def _history(self, keys: set[str]) -> list[Change]:
+        """Every change of keys and of the keys that their rows came from with columns missing."""
+        wanted, known = set(keys), frozenset[str]()
+        changes: list[Change] = []
+        columns = frozenset(self.state.told)
+        while wanted - known:
+            known = frozenset(wanted)
+            changes = self._changes(self.increment.history(self.qualified), wanted)
+            wanted |= {
+                change.old_key
+                for change in changes
+                if change.old_key
+                and change.key in known
+                and not columns <= (change.image or {}).keys()
+            }
+        return changes
+
+    def _among(self, keys: Iterable[str]) -> DataFrame:
+        spark = self.increment.lake.spark
+        return spark.createDataFrame([(key,) for key in sorted(keys)], "key string")

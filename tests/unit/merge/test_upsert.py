@@ -1,0 +1,317 @@
+"""Winners, their values and the rows they meet, without Spark, against plain Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybill.lake.data_files import DataFileWriter
+from waybill.lake.position_deletes import write_deletes
+from waybill.lake.stored_files import StoredFile
+from waybill.merge.columns import BY_CHANGE, DELETED, GONE, KEY, ORDER, OWN_COLUMNS, Column
+from waybill.merge.exact_casts import fits
+from waybill.merge.upsert.stored import look_up
+from waybill.merge.upsert.values import exact, typed_columns
+from waybill.merge.upsert.winners import (
+    CHANGES_READ,
+    WINNERS,
+    Wanted,
+    buckets_of,
+    reduced,
+    winners,
+)
+from waybill.merge.upsert.writing import DOUBTFUL, WRITTEN, Target, packed, unpacked, written
+
+KEYS = st.sampled_from(["", "1", "12", "123456789", '{"id":"1"}', "ключ", "ключи"])
+ORDERS = st.sampled_from(["1/11/5", "1/12/10", "1/12/9", "", "1/11"])
+IMAGES = st.sampled_from(['{"a":"1"}', '{"a":"2"}', "{}", None])
+ROWS = st.lists(
+    st.tuples(st.integers(0, 2), KEYS, ORDERS, IMAGES, st.booleans()), min_size=0, max_size=40
+)
+
+
+def table_of(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    told = [
+        {"number": n, "key": k, "order": o, "live": i is not None, "image": i, "whole": w}
+        for n, k, o, i, w in rows
+    ]
+    return pa.Table.from_pylist(told, WINNERS)
+
+
+def newest(rows: Iterable[tuple[Any, ...]]) -> dict[tuple[int, str], tuple[Any, ...]]:
+    """As Spark's aggregate has it: the greatest by order, whether it is a row, image, whole."""
+    found: dict[tuple[int, str], tuple[Any, ...]] = {}
+    for number, key, order, image, whole in rows:
+        one = (order.encode(), image is not None, (image or "").encode(), whole)
+        found[number, key] = max(found.get((number, key), one), one)
+    return found
+
+
+def by_key(table: pa.Table) -> dict[tuple[int, str], tuple[Any, ...]]:
+    found = {
+        (r["number"], r["key"]): (
+            r["order"].encode(), r["live"], (r["image"] or "").encode(), r["whole"]
+        )
+        for r in table.to_pylist()
+    }  # fmt: skip
+    assert len(found) == table.num_rows
+    return found
+
+
+@given(ROWS, st.integers(0, 40))
+def test_the_newest_of_every_key_wins_however_rows_are_cut(rows, cut):
+    table = table_of(rows)
+    assert by_key(reduced(table)) == newest(rows)
+    parts = [reduced(table.slice(0, cut)), reduced(table.slice(cut))]
+    assert by_key(reduced(pa.concat_tables(parts))) == newest(rows)
+
+
+@given(ROWS)
+def test_every_winner_goes_to_one_bucket_of_its_table(rows):
+    table = reduced(table_of(rows))
+    if not table.num_rows:
+        return
+    counts = {0: 1, 1: 3, 2: 7}
+    dealt = list(buckets_of(table, counts))
+    assert all(0 <= bucket < counts[number] for number, bucket, _ in dealt)
+    assert by_key(pa.concat_tables([part for _, _, part in dealt])) == by_key(table)
+    again = list(buckets_of(table.slice(table.num_rows // 2), counts))
+    place = {key: bucket for number, bucket, part in dealt for key in by_key(part)}
+    assert all(place[key] == bucket for _, bucket, part in again for key in by_key(part))
+
+
+def test_only_rows_of_wanted_tables_above_their_truncate_count():
+    rows = [
+        ("db", None, "t", "x", "1", "1/2", "insert", '{"a":"1"}'),
+        ("db", None, "t", "x", "1", "1/3", "delete", None),
+        ("db", None, "t", "x", "2", "1/1", "insert", '{"a":"1"}'),
+        ("db", None, "t", "x", None, "1/9", "ddl", None),
+        ("db", "s", "t", "x", "9", "1/2", "insert", '{"a":"9"}'),
+        (None, None, None, "topic", "7", "1/2", "update", None),
+        ("", None, "u", "x", "8", "1/2", "read", "{}"),
+    ]
+    names = CHANGES_READ
+    batch = pa.RecordBatch.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in rows],
+        pa.schema([(name, pa.string()) for name in names]),
+    )
+    tables = {
+        "db.t": Wanted(0, 1, "1/1"),
+        "topic": Wanted(1, 1, ""),
+        ".u": Wanted(2, 1, ""),
+    }
+    (found,) = winners([batch], tables)
+    told = [(r["number"], r["key"], r["live"], r["image"], r["whole"]) for r in found.to_pylist()]
+    assert sorted(told) == [
+        (0, "1", False, None, False),
+        (1, "7", True, "{}", False),
+        (2, "8", True, "{}", True),
+    ]
+
+
+TYPES = (
+    *("boolean", "int", "bigint", "float", "double", "binary", "date"),
+    *("timestamp_ntz", "timestamp", "decimal(5,2)", "decimal(38,0)", "decimal(4,4)"),
+)
+TEXTS = st.one_of(
+    st.sampled_from(
+        [
+            *(
+                "true",
+                "false",
+                "TRUE",
+                "0",
+                "-0",
+                "007",
+                "+1",
+                "1.",
+                ".5",
+                "1e5",
+                "1E400",
+            ),
+            "1e-400",
+            *(
+                "2147483647",
+                "2147483648",
+                "-2147483648",
+                "9223372036854775807",
+                "1e",
+                "NaN",
+            ),
+            "1e-400",
+            *("9223372036854775808", "3.4028235e38", "3.5e38", "1e-46", "0.00", "-Infinity"),
+            *("2026-02-28", "2026-02-30", "0000-01-01", "0001-01-01", "10000-01-01", "-0044-03-15"),
+            *("2026-01-01 00:00:00", "2026-01-01T24:00:00", "2026-01-01 23:59:60", "2026-1-1"),
+            *("2026-01-01 00:00:00.123456", "2026-01-01 00:00:00.1234560", "2026-01-01 00:00"),
+            *("2026-01-01 00:00:00Z", "2026-01-01 00:00:00.5Z", "2026-01-01 00:00:00+02:00"),
+            *("YQ==", "YQ=", "YQ", "", " 1", "1 ", "１", "123.45", "1234.5", "0.12345", "999.995"),
+        ]
+    ),
+    st.integers(-(10**40), 10**40).map(str),
+    st.decimals(allow_nan=False, allow_infinity=False).map(str),
+    st.floats(allow_nan=False).map(repr),
+    st.datetimes().map(lambda t: t.isoformat(sep=" ")),
+    st.binary().map(lambda b: __import__("base64").b64encode(b).decode()),
+    st.text(max_size=5),
+    st.none(),
+)
+
+
+def value_of(text: str, type_: str) -> Any:
+    """The value of a plain text, by Python's own means."""
+    import base64
+    import datetime as dt
+
+    if type_ == "boolean":
+        return text == "true"
+    if type_ in ("int", "bigint"):
+        return int(text)
+    if type_ == "double":
+        return float(text)
+    if type_ == "float":
+        return pa.scalar(text).cast(pa.float32()).as_py()
+    if type_ == "binary":
+        return base64.b64decode(text)
+    if type_ == "date":
+        return dt.date.fromisoformat(text)
+    if type_ == "timestamp_ntz":
+        return dt.datetime.fromisoformat(text)
+    if type_ == "timestamp":
+        return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return Decimal(text)
+
+
+@pytest.mark.parametrize("type_", TYPES)
+@given(texts=st.lists(TEXTS, max_size=12))
+def test_what_is_not_doubtful_is_exactly_its_value(type_, texts):
+    values, doubtful = exact(pa.array(texts, pa.string()), type_)
+    for text, value, odd in zip(texts, values.to_pylist(), doubtful, strict=True):
+        if text is None or odd:
+            assert value is None
+            assert not (text is None and odd)
+        elif not text.startswith("0000"):
+            assert fits(text, type_)
+            assert value == value_of(text, type_)
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("int", "2147483647"),
+        ("bigint", "-9223372036854775808"),
+        ("decimal(5,2)", "-123.4"),
+        ("double", "1.5e10"),
+        ("date", "2026-02-28"),
+        ("timestamp_ntz", "2026-02-28T01:02:03.000001"),
+        ("timestamp", "2026-02-28 01:02:03Z"),
+        ("binary", "YQ=="),
+    ],
+)
+def test_usual_texts_are_not_doubtful(type_, text):
+    _, doubtful = exact(pa.array([text, None, "?" * 40], pa.string()), type_)
+    assert doubtful.tolist() == [False, False, True]
+
+
+def test_images_become_columns_and_what_leaves_one_out_is_doubtful():
+    columns = (Column("id", "id", "int"), Column('na"me', "name", "string"))
+    images = [
+        json.dumps({"id": "1", 'na"me': "x"}),
+        None,
+        json.dumps({"id": "2"}),
+        json.dumps({'na"me': None, "id": None, "more": "1"}),
+        json.dumps({"id": "two", 'na"me': ""}),
+    ]
+    (ids, names), doubtful = typed_columns(pa.array(images, pa.string()), columns)
+    assert ids.to_pylist() == [1, None, 2, None, None]
+    assert names.to_pylist() == ["x", None, None, None, ""]
+    assert doubtful.tolist() == [False, False, True, False, True]
+
+
+# Rows that are there
+
+
+@given(
+    st.lists(st.tuples(KEYS, ORDERS, st.booleans()), max_size=30),
+    st.dictionaries(KEYS, ORDERS, max_size=6),
+    st.integers(1, 7),
+    st.integers(1, 3),
+)
+def test_winners_meet_the_rows_that_live(tmp_path_factory, there, wanted, group_rows, files):
+    """Rows of several files and row groups, some of them deleted."""
+    folder = tmp_path_factory.mktemp("table")
+    stored, gone = [], {}
+    for number in range(files):
+        mine = there[number::files]
+        path = str(folder / f"{number}.parquet")
+        keys, orders = [row[0] for row in mine], [row[1] for row in mine]
+        table = pa.table({KEY: pa.array(keys, pa.string()), ORDER: pa.array(orders, pa.string())})
+        pq.write_table(table, path, row_group_size=group_rows)
+        gone[number] = [place for place, row in enumerate(mine) if row[2]]
+        writer = DataFileWriter(str(folder), str(folder), pa.schema([]), ())
+        deletes = [
+            write_deletes(writer, path, gone[number]),
+            write_deletes(writer, f"{path}.other", [0, 1, 2]),
+        ]
+        stored.append(StoredFile(path, path, tuple(delete.path for delete in deletes)))
+    keys, orders = list(wanted), list(wanted.values())
+    found = look_up(stored, pa.array(keys, pa.string()), pa.array(orders, pa.string()))
+    newer, replaced = set(), {}
+    for number in range(files):
+        for place, (key, order, deleted) in enumerate(there[number::files]):
+            if key not in wanted or deleted:
+                continue
+            if order.encode() < wanted[key].encode():
+                replaced.setdefault(number, []).append(place)
+            else:
+                newer.add(key)
+    assert {key for key, is_newer in zip(keys, found.newer, strict=True) if is_newer} == newer
+    assert {number: places.tolist() for number, places in found.replaced.items()} == replaced
+
+
+# Writing
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_winners_in_doubt_are_handed_back_as_long_as_they_are_few(tmp_path, most):
+    rows = [
+        (0, "1", "1/2", '{"id":"1"}', True),
+        (0, "2", "1/2", '{"id":"two"}', True),
+        (0, "3", "1/2", "{}", False),
+        (0, "4", "1/3", None, False),
+    ]
+    schema = pa.schema(
+        [
+            *(
+                (name, pa.bool_() if kind == "boolean" else pa.string())
+                for name, kind in OWN_COLUMNS.items()
+            ),
+            ("id", pa.int32()),
+        ]
+    )
+    writer = DataFileWriter(str(tmp_path), str(tmp_path), schema, ())
+    target = Target((Column("id", "id", "int"),), "b1", writer, (), most)
+    told = {"part": 0, "number": 0, "bucket": 0, "winners": packed(table_of(rows))}
+    kinds = [pa.int32(), pa.int32(), pa.int32(), pa.binary()]
+    given = pa.RecordBatch.from_pylist([told], pa.schema(list(zip(told, kinds, strict=True))))
+    found = [row for batch in written({0: target})([given]) for row in batch.to_pylist()]
+    doubtful = [row for row in found if row["kind"] == DOUBTFUL]
+    files = [row for row in found if row["kind"] == WRITTEN]
+    assert [row["rows"] for row in doubtful] == [2]
+    if most == 1:
+        assert (doubtful[0]["content"], files) == (None, [])
+        return
+    assert {row["key"] for row in unpacked(doubtful[0]["content"]).to_pylist()} == {"2", "3"}
+    (file,) = files
+    table = pq.read_table(file["path"]).to_pylist()
+    assert [(row[KEY], row[DELETED], row["id"], row[GONE]) for row in table] == [
+        ("1", False, 1, None),
+        ("4", True, None, BY_CHANGE),
+    ]
