@@ -36,7 +36,11 @@ def dag_docs(spec: Migration, file: str) -> str:
 
 
 def _gate(spec: Migration) -> str:
-    return "nothing is published" if spec.quality.on_failure == "stop" else "it is only reported"
+    return {
+        "stop": "nothing is published",
+        "ask": "nothing is published, and a person is asked in *Required actions*",
+        "report": "it is only reported",
+    }[spec.quality.on_failure]
 
 
 def _target(spec: Migration, target: Target) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ where Airflow has a connection to one.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -13,32 +14,37 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook
+from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
     AirflowNotFoundException,
     AirflowSkipException,
+    TaskAwaitingInput,
 )
 
 from waybill.connections import variable_of
-from waybill.errors import ConfigurationError, DriverError
+from waybill.errors import Code, ConfigurationError, DriverError
 from waybill.report import STAGES
-from waybill.spec.durations import moment_of
+from waybill.spec.durations import moment_of, seconds_of
 from waybill.spec.file import load_migration
-from waybill_airflow import library, outcome, places, submission
+from waybill_airflow import approval, library, outcome, places, submission
 from waybill_airflow.drivers import find_driver, fits
 from waybill_airflow.links import GateReportLink
+from waybill_airflow.outcome import StageFailed
 from waybill_airflow.params import BATCH_PATTERN
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from waybill.spec.migration import Migration
+    from waybill_airflow.approval import Answer
     from waybill_airflow.drivers import Driver
 
 SCRIPTS = {
@@ -112,6 +118,7 @@ class StageOperator(SparkSubmitOperator):
         self.until_time = until_time
         self.drop_held = drop_held
         self.submitted_batch: str | None = None
+        self.decision: dict[str, Any] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the stage.
@@ -164,6 +171,8 @@ class StageOperator(SparkSubmitOperator):
             order["until_time"] = self.until_time
         if self.drop_held:
             order["drop_held"] = True
+        if self.decision is not None:
+            order["decision"] = self.decision
         try:
             result = driver.run(order, self._tell)
         except DriverError as error:
@@ -198,6 +207,7 @@ class StageOperator(SparkSubmitOperator):
         """Make up what depends on the worker: settings, the library, the place of the result."""
         more = ["--until-time", self.until_time] if self.until_time else []
         more += ["--drop-held"] if self.drop_held else []
+        more += ["--decision", json.dumps(self.decision)] if self.decision is not None else []
         arguments = [*(self.application_args or []), *more]
         self.application_args = [*arguments, "--result", str(result)]
         self.py_files = self.py_files or str(library.library_zip(places.cache_folder()))
@@ -235,7 +245,96 @@ class StageOperator(SparkSubmitOperator):
 
 
 class GateOperator(StageOperator):
-    """The validate stage, with a button to what the gate measured."""
+    """The validate stage, with a button to what the gate measured.
+
+    Where the migration says `quality.on_failure: ask`, a batch that the gate holds is a question to
+    a person: the task waits in *Required actions* and goes on with the answer.
+    """
 
     operator_extra_links = (GateReportLink(),)
     ui_color = "#fef7e0"
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the stage.
+
+        Raises:
+            TaskAwaitingInput: the gate holds the batch, and a person is asked.
+            AirflowException: see `StageOperator.execute`.
+        """
+        try:
+            return super().execute(context)
+        except StageFailed as failed:
+            quality = load_migration(self.migration).quality
+            report = failed.report or {}
+            asks = quality.on_failure == "ask" and failed.code == Code.GATE_REFUSED.label
+            if not asks or report.get("batch") != self.batch:
+                raise
+            question = approval.question_of(
+                str(context["dag"].dag_id), self.batch, report["details"]
+            )
+            if not approval.ask(context, question):
+                message = (
+                    f"{failed}; this task has asked about other findings before, and Airflow shows "
+                    "that question still, so nobody is asked: decide with `waybill gate`"
+                )
+                raise AirflowFailException(message) from None
+            self.log.warning("%s", failed)
+            self._wait(question)
+
+    def execute_complete(
+        self, context: Context, event: dict[str, Any], question: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Go on with a person's answer.
+
+        Args:
+            context: of the task.
+            event: the answer.
+            question: what was asked.
+
+        Raises:
+            AirflowSkipException: the batch was dropped, so that this run has nothing to publish.
+            AirflowFailException: the batch stays held.
+            TaskAwaitingInput: the answer lacks its reason, so it is asked for once more.
+        """
+        answer = approval.answer_of(event)
+        self.submitted_batch = self.batch
+        if answer.what is None:
+            raise AirflowFailException(self._left(answer))
+        if answer.lacks_reason:
+            self.log.warning("%s needs a reason (%s)", approval.PUBLISH, approval.WHY)
+            approval.ask(context, question)
+            self._wait(question)
+        self.decision = {
+            "what": answer.what,
+            "by": answer.by or "nobody known to Airflow",
+            "reason": answer.reason or "no reason was given",
+            "verdict": question["verdict"],
+        }
+        # A task that goes on was not called by way of `execute`, which Airflow would warn about.
+        token = ExecutorSafeguard.tracker.set(self)
+        try:
+            # Not that of this class: if the gate finds something else now, people look first.
+            return super().execute(context)
+        except StageFailed as failed:
+            if failed.code == Code.BATCH_DROPPED.label:
+                raise AirflowSkipException(str(failed)) from None
+            raise
+        finally:
+            ExecutorSafeguard.tracker.reset(token)
+
+    def _wait(self, question: dict[str, Any]) -> NoReturn:
+        quality = load_migration(self.migration).quality
+        raise TaskAwaitingInput(
+            method_name="execute_complete",
+            kwargs={"question": question},
+            timeout=timedelta(seconds=seconds_of(quality.answer_within)),
+        )
+
+    def _left(self, answer: Answer) -> str:
+        spec = load_migration(self.migration)
+        who = "nobody answered in time" if answer.by is None else f"{answer.by} leaves it held"
+        why = f": {answer.reason}" if answer.reason else ""
+        return (
+            f"batch {self.batch} does not pass the gate, and {who}{why}; nothing was published; "
+            f"fix the cause, then `{spec.command('run', 'FILE', '--drop-held')}`"
+        )

@@ -17,6 +17,20 @@ class StageInterrupted(Exception):
     """A stage that did not come to its end for a passing reason; the task is tried again."""
 
 
+class StageFailed(AirflowFailException):
+    """A stage that failed for good.
+
+    Attributes:
+        code: label of the error's `waybill.errors.Code`, None where nobody foresaw it.
+        report: the account that the stage came to, None where it did not.
+    """
+
+    def __init__(self, message: str, code: str | None, report: dict[str, Any] | None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.report = report
+
+
 def report_of(result: dict[str, Any], stage: str) -> dict[str, Any]:
     """The report of a stage that ended well.
 
@@ -52,7 +66,10 @@ def failure_of(result: dict[str, Any], stage: str, code: int | None) -> Exceptio
         return StageInterrupted(f"the {stage} stage ended{ended} before it could say why")
     name = error.get("code") or error.get("kind", "Error")
     message = f"{name}: {error.get('message', 'no reason given')}"
-    return StageInterrupted(message) if error.get("transient") else AirflowFailException(message)
+    if error.get("transient"):
+        return StageInterrupted(message)
+    report = result.get("report")
+    return StageFailed(message, error.get("code"), report if isinstance(report, dict) else None)
 
 
 def _spoken(code: int) -> str:

@@ -77,6 +77,8 @@ class Code(Enum):
     TABLE_CHANGED = "WB-5004", "A merged table was changed by another program"
     STAGE_MISSING = "WB-5005", "An earlier stage of the batch has not run"
     KEY_TWICE = "WB-5006", "A merged table has a key twice"
+    BATCH_DROPPED = "WB-5007", "A person dropped the batch"
+    DECISION = "WB-5008", "A decision about a batch cannot be taken"
 
     TARGET_REMOVED = "WB-6001", "Messages wait for a target that is gone"
     TARGET_TAKEN = "WB-6002", "Another target publishes to the folder"
@@ -240,6 +242,10 @@ class Refusal(WaybillError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.sentence}"
+
+
+class LimitRefusal(Refusal):
+    """A message that is more than a setting allows: it says nothing against the envelope."""
 
 
 REFUSAL_KINDS = {

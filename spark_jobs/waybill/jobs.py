@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError, GateError, WaybillError
 from waybill.lake import Lake
+from waybill.lake.decisions import Asked
 from waybill.lake.session import start_session
 from waybill.lake.storage_errors import plainly
 from waybill.report import STAGES, StageReport, Waybill
@@ -321,10 +322,15 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--until-time", type=moment_of, help="read topics up to this time at most (ISO, UTC)"
     )
+    parser.add_argument(
+        "--decision",
+        type=_asked,
+        help="what a person decides about the batch, as JSON: what, by, reason, verdict",
+    )
     parser.add_argument("--result", type=Path, help="file for the result as JSON")
     given = parser.parse_args(argv)
     log_to_stderr()
-    options = Options(given.mode, given.drop_held, given.until_time)
+    options = Options(given.mode, given.drop_held, given.until_time, given.decision)
     try:
         result = result_of(stage, given.migration, given.batch, options)
     except BaseException as error:
@@ -332,6 +338,11 @@ def main(stage: str, argv: Sequence[str] | None = None) -> int:
         raise
     _write(given.result, result)
     return int(result["error"]["exit_code"]) if "error" in result else 0
+
+
+def _asked(text: str) -> Asked:
+    """A decision as JSON."""
+    return Asked(**json.loads(text))
 
 
 def log_to_stderr() -> None:

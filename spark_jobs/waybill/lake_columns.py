@@ -175,11 +175,15 @@ RUNS = _columns(
         ("result", pa.string()),
     ]
 )
-"""One row per judgement of a batch by the gate.
+"""One row per judgement of a batch by the gate, and one per decision of a person about one.
 
-`outcome` is `passed`, `reported` (failures were let through by `on_failure: report`) or `failed`;
-`result` is the gate's JSON. A snapshot stamped `validate` stands for a batch that may be published,
-one stamped `validate-failed` for one that may not.
+Of a judgement `stage` is `validate`; `outcome` is `passed`, `reported` (failures were let through
+by `on_failure: report`), `approved` (a person has let them through) or `failed`; `result` is the
+gate's JSON. A snapshot stamped `validate` stands for a batch that may be published, one stamped
+`validate-failed` for one that may not.
+
+Of a decision `stage` is `decide`, `outcome` is `approved` or `dropped`, and `result` says who,
+when, why and about which rules (`waybill.lake.decisions`).
 """
 
 

@@ -25,6 +25,9 @@ MADE_IDS = frozenset({ACROSS_PARTITIONS, WITHIN_PARTITION})
 ACROSS, WITHIN = "across_partitions", "within_partition"
 """Keys of the counts in reports."""
 
+IDS_WRITTEN = "ids_written"
+"""The detail of a report that tells, by target, with which settings its ids were written."""
+
 _SENTENCES = {
     ACROSS: "ordered across partitions",
     WITHIN: "ordered within each partition only",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import msgspec
 from pydantic import BaseModel, ConfigDict
@@ -49,6 +49,17 @@ class Settings(BaseModel):
     """Base of what only one envelope needs to be told; unknown settings are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    ends_windows: ClassVar[bool] = False
+    """Whether messages of a row say where a window ends, which is nothing that rows show."""
+
+    def of_ids(self) -> dict[str, Any]:
+        """Those that decide which sequence ids are written, as plain data.
+
+        They are kept with a batch, because its messages have its ids whatever is set by the time
+        that they are read again.
+        """
+        return {}
 
     def for_trial(self) -> Self:
         """Settings of an encoder whose messages go nowhere: it leaves nothing behind either."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from waybill.lake import Lake
+    from waybill.lake.decisions import Asked
     from waybill.spec.migration import Migration
 
 _log = logging.getLogger("waybill")
@@ -29,11 +30,13 @@ class Options:
             what was refused since the gate last let something through is decoded again for it.
         until_time: take no message from the first one on that is as new as this; where the
             migration names an end of its own, the earlier of the two counts.
+        decision: what a person decides about the batch, for the gate.
     """
 
     mode: str = "incremental"
     drop_held: bool = False
     until_time: datetime | None = None
+    decision: Asked | None = None
 
 
 @dataclass(frozen=True, slots=True)

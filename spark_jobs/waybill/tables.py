@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.caches import Bounded
 from waybill.counting import counted
-from waybill.errors import Refusal
+from waybill.errors import LimitRefusal
 
 if TYPE_CHECKING:
     from waybill.types import LogicalType
@@ -75,7 +75,7 @@ class TableRules:
         """Take a message that describes so many columns of a table.
 
         Raises:
-            Refusal: they are more than `max_columns`.
+            LimitRefusal: they are more than `max_columns`.
         """
         if columns > self.max_columns:
             name = ".".join(part for part in (database, schema, table) if part)[:200]
@@ -84,7 +84,7 @@ class TableRules:
                 f"{name or 'a table without name'}, and max_columns is {self.max_columns}: set "
                 "source.max_columns (convert: --max-columns) higher if the table has so many"
             )
-            raise Refusal("shape", sentence)
+            raise LimitRefusal("shape", sentence)
 
     def _look_up(self, identity: _Identity) -> TableRule:
         database, _schema, table = identity

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -148,3 +149,50 @@ def test_a_wrong_id_is_found_and_nothing_else(name, target):
     # The halves of an update belong together by their id.
     told = ("sequence id", "without its other half")
     assert all(any(words in what for words in told) for what in found.values()), found
+
+
+def lost(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return messages[:1]
+
+
+def of_another_window(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    end = json.loads(messages[1]["value"])
+    end["sequence"] += 1
+    return [messages[0], {**messages[1], "value": json.dumps(end).encode()}]
+
+
+def none(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a reader takes for an event of the system, and leaves out."""
+    value = messages[1]["value"]
+    assert b'"endOfPeriod":true' in value
+    return [messages[0], {**messages[1], "value": value.replace(b":true", b":false")}]
+
+
+def too_early(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    row = json.loads(messages[0]["value"])
+    return [
+        {**messages[0], "value": json.dumps({**row, "endOfPeriod": True}).encode()},
+        messages[1],
+    ]
+
+
+@pytest.mark.parametrize("damage", [lost, of_another_window, none, too_early])
+@pytest.mark.parametrize("name", ["oms-default", "debezium-mysql"])
+def test_a_wrong_end_of_a_window_of_databus_is_found(name, damage):
+    """No row shows it, and a consumer waits for the end, or takes half a window."""
+    batch = Batch(name, "databus-json")
+    messages = batch.messages(batch.changes)
+    firsts = [number for number, message in enumerate(messages) if message["message"] == 0]
+    damaged, places = [], set()
+    for number in firsts:
+        mine = [
+            m for m in messages[number : number + 3] if m["offset"] == messages[number]["offset"]
+        ]
+        if number in (firsts[35], firsts[FEW + 35]):
+            places.add(tuple(mine[0][column] for column in CHANGE_PLACE))
+            mine = damage(mine)
+        damaged += mine
+    assert batch.wrong(messages) == {}
+    found = batch.wrong(damaged)
+    assert found.keys() == places
+    assert all("the end of the window" in what for what in found.values()), found

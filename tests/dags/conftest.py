@@ -88,7 +88,10 @@ if "--drop-held" in sys.argv:
 with open(os.environ["FAKE_CALLS"], "a") as calls:
     calls.write(json.dumps([stage, given]) + "\\n")
 print("the", stage, "stage goes on")
-act = json.loads(os.environ.get("FAKE_STAGES", "{{}}")).get(stage, "report")
+acts = json.loads(os.environ.get("FAKE_STAGES", "{{}}"))
+act = acts.get(stage, "report")
+if "--decision" in given:
+    act = acts.get(stage + " decided", "report")
 result = pathlib.Path(given["--result"])
 if act == "report":
     report = StageReport(stage=stage, batch=given["--batch"], rows_in=7, rows_out=7)
@@ -96,7 +99,8 @@ if act == "report":
 elif act == "kill":
     os.kill(os.getpid(), 9)
 elif act != "silent":
-    result.write_text(json.dumps({{"error": act}}))
+    said = {{"report": act.pop("report")}} if "report" in act else {{}}
+    result.write_text(json.dumps({{"error": act, **said}}))
     sys.exit(act["exit_code"])
 '''
 

@@ -49,6 +49,8 @@ class Source:
     partitions: int = 2
     wanders: bool = False
     """Changes of a key stand in any partition, as far as they have ids."""
+    bad_moves: bool = True
+    """Some changes of a key have a value that the merged table cannot hold."""
     rows: dict[int, dict[str, str | None]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     sequence: int = 0
@@ -145,7 +147,7 @@ class Source:
             old = sorted(self.rows)[self.choose(len(self.rows))]
             new = free[self.choose(len(free))]
             row = {**self.rows[old], "id": str(new)}
-            notation, bad = self.choose(2), self.choose(8) == 0
+            notation, bad = self.choose(2), self.choose(8) == 0 and self.bad_moves
             image = self._some(row)
             if bad and not notation:
                 self._log("update", new, {**image, "n": MISFIT}, old)
@@ -177,7 +179,11 @@ class Source:
     def bad_update(self) -> None:
         if self.rows:
             number = sorted(self.rows)[self.choose(len(self.rows))]
-            self._log("update", number, {**self._some(self.rows[number]), "n": MISFIT})
+            shown = self._some(self.rows[number])
+            if "t" in shown and self.choose(2):
+                # A value that nobody else brings: a replay has to bring it once `n` is wider.
+                shown["t"] = self._value()
+            self._log("update", number, {**shown, "n": MISFIT})
 
     def truncate(self) -> None:
         if self.choose(3) == 0:

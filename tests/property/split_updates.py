@@ -2,8 +2,9 @@
 
 The messages are those of the tiny envelope of `tests/spark`. A key change sends its halves to two
 partitions, because each goes where its own key belongs; so one may come long before the other,
-and either one first. What else a source does stands between them: TRUNCATE, a column that is added
-or dropped, so that the halves have other columns, messages that are damaged until they are mended.
+and either one first. What else a source does stands between them: TRUNCATE, a column that is added,
+dropped or renamed, so that the halves have other columns, all rows sent anew, messages that are
+damaged until they are mended. `interrupted_history` has statements without ids between halves.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from waybill.merge.rules import Change, Values, bag, fold
+from waybill.merge.rules import Change, Values, bag, fold, placed
 from waybill.order import order_key
 
 Choose = Callable[[int], int]
@@ -48,6 +49,7 @@ class SplitHistory:
         messages: in the order of the source.
         done: what they tell.
         lost: numbers of messages that never come.
+        left: the rows in the end, where they are known.
     """
 
     table: str
@@ -56,6 +58,7 @@ class SplitHistory:
     messages: list[dict[str, Any]] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)
+    left: list[Row] = field(default_factory=list)
 
     def changes(self, came: Collection[int]) -> list[Change]:
         """What has come whole, given the numbers of the messages that came."""
@@ -85,7 +88,7 @@ def rows_of(changes: list[Change], keyed: bool) -> Counter[Any]:
     """The rows that changes leave, each as often as it is there, without its nulls."""
     if not keyed:
         return bag(changes)
-    rows = fold({}, changes).values()
+    rows = fold({}, placed(changes)).values()
     return Counter(plain(row.image or {}) for row in rows if row.live)
 
 
@@ -102,6 +105,7 @@ def split_history(
     table: str = "t",
     statements: bool = False,
     keyed: bool = True,
+    anew: bool = False,
 ) -> SplitHistory:
     """What a table of few rows goes through.
 
@@ -113,11 +117,36 @@ def split_history(
         table: its name.
         statements: whether there are TRUNCATE and DDL, which reach all rows of the table.
         keyed: whether it has a key.
+        anew: whether a column is renamed and all rows are sent once more, as full rows: a lake
+            stops at the one, and needs a key for the other.
     """
     made = SplitHistory(table, first, ("id",) if keyed else ())
     source = _Source(choose, made, keys)
-    for _ in range(steps):
+    again = choose(steps) if anew and keyed else None
+    for step in range(steps):
+        if step == again:
+            source.read_anew()
+        if anew and choose(8) == 0:
+            source.rename()
         source.step(statements)
+    return made
+
+
+def interrupted_history(choose: Choose, steps: int) -> SplitHistory:
+    """Updates between whose halves a statement without a sequence id stands.
+
+    Such a statement comes after what is before it in its partition, so the messages have to be
+    delivered in their order. An update stands where its row after does.
+    """
+    made = SplitHistory("t", 0)
+    source = _Source(choose, made, 4)
+    for _ in range(steps):
+        source.sequence += 2
+        if source.rows and choose(3) == 0:
+            source.interrupt()
+        else:
+            source.step(statements=False)
+    made.left = source.rows
     return made
 
 
@@ -150,7 +179,7 @@ class _Source:
 
     def _row(self, number: int) -> Row:
         value = self.sequence if self.made.key else self.choose(2)
-        row: Row = {"id": str(number), "v": str(value)}
+        row: Row = {"id": str(number), self.columns[1]: str(value)}
         for name in self.columns[2:]:
             row[name] = (None, f"{name}{self.choose(2)}")[self.choose(2)]
         return row
@@ -209,6 +238,66 @@ class _Source:
             self.sequence += 2
             self.update(self.rows[chosen[0]], whole[chosen[0]])
 
+    def read_anew(self) -> None:
+        """All rows as they are, sent as full rows: they are below whatever tells of their keys."""
+        for row in self.rows:
+            self.sequence += 2
+            self._log("read", after=row)
+
+    def rename(self) -> None:
+        """A column gets another name, perhaps between the halves of an update.
+
+        As with a dropped column, of rows without key only where no other row has it.
+        """
+        if not self.rows or not (self.made.key or len(self.rows) == 1):
+            return
+        name = self.columns[1]
+        new = "u" if name == "v" else "v"
+        whole = [dict(row) for row in self.rows]
+        self.columns[1] = new
+        self.sequence += 2
+        self._log("ddl", sql=f"RENAME COLUMN {name} TO {new}")
+        for row in self.rows:
+            row[new] = row.pop(name)
+        self.sequence += 2
+        self.update(self.rows[0], whole[0])
+
+    def interrupt(self) -> None:
+        """An update whose row before stands in front of a TRUNCATE or a new column, both no ids."""
+        old = self.rows[self.choose(len(self.rows))]
+        adds = ADDED not in self.columns and self.choose(2)
+        whole = dict(old)
+        if adds:
+            self.columns.append(ADDED)
+            for row in self.rows:
+                row[ADDED] = DEFAULT
+        else:
+            # The update puts its row there again.
+            self.rows = [old]
+        before = len(self.made.messages)
+        self.update(old, whole)
+        update = self.made.done.pop()
+        lost = {number for number in update.told_by if number in self.made.lost}
+        sql = f"ADD COLUMN {ADDED} VARCHAR(40) NOT NULL DEFAULT '{DEFAULT}'"
+        told = {"op": "truncate", "row": None} if not adds else {"op": "ddl"}
+        told |= {"sql": f"ALTER TABLE shop.{self.made.table} {sql}"} if adds else {}
+        about = {"table": self.made.table, "key": list(self.made.key), "first": self.made.first}
+        self.made.messages.insert(before + 1, {**about, **told, "n": before + 1})
+        self.made.messages[-1]["n"] = before + 2
+        self.made.lost -= lost
+        self.made.lost |= {before if number == before else before + 2 for number in lost}
+        place = ("t", 0, before + 1, 0)
+        order = order_key(None, 1, *place[1:])
+        image = {ADDED: DEFAULT} if adds else None
+        self.made.done.append(
+            Done(
+                Change(order, "column" if adds else "truncate", image=image, place=place),
+                (before + 1,),
+            )
+        )
+        change = update.change._replace(place=("t", 0, before + 2, 0))
+        self.made.done.append(Done(change, (before, before + 2)))
+
     def _in_some_order(self, row: Row | None) -> Row:
         columns = list((row or {}).items())
         return dict(columns[::-1] if self.choose(4) == 0 else columns)
@@ -222,7 +311,8 @@ class _Source:
         default: str | None = None,
     ) -> None:
         made, sequence = self.made, self.sequence
-        about = {"op": operation, "seq": sequence, "table": made.table, "key": list(made.key)}
+        about = {"op": operation, "table": made.table, "key": list(made.key)}
+        about |= {"full": True} if operation == "read" else {"seq": sequence}
         about |= {"first": made.first}
         images = [None if row is None else dict(row) for row in (before, after)]
         parts: list[dict[str, Any]] = [{"row": images[1] or images[0]}]
@@ -240,7 +330,9 @@ class _Source:
         lost = self.choose(2 * LOST)
         if operation == "update" and lost < 2:
             made.lost.add(numbers[lost])
-        order, place = order_key((sequence,), 1, 0, sequence, 0), ("t", 0, sequence, 0)
+        place = ("t", 0, numbers[-1], 0)
+        full = operation == "read"
+        order = order_key(None if full else (sequence,), 1, *place[1:], full_row=full)
         if default is not None:
             change = Change(order, "column", image={ADDED: default}, place=place)
         elif sql is not None:

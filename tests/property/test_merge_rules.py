@@ -97,3 +97,28 @@ def test_no_changes():
     table = Table()
     assert table.apply([]) == Counts()
     assert table.live() == {}
+
+
+@settings(max_examples=2_000 if EFFORT > 1 else 200, deadline=None)
+@given(st.data())
+def test_a_replay_of_what_was_refused_brings_all_that_rows_lack(data):
+    """Once the columns are wider, the changes that were not refused are hidden for good.
+
+    A delete that comes without the move above it hides the row that the move will take on.
+    """
+    choose = drawn(data)
+    source = history(choose, data.draw(st.integers(0, 25)), bad_moves=False)
+    table = Table(COLUMNS, misfit)
+    batches = delivered(choose, source.changes)
+    if any(c.operation == "insert" and c.old_key for c in source.changes):
+        batches = [[change for batch in batches for change in batch]]
+    for batch in batches:
+        table.apply(batch)
+    changes = [change for batch in batches for change in batch]
+    fitting = [c for c in changes if c.image is None or not misfit(c.image)]
+    replayed, whole = (fold({}, which, COLUMNS) for which in ([*fitting, *table.refused], changes))
+    assert live(replayed) == live(whole)
+
+
+def live(rows):
+    return {key: (row.order, row.image) for key, row in rows.items() if row.live}

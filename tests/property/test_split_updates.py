@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from tests.contract.effort import EFFORT, properties
 from tests.histories import by_name
-from tests.property.split_updates import SplitHistory, came, cut, plain, rows_of, split_history
+from tests.property.split_updates import (
+    SplitHistory,
+    came,
+    cut,
+    interrupted_history,
+    plain,
+    rows_of,
+    split_history,
+)
 from tests.property.test_merge_rules import drawn
 from tests.spark.tiny_envelope import TinyDecoder, TinySettings
 from waybill.batches.decoding import ChangeBatches
@@ -153,6 +161,36 @@ def test_any_cut_gives_the_same_tables_and_the_same_halves_that_wait(
     check(converted(whole), history, whole)
     batches = cut(choose, [history], 1 + choose(4), 1 + choose(3))
     check(converted(batches, limit=choose(4)), history, batches)
+
+
+@properties(200)
+@given(seed=st.integers(0, 2**32 - 1), keyed=st.booleans())
+def test_renamed_columns_and_rows_that_are_sent_anew_between_halves(seed, keyed) -> None:
+    choose = random.Random(seed).randrange
+    history = split_history(choose, 1 + choose(20), statements=True, keyed=keyed, anew=True)
+    whole = [[[m for m in history.messages if m["n"] not in history.lost]]]
+    check(converted(whole), history, whole)
+    batches = cut(choose, [history], 1 + choose(4), 1 + choose(3))
+    check(converted(batches, limit=choose(4)), history, batches)
+
+
+@properties(200)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_statements_without_ids_between_halves_come_before_the_update(seed) -> None:
+    """Wherever batches are cut: an update stands where its row after does."""
+    choose = random.Random(seed).randrange
+    history = interrupted_history(choose, 1 + choose(16))
+    batches: list[list[list[dict]]] = [[[]]]
+    for message in history.messages:
+        if choose(4) == 0:
+            batches.append([[]])
+        if message["n"] not in history.lost:
+            batches[-1][0].append(message)
+    check(converted(batches, limit=choose(4)), history, batches)
+    if not history.lost:
+        assert history.rows(history.changes(came(history, batches))) == Counter(
+            map(plain, history.left)
+        )
 
 
 @given(st.data())

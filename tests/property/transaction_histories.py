@@ -254,23 +254,37 @@ def counts_of(transaction: Transaction) -> dict[str, Any]:
     return {"event_count": len(tables), "data_collections": counted}
 
 
-def delivered(choose: Choose, source: Sessions, batches: int) -> list[list[Sent]]:
-    """The log in batches: some rows late, the begins and ends too, and a stretch once more.
+def delivered(
+    choose: Choose, source: Sessions, batches: int, lagging: bool = True, damaged: bool = False
+) -> list[list[Sent]]:
+    """The log in batches: some rows late, the begins and ends too, rows and a stretch once more.
 
-    What is rolled back comes between its begin and its end: one that names a transaction which is
-    not known to run is taken for one of a source that tells of no transactions.
+    Args:
+        choose: gives a number from 0 to below n.
+        source: the database.
+        batches: how many there are.
+        lagging: whether begins may be read later than rows of transactions that are rolled back:
+            a row of one that is not known to run is taken for one of a source that tells of no
+            transactions, and shows.
+        damaged: whether messages are damaged, begins and ends of transactions and rows inside of
+            them among these: they come in any later batch, which is a replay then.
     """
     found: list[list[Sent]] = [[] for _ in range(batches)]
     cuts = sorted(choose(batches) for _ in source.sent)
     # The topic of the begins and ends may lag behind.
-    lag = 0 if source.rollbacks or source.reuses else choose(2)
+    lag = 0 if source.reuses or (source.rollbacks and not lagging) else choose(2)
     for cut, one in zip(cuts, source.sent, strict=True):
         at = cut
         if one.operation in EVENTS:
             at += lag
         elif (one.transaction is None or one.transaction.kept) and choose(3) == 0:
             at += choose(3)
+        if damaged and choose(5) == 0:
+            at += choose(batches)
         found[min(at, batches - 1)].append(one)
+        if one.operation not in EVENTS and choose(6) == 0:
+            # A row comes once more, while its transaction runs or behind its end.
+            found[min(at + choose(batches), batches - 1)].append(again(one))
     if not source.reuses:
         for _ in range(choose(3)):
             _repeat(choose, source, found)

@@ -140,7 +140,7 @@ def test_only_what_was_refused_since_the_last_yes_is_tried_again(line: Line) -> 
 STOPS = {
     "before the verdict": (gate, "judge"),
     "before it is visible": (gate, "_show"),
-    "before the verdict is on record": (gate, "_record"),
+    "before the verdict is on record": (gate, "record"),
 }
 
 

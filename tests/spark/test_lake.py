@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging.config
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import AnalysisException, NumberFormatException
 from pyspark.sql import functions as F
 
 from waybill.errors import ConflictError
@@ -292,3 +294,16 @@ def test_runs_that_open_a_new_catalog_at_the_same_moment(
     with ThreadPoolExecutor(6) as pool:
         opened = [pool.submit(session._new_session, spark, properties, {}) for _ in range(6)]
     assert all(one.result().catalog.currentCatalog() for one in opened)
+
+
+def test_a_failed_query_prints_no_value_whatever_else_configures_logging(spark, capfd) -> None:
+    """A server in the same process, uvicorn for one, enables every logger that was disabled."""
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
+    with pytest.raises(AnalysisException, match="UNRESOLVED_COLUMN"):
+        spark.sql("SELECT nope FROM VALUES (1) AS t(n)")
+    with pytest.raises(NumberFormatException, match="CAST_INVALID_INPUT"):
+        spark.sql("SELECT CAST(t AS int) FROM VALUES ('AKIA') AS v(t)").collect()
+    column = F.col("t").cast("int")
+    with pytest.raises(NumberFormatException, match="CAST_INVALID_INPUT"):
+        spark.sql("SELECT t FROM VALUES ('AKIA') AS v(t)").select(column).collect()
+    assert "AKIA" not in "".join(capfd.readouterr())

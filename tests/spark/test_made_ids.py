@@ -11,8 +11,10 @@ from tests.contract.order_sources import Event, canal, maxwell
 from waybill.cli.status import stage_status
 from waybill.convert.stage import run_convert
 from waybill.lake import Lake
+from waybill.merge.stage import run_merge
 from waybill.sources.snapshot import run_snapshot
 from waybill.stage_context import Options, StageContext
+from waybill.validate.stage import run_validate
 
 pytestmark = pytest.mark.spark
 
@@ -71,3 +73,30 @@ def test_ids_from_the_sources_order(spark, migration, tmp_path: Path) -> None:
         "datahub-blob": {"across_partitions": 2},
         "oms-default": {"within_partition": 2},
     }
+
+
+def test_other_digits_hold_no_batch_that_was_written_before(
+    spark, migration, tmp_path: Path
+) -> None:
+    """What was converted is judged by the settings that it was converted with."""
+    (publish,) = targets(tmp_path, "datahub-blob")
+
+    def spec(*digits: int):
+        goes = {**publish, "settings": {"sequence_digits": digits}}
+        return migration(envelope="maxwell", publish=[goes], tables=TABLES)
+
+    wide, narrow = spec(10, 19, 19), spec(12, 4, 4)
+    line(spark, wide, maxwell)("b1", 3)
+    line(spark, narrow, maxwell)("b2", 3)
+    lake = Lake.open(spark, wide)
+    sent = lake.read(lake.log("outbox")).where("outcome = 'ok'").collect()
+    ids = {len(str(json.loads(row.value)["payload"]["sequenceId"])) for row in sent}
+    assert len(ids) == 2
+    context = StageContext(spark, lake, narrow, "b2", Options())
+    run_merge(narrow, context)
+    assert run_validate(narrow, context).details["outcome"] == "passed"
+    # So it is where all messages of a batch have the ids of other settings.
+    line(spark, narrow, maxwell)("b3", 3)
+    context = StageContext(spark, lake, wide, "b3", Options())
+    run_merge(wide, context)
+    assert run_validate(wide, context).details["outcome"] == "passed"

@@ -7,7 +7,7 @@ of its own. TRUNCATE and DDL reach a whole table, so histories with those have a
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -36,6 +36,11 @@ MANY = writing.MANY
 LATE = "t"
 ADDED = "tier"
 """The column that statements of histories add with a default."""
+
+
+def far(choose, steps: int, **settings: Any):
+    """A history whose keys have no partition of their own."""
+    return history(choose, steps, partitions=5, wanders=True, **settings)
 
 
 def versions(name: str):
@@ -119,15 +124,18 @@ def in_turn(placed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_spark_equals_the_rules(lake: Lake, migration, monkeypatch, seed: int) -> None:
-    """Each seed is 123 histories; in every other one, few keys start anew as many do.
+    """Each seed is 124 histories; in every other one, few keys start anew as many do.
 
     In every other batch, tables count as large.
     """
     monkeypatch.setattr(multi_change_keys, "FEW", 0 if seed % 2 else multi_change_keys.FEW)
     choose = random.Random(seed).randrange
     dealt = {
-        "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(60)]),
+        "shop.many": deal(choose, [history(choose, 25, statements=False) for _ in range(30)]),
+        # By ids alone: the changes of a key stand in any of five partitions.
+        "shop.wandering": deal(choose, [far(choose, 25, statements=False) for _ in range(30)]),
         "shop.own": deal(choose, [history(choose, 30)]),
+        "shop.own_wandering": deal(choose, [far(choose, 30)]),
         # Statements of which none has a sequence id, in one of two partitions.
         "shop.own_unnumbered": deal(choose, [history(choose, 40, keys=8, unnumbered=True)]),
         "shop.sparse": deal(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.spark.merge_lake import change_row, schema
+from tests.spark.merge_lake import change_row, let_pass, schema
 from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
 from waybill.errors import WaitingError
 from waybill.merge.change_facts import changes_of, merged_facts
@@ -205,3 +205,70 @@ def test_a_quiet_source_does_not_stop_its_batches(lake, migration):
     report = step(lake, spec, "b2", [row(3, 2, n="2")])
     assert [image["id"] for image in images(lake)] == ["1", "2"]
     assert "its end has not come within transactions.longest_wait (0s)" in report.warnings[0]
+
+
+def test_a_row_that_comes_twice_is_no_row_that_is_missing(lake, migration):
+    """The end announces two rows; one of them comes twice before the other."""
+    spec = migration()
+    begun = [event("begin", "x", 1), inside("x", row(2, 1, n="1", place=(0, 2)))]
+    again = inside("x", row(2, 1, n="1", place=(0, 9)))
+    report = step(lake, spec, "b1", [*begun, again, end("x", 5, shop_t=2)])
+    assert (images(lake), report.waiting) == ([], 2)
+    step(lake, spec, "b2", [inside("x", row(2, 1, n="1", place=(0, 12)))])
+    assert images(lake) == []
+    step(lake, spec, "b3", [inside("x", row(3, 2, n="2", place=(0, 3)))])
+    assert [image["id"] for image in images(lake)] == ["1", "2"]
+
+
+def test_rows_of_what_was_rolled_back_do_not_show_however_late_they_come_again(lake, migration):
+    spec, inner = migration(), inside("x", row(2, 1, n="1"))
+    step(lake, spec, "b1", [event("begin", "x", 1), inner, event("rollback", "x", 4)])
+    report = step(lake, spec, "b2", [inner, row(9, 2, n="2")])
+    assert images(lake) == [{"id": "2", "n": "2"}]
+    assert report.skipped == {"rolled back": 1}
+    # The name begins anew, and that one is committed.
+    anew = [event("begin", "x", 20), inside("x", row(21, 3, n="3")), event("commit", "x", 22)]
+    step(lake, spec, "b3", anew)
+    assert [image["id"] for image in images(lake)] == ["2", "3"]
+    # Starting anew from the log tells the two from each other.
+    step(lake, spec, "b4", [row(30, 1, "update"), row(31, 4, "update", old=3)])
+    assert images(lake) == [{"id": "1"}, {"id": "2", "n": "2"}, {"id": "4", "n": "3"}]
+
+
+def test_what_was_merged_before_its_begin_was_read_stays_when_rows_start_anew(lake, migration):
+    """Also where that transaction was rolled back in the end."""
+    table = schema("shop.t", {"id": "int64", "n": "int32", "t": "string"}, ("id",))
+    spec = migration()
+    first = [row(1, 1, n="1", t="a", table=table), row(2, 2, n="2", t="b", table=table)]
+    early = inside("x", row(4, 1, "update", n="4", table=table))
+    step(lake, spec, "b1", [*first, early], (table,))
+    held = inside("x", row(6, 2, "update", n="6", table=table))
+    step(lake, spec, "b2", [event("begin", "x", 5), held], (table,))
+    step(lake, spec, "b3", [event("rollback", "x", 7)], (table,))
+    wanted = [{"id": "1", "n": "4", "t": "a"}, {"id": "2", "n": "2", "t": "b"}]
+    assert images(lake) == wanted
+    # A late change below the row has it made of the whole log.
+    step(lake, spec, "b4", [row(3, 1, "update", t="late", table=table)], (table,))
+    assert images(lake) == [{**wanted[0], "t": "late"}, wanted[1]]
+    log = lake.read(lake.log("changes")).where("table = 't' AND outcome = 'ok'")
+    rows = [r.asDict() for r in log.orderBy("order_key").collect()]
+    sentences = merged_facts(lake, "shop.t", rows).waiting.values()
+    assert list(sentences) == ["rolled back with its transaction x"]
+
+
+def test_a_batch_without_changes_forgets_no_transaction(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [event("begin", "x", 1), inside("x", row(2, 1, n="1"))])
+    merge(lake, spec, "b2")
+    let_pass(lake, "b2")
+    step(lake, spec, "b3", [event("commit", "x", 3)])
+    assert [image["id"] for image in images(lake)] == ["1"]
+
+
+def test_a_begin_that_is_mended_behind_its_end_opens_nothing(lake, migration):
+    spec = migration()
+    step(lake, spec, "b1", [inside("x", row(2, 1, n="1")), event("commit", "x", 3)])
+    put(lake, "b2", [event("begin", "x", 1), inside("x", row(4, 2, n="2"))], [TABLE])
+    report = merge(lake, spec, "b2", mode="replay")
+    let_pass(lake, "b2")
+    assert (report.waiting, [image["id"] for image in images(lake)]) == (0, ["1", "2"])

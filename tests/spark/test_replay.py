@@ -10,6 +10,7 @@ import pytest
 from tests.spark.test_full_loads import oms
 from tests.spark.test_jobs import canal
 from waybill import jobs
+from waybill.cli.quarantine import each_once, refused
 from waybill.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -19,6 +20,16 @@ COLUMNS = {"id": "bigint", "amount": "decimal(4,2)", "code": "string"}
 
 def row(number: int, amount: float, code: object = "x") -> dict:
     return {"id": number, "amount": amount, "code": code}
+
+
+def test_a_replay_may_come_before_everything(spark, migration, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_bytes(oms(10, "INSERT", None, row(1, 1.25)))
+    spec = migration(envelope="oms-default", tables={"shop.orders": {"key": ["id"]}})
+    first = jobs.run_migration(spec, batch="b1", mode="replay", spark=spark)
+    assert first.stage("publish").rows_out == 0
+    jobs.run_migration(spec, batch="b2", spark=spark)
+    assert table(spec, spark) == {"1": "1.25"}
 
 
 def test_refused_by_the_decoder(spark, migration, tmp_path: Path) -> None:
@@ -124,6 +135,9 @@ def test_refused_by_the_decoder_and_brought_again(
     spec = wide if mended_before else tight
     full = jobs.run_migration(spec, batch="m2", mode="full", spark=spark)
     assert full.stage("convert").rows_out == 1 + mended_before
+    listed = each_once(refused(spec, Lake.open(spark, spec), {}), Lake.open(spark, spec))
+    newest = "z1" if mended_before else "m2"
+    assert [(row["offset"], row["batch"]) for row in listed] == [(1, newest)]
 
     replay = jobs.run_migration(wide, batch="a3", mode="replay", spark=spark)
     assert replay.stage("convert").rows_out == replay.stage("publish").rows_out == 1 - mended_before

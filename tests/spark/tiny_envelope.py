@@ -2,7 +2,8 @@
 
 `{"op": "insert", "table": "t", "seq": 3, "row": {"id": "1", …}}`, with `old` for the before image;
 `rows` instead of `row` for several inserts in one message; `half` for halves of updates; `key` for
-the key columns, `sql` for a statement. One that is `damaged` is refused until the setting `mended`.
+the key columns, `sql` for a statement, `full` for a row of a snapshot. One that is `damaged` is
+refused until the setting `mended`.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class TinyDecoder:
             after=None if half == "before" or data["op"] == "delete" else image,
             sequence=None if "seq" not in data else (data["seq"],),
             rank=0 if half == "before" else 1,
+            full_row="full" in data,
             half=half,
         )
 

@@ -7,12 +7,18 @@ import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-WORTH = 10 << 20
+WORTH = 2 << 20
 """So many bytes are converted one by one before what is compiled is loaded, where nobody knows how
-many are to come: about half of what loading it costs."""
+many are to come: they take about as long as loading it does in a task of Spark."""
 
-WORTH_AT_ONCE = 24 << 20
+WORTH_AT_ONCE = 8 << 20
 """So many bytes take as long one by one as with what is compiled, loading it included."""
+
+FEW = 4
+"""Bulk pays where one of so many messages goes at once."""
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 4, 64
+"""So many blocks go one by one before bulk is tried again."""
 
 SWITCH = "WAYBILL_BULK"
 """Variable of the environment that turns it `off`, or `on` for inputs of any size."""
@@ -45,12 +51,30 @@ class Worth(Generic[Made]):
         if told == "on" or size is not None:
             self._most = 0 if at_once(size) else sys.maxsize
         self._made: Made | None = None
+        self._forced = told == "on"
+        self._rest = 0
+        self._pause = SHORTEST_PAUSE
 
     def of(self, size: int) -> Made | None:
         """What converts the next so many bytes at once, made once; None where it does not pay."""
         if self._make is None:
             return None
         self._seen += size
+        if self._rest:
+            self._rest -= 1
+            return None
         if self._made is None and (self._seen > self._most or _KERNELS in sys.modules):
             self._made = self._make()
         return self._made
+
+    def paid(self, messages: int, at_once: int) -> None:
+        """Learn how many of a block's messages went at once.
+
+        Where few did, looking for those that are alike was in vain, and the next blocks go one by
+        one: the more the longer this has been so.
+        """
+        if self._forced or FEW * at_once >= messages:
+            self._pause = SHORTEST_PAUSE
+            return
+        self._rest = self._pause
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)

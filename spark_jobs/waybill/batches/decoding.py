@@ -49,7 +49,10 @@ class ChangeBatches(ChangeRows):
             if bulk is None:
                 yield self.rows(self.changes(messages_of(batch)))
             else:
-                yield bulk.rows(batch)
+                at_once = bulk.at_once
+                rows = bulk.rows(batch)
+                self._worth.paid(batch.num_rows, bulk.at_once - at_once)
+                yield rows
         if self.joiner is not None:
             rest = self.joiner.rest()
             if rest:

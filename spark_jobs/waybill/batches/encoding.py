@@ -51,7 +51,10 @@ class MessageBatches(MessageRows):
                 rows, _ = self.tuples(batch)
                 yield self.batch_of(rows)
             else:
-                yield bulk.rows(batch)
+                at_once = bulk.at_once
+                rows_at_once = bulk.rows(batch)
+                self._worth.paid(batch.num_rows, bulk.at_once - at_once)
+                yield rows_at_once
 
     def _by_bulk(self, writer: Callable[[Any], BulkWriter]) -> BulkMessageBatches:
         from waybill.batches.bulk_encoding import BulkMessageBatches

@@ -46,7 +46,8 @@ class Filled:
             self._starts[i], self._lengths[i] = value.texts
         self._quoted = np.array([value.quoted for value in values], np.bool_)
         self._text, self._cuts = np.frombuffer(text + BEHIND, np.uint8), np.array(cuts, np.int64)
-        self.sizes: Places = kernels.filled_sizes(self._cuts, self._lengths, self._quoted)
+        self.sizes: Places = np.empty(self._lengths.shape[1], np.int64)
+        kernels.filled_sizes(self._cuts, self._lengths, self._quoted, self.sizes)
 
     def write(self, out: Bytes, places: Places) -> None:
         """Write each text where it belongs.

@@ -1,56 +1,81 @@
-"""Compiles functions, once for all processes where there is a place to keep the result."""
+"""Functions of numbers and arrays as machine code, made when they are first called."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager, suppress
+import ctypes
+import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from waybill.bulk.native.functions import LAYOUT, Source, Unfit
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from waybill.bulk.native.functions import Code, Kinds
 
 
-@contextmanager
-def _without(name: str) -> Iterator[None]:
-    """Let a module that is not loaded yet seem not to be installed."""
-    if name in sys.modules:
-        yield
-        return
-    hidden: Any = None
-    sys.modules[name] = hidden
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+class Compiled(Source):
+    """A function as machine code, made when it is first called with arguments of some types.
 
-
-with _without("scipy"):
-    # It looks for the linear algebra of scipy, which takes a fifth of a second to load.
-    import numba.np.arraymath  # noqa: F401
-    from numba import njit
-    from numba.core.caching import FunctionCache
-    from numba.core.runtime.nrt import rtsys
-
-
-class _Kept(FunctionCache):
-    """The machine code of one function, where it is kept.
-
-    Before it looks for what is kept, numba loads everything that it could need to compile it, which
-    takes longer than reading the code. Where nothing is kept, its compiler loads that itself.
+    Args:
+        function: takes numbers and arrays of NumPy; returns nothing or one number, and makes no
+            arrays.
     """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for arguments of some types; None where it is not kept."""
-        rtsys.initialize(target_context)
-        with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._codes: dict[Kinds, Code] = {}
+        self._last: Code = _unfit
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it, with the lock of Python released.
+
+        Raises:
+            TypeError: an argument is neither a number nor an array.
+        """
+        try:
+            return self._last(*arguments)
+        except (Unfit, ctypes.ArgumentError):
+            pass
+        given = [
+            argument.item() if isinstance(argument, np.generic) else argument
+            for argument in arguments
+        ]
+        kinds = tuple([_kind(argument) for argument in given])
+        code = self._codes.get(kinds)
+        if code is None:
+            code = self._codes[kinds] = self._made(kinds)
+        self._last = code
+        return code(*given)
+
+    def _made(self, kinds: Kinds) -> Code:
+        from waybill.bulk.native.kept import machine_code
+
+        # What loads code does so for one thread at a time.
+        with _loading:
+            return machine_code(self, kinds)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Compiled:
     """A function of numbers and arrays as machine code, made when it is first called."""
-    made: Any = njit(nogil=True)(function)
-    # Without a place beside the code and in the home of the user, each process compiles anew.
-    with suppress(RuntimeError):
-        made._cache = _Kept(function)  # type: ignore[no-untyped-call]
-    code: Callable[..., Any] = made
-    return code
+    return Compiled(function)
+
+
+_loading = threading.Lock()
+
+
+def _unfit(*_: Any) -> None:
+    raise Unfit
+
+
+def _kind(argument: Any) -> Any:
+    if type(argument) is np.ndarray and argument.dtype.isnative:
+        element = argument.dtype
+        return element.byteorder + element.char, argument.ndim, argument.flags.num & LAYOUT
+    if isinstance(argument, int):
+        return int
+    if isinstance(argument, float):
+        return float
+    raise TypeError(f"compiled functions take numbers and arrays, not {type(argument).__name__}")

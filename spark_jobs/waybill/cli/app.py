@@ -126,9 +126,11 @@ def formats(
 
 for command in (
     *(file_commands.convert, file_commands.detect, file_commands.show),
-    *(lake_commands.table, lake_commands.changes, lake_commands.status, lake_commands.upkeep),
+    *(lake_commands.table, lake_commands.changes, lake_commands.status, lake_commands.report),
+    lake_commands.upkeep,
     server_commands.driver,
 ):
     app.command()(command)
 app.add_typer(lake_commands.quarantine, name="quarantine")
+app.add_typer(lake_commands.gate, name="gate")
 app.add_typer(lake_commands.suite, name="suite")

@@ -143,7 +143,9 @@ def sentence(job: ConvertJob, account: Account, seconds: float) -> str:
         parts.append(made)
     rate = account.messages / seconds if seconds else 0.0
     parts.append(f"{seconds:.1f} s, {rate:.0f}/s")
-    foreign = sum(account.refused[kind] for kind in FOREIGN)
+    if account.over_limit:
+        parts.append("--max-columns N takes messages of so many columns")
+    foreign = sum(account.refused[kind] for kind in FOREIGN) - account.over_limit
     if foreign and foreign == account.messages and job.input != STANDARD:
         parts.append(f"waybill detect {job.input} says which envelope it is in")
     return f"{job.source} to {job.target}: {'; '.join(parts)}"

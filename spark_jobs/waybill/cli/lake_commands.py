@@ -18,6 +18,18 @@ quarantine = typer.Typer(
 [dim]Example:[/]  waybill quarantine list migrations/shop.yaml""",
 )
 
+gate = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help="""Decide about the batch that the gate holds.
+
+A batch that does not meet a critical rule is held: nothing of it is visible. Either the cause is
+fixed, or a person decides. Who, when, why and which rules are kept with the batch.
+
+[dim]Example:[/]  waybill gate approve migrations/shop.yaml --reason "checked"
+[dim]Example:[/]  waybill gate drop migrations/shop.yaml --reason "fixed\"""",
+)
+
 suite = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
@@ -164,6 +176,27 @@ def status(migration: Specification, json: AsJson = False) -> None:
     status_command(migration, json)
 
 
+def report(
+    migration: Specification,
+    site: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="The folder of the site.", show_default=False),
+    ],
+    json: AsJson = False,
+) -> None:
+    """Build Great Expectations' own site, Data Docs, of all that the gate has said.
+
+    One page for every suite of every batch, and an index. Reads the results from the lake, also in
+    object storage; needs neither Spark nor the catalog. Run it again to add the batches since:
+    pages that are there stay as they are.
+
+    [dim]Example:[/]  waybill report migrations/shop.yaml --site build/gate
+    """
+    from waybill.cli.site import site_command
+
+    site_command(migration, site, json)
+
+
 def upkeep(
     migration: Specification,
     snapshots: Annotated[
@@ -188,6 +221,55 @@ def upkeep(
     from waybill.cli.upkeep import upkeep_command
 
     upkeep_command(migration, snapshots, json)
+
+
+Reason = Annotated[
+    str, typer.Option(metavar="TEXT", help="Why; it is kept with the batch.", show_default=False)
+]
+HeldBatch = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Only if it is this batch that is held.", show_default=False),
+]
+
+
+@gate.command("approve")
+def gate_approve(
+    migration: Specification, reason: Reason, batch: HeldBatch = None, json: AsJson = False
+) -> None:
+    """Have the held batch published as it is, although it does not meet a rule.
+
+    Read its gate report first (waybill status names it). The next run, or waybill run with --batch
+    and its id, has it judged once more and publishes it. The approval holds for this batch with the
+    rules and figures that the report shows: if the gate finds anything else, the batch stays held.
+    It can be taken back by gate drop until then.
+
+    Some rules may never be waived: the counts of the stages do not reconcile, a message cannot be
+    read again, a key stands twice. Then this command says so and changes nothing. Running it twice
+    is the same as once.
+
+    [dim]Example:[/]  waybill gate approve migrations/shop.yaml --reason "checked"
+    """
+    from waybill.cli.gate import decide_command
+
+    decide_command(migration, "approved", reason, batch, json)
+
+
+@gate.command("drop")
+def gate_drop(
+    migration: Specification, reason: Reason, batch: HeldBatch = None, json: AsJson = False
+) -> None:
+    """Drop the held batch: the next one merges its changes again.
+
+    For when the cause is fixed: a type declared, a limit raised, Waybill updated. Nothing is lost.
+    The next run merges the changes of the held batch with what is new, and tries its refused
+    messages once more, as waybill run --drop-held does; here the reason is kept. A batch that was
+    dropped cannot be approved any more. Running it twice is the same as once.
+
+    [dim]Example:[/]  waybill gate drop migrations/shop.yaml --reason "fixed"
+    """
+    from waybill.cli.gate import decide_command
+
+    decide_command(migration, "dropped", reason, batch, json)
 
 
 @suite.command("init")

@@ -38,7 +38,7 @@ def list_command(
     if kind is not None:
         asked["reason_kind"] = [kind]
     with look_into(spec) as lake:
-        found = nsmallest(limit + 1, refused(spec, lake, asked, limit + 1), key=_by_place)
+        found = _first(spec, lake, asked, limit + 1)
     shown = found[:limit]
     if as_json:
         print_json(shown)
@@ -60,6 +60,40 @@ def list_command(
     )
     if len(found) > limit:
         sys.stderr.write(f"only the first {limit}; --limit shows more\n")
+
+
+def _first(spec: Migration, lake: History, asked: Places, limit: int) -> list[dict[str, Any]]:
+    """The refusals with the lowest places, each message once."""
+    wanted = limit
+    while True:
+        rows = nsmallest(wanted, refused(spec, lake, asked, wanted), key=_by_place)
+        found = each_once(rows, lake)
+        if len(found) >= limit or len(rows) < wanted:
+            return found[:limit]
+        # Full runs have brought the same messages again: others stand behind them.
+        wanted *= 2
+
+
+def each_once(rows: Iterable[dict[str, Any]], lake: History) -> list[dict[str, Any]]:
+    """Refusals by place, of several batches the newest: a full run refuses a message again.
+
+    Args:
+        rows: what was refused.
+        lake: tells which batch is newer.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    ages: dict[str, int] = {}
+    for row in rows:
+        place = _by_place(row)
+        other = found.setdefault(place, row)
+        if other is row or other["batch"] == row["batch"]:
+            continue
+        if not ages:
+            commits = lake.commits(lake.log("changes"))
+            ages = {commit.batch: age for age, commit in enumerate(commits)}
+        if ages.get(row["batch"], len(ages)) < ages.get(other["batch"], len(ages)):
+            found[place] = row
+    return sorted(found.values(), key=_by_place)
 
 
 def refused(
@@ -150,7 +184,7 @@ def _at(spec: Migration, lake: History, match: re.Match[str]) -> list[dict[str, 
     asked = _message(match)
     if match[4] is not None:
         asked["index"] = [int(match[4])]
-    return sorted(refused(spec, lake, asked), key=_by_place)
+    return each_once(refused(spec, lake, asked), lake)
 
 
 def _bytes(

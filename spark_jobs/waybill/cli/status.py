@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from waybill.cli.lake_session import look_into
 from waybill.cli.output import console, print_json, print_table
 from waybill.errors import WaybillError
+from waybill.lake.decisions import decision_on
 from waybill.made_ids import made_ids_sentence
 from waybill.merge.position import STAGE as MERGE
 from waybill.merge.position import held_merge
@@ -74,13 +75,7 @@ def status_command(migration: Path, as_json: bool) -> None:
         for target, counts in stage["made_ids"].items():
             told = f"last batch for {target}: {made_ids_sentence(counts)}"
             console().print(told, markup=False, soft_wrap=True)
-    for stage in stages:
-        if stage["held"] is not None:
-            told = (
-                f"held: batch {stage['held']} is merged and has not passed the gate; what it would "
-                f"make of the tables: {spec.command('table', 'FILE', '--held')}"
-            )
-            console().print(told, markup=False, soft_wrap=True)
+    _print_held(spec, stages)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
     elif source is not None:
@@ -95,6 +90,20 @@ def status_command(migration: Path, as_json: bool) -> None:
     if gate is not None:
         told = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
         console().print(told, markup=False, soft_wrap=True)
+
+
+def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:
+    """Name the batch that is held, and what was decided about it."""
+    for stage in stages:
+        if stage["held"] is not None:
+            told = (
+                f"held: batch {stage['held']} is merged and has not passed the gate; what it would "
+                f"make of the tables: {spec.command('table', 'FILE', '--held')}"
+            )
+            console().print(told, markup=False, soft_wrap=True)
+            if stage["decision"] is not None:
+                told = f"decided: {stage['decision']['told']}, which the next run carries out"
+                console().print(told, markup=False, soft_wrap=True)
 
 
 def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
@@ -144,10 +153,17 @@ def stage_status(lake: History, stage: str) -> dict[str, Any]:
         "refused": sum(report.get("refused", {}).values()) if last else None,
         "batches": len(done),
         "held": None if held is None else held.batch,
+        "decision": None if held is None else _decided(lake, held),
         "lag": _lag(lake, stage, last),
         "cursor": told_cursor(stage, last.cursor) if last else None,
         "made_ids": report.get("made_ids", {}),
     }
+
+
+def _decided(lake: History, held: Commit) -> dict[str, Any] | None:
+    """What a person has decided about the held batch."""
+    decision = decision_on(lake, held)
+    return None if decision is None else {**decision._asdict(), "told": str(decision)}
 
 
 def _done(lake: History, stage: str, held: Commit | None) -> list[Commit]:

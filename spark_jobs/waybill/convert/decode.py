@@ -17,6 +17,7 @@ from waybill.counting import counted
 from waybill.envelopes.pairs import PairJoiner
 from waybill.errors import ReconciliationError
 from waybill.lake import Span
+from waybill.lake.decisions import drop_is_next
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
@@ -118,14 +119,15 @@ class Decoding:
     def _again(self) -> list[str] | None:
         """Batches whose refused messages are decoded once more, None for all of them.
 
-        A run that drops what the gate holds starts anew with all of it, so it gives another try to
-        what was refused since the gate last let something through. If it did not, those messages
-        would be counted against it although their cause is fixed.
+        A run that drops what the gate holds, or that follows a decision to drop it, starts anew
+        with all of it, so it gives another try to what was refused since the gate last let
+        something through. If it did not, those messages would be counted against it although their
+        cause is fixed.
         """
         options, lake = self.context.options, self.context.lake
         if options.mode == "replay":
             return None
-        if not options.drop_held:
+        if not (options.drop_held or drop_is_next(lake)):
             return []
         passed = lake.last(lake.log("runs"), "validate")
         after = None if passed is None else passed.cursor["changes"]

@@ -17,7 +17,7 @@ from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
-from waybill.made_ids import MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
+from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
@@ -119,6 +119,9 @@ class Encoding:
             ReconciliationError: the messages of a target do not account for every change.
         """
         targets = report.details["targets"] = {}
+        told = {writing.label: writing.settings.of_ids() for writing in self.writings}
+        if any(told.values()):
+            report.details[IDS_WRITTEN] = {label: ids for label, ids in told.items() if ids}
         if self.writings:
             self._write(after, upto, changes, targets, report)
         if self.partitions:

@@ -19,6 +19,7 @@ from waybill.connections import variable_of
 from waybill.counting import counted
 from waybill.errors import Code, ConfigurationError
 from waybill.jobs import MODES, UPKEEP, described, result_of
+from waybill.lake.decisions import DECISIONS, Asked
 from waybill.report import STAGES
 from waybill.spec.durations import moment_of
 from waybill.spec.file import SpecificationError, load_migration
@@ -68,6 +69,21 @@ def _in_utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment_of(moment)
 
 
+class Decided(BaseModel):
+    """What a person decides about the batch; see `waybill.lake.decisions.Asked`."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    what: Annotated[str, _one_of(DECISIONS)]
+    by: str
+    reason: str
+    verdict: str | None = None
+
+    def asked(self) -> Asked:
+        """As the gate takes it."""
+        return Asked(self.what, self.by, self.reason, self.verdict)
+
+
 class Order(BaseModel):
     """One stage of one batch, as a client asks for it."""
 
@@ -80,6 +96,7 @@ class Order(BaseModel):
     mode: Annotated[str, _one_of(MODES)] = MODES[0]
     drop_held: bool = False
     until_time: Annotated[datetime | None, AfterValidator(_in_utc)] = None
+    decision: Decided | None = None
     connections: Annotated[dict[str, str], AfterValidator(_connections)] = Field(
         default_factory=dict, repr=False
     )
@@ -163,7 +180,8 @@ class Work:
                 spec = load_migration(running.file)
                 with running.heard():
                     self.spark.sparkContext.setJobGroup(running.group, running.label, True)
-                    options = Options(order.mode, order.drop_held, order.until_time)
+                    decision = None if order.decision is None else order.decision.asked()
+                    options = Options(order.mode, order.drop_held, order.until_time, decision)
                     result = result_of(order.stage, spec, order.batch, options)
         except SpecificationError as error:
             _log.error("%s: %s", order.stage, error)

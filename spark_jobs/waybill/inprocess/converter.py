@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from waybill.caches import Bounded
 from waybill.envelopes.pairs import DUPLICATE, PairJoiner, identity, join, says_the_same
-from waybill.errors import ConfigurationError, Refusal, WaybillError
+from waybill.errors import ConfigurationError, LimitRefusal, Refusal, WaybillError
 from waybill.inprocess.counts import Account
 from waybill.records import ROW_OPERATIONS, Change, Message, TableSchema
 from waybill.row_times.typed import Check, times_check
@@ -256,6 +256,7 @@ class Converter:
     def _take_refusal(self, message: Message, refusal: Refusal, index: int = 0) -> None:
         account = self.account
         account.refused[refusal.kind] += 1
+        account.over_limit += isinstance(refusal, LimitRefusal)
         if account.first_refused is None:
             place = f"{message.topic}/{message.partition}/{message.offset}"
             account.first_refused = f"{place}, {refusal.sentence}"

@@ -15,6 +15,7 @@ class Account:
     """Counts of messages; those of several workers are added with `add`.
 
     Attributes:
+        over_limit: refused messages that are more than a setting allows.
         first_refused: where the first refused message is, and why it is refused.
     """
 
@@ -27,6 +28,7 @@ class Account:
     made_ids: MadeIds = field(default_factory=MadeIds)
     bytes_in: int = 0
     bytes_out: int = 0
+    over_limit: int = 0
     first_refused: str | None = None
 
     def add(self, other: Account) -> None:
@@ -39,6 +41,7 @@ class Account:
         self.refused.update(other.refused)
         self.skipped.update(other.skipped)
         self.losses.update(other.losses)
+        self.over_limit += other.over_limit
         self.first_refused = self.first_refused or other.first_refused
         self.made_ids.add(other.made_ids)
 

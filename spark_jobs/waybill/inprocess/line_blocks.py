@@ -52,7 +52,11 @@ class LineBlocks:
         bulk = self._worth.of(len(block))
         if bulk is None:
             return self._one_by_one(block, first)
-        return self._at_once(bulk, block, first)
+        account = self._converter.account
+        messages, at_once = account.messages, bulk.at_once
+        made = self._at_once(bulk, block, first)
+        self._worth.paid(account.messages - messages, bulk.at_once - at_once)
+        return made
 
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
         converter = self._converter

@@ -123,13 +123,28 @@ def _same_interrupt() -> Iterator[None]:
 def _prepare_environment() -> None:
     """Workers run the same Python and find the library where this process found it."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # PySpark would print every failed query with its whole stack as one line of JSON.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    _silence_failed_queries()
     logging.getLogger().addFilter(_no_interrupt)
     library = str(_library_folder())
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if library not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([library, *paths])
+
+
+def _silence_failed_queries() -> None:
+    """Keep PySpark from printing each failed query, with values of rows, as one line of JSON.
+
+    By a filter: a server's logging configuration enables disabled loggers again. And as loggers of
+    PySpark's class: another one would refuse what PySpark passes, in place of the query's error.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_nothing)
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    return False
 
 
 def _no_interrupt(record: logging.LogRecord) -> bool:

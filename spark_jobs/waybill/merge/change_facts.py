@@ -9,12 +9,11 @@ from waybill.merge.explain import Merged, Place
 from waybill.merge.position import REFUSED, held_position, position_of
 from waybill.merge.rules import Change
 from waybill.merge.spark_rows import read_image
-from waybill.merge.transactions import name_of
 
 if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
-    from waybill.merge.transactions import Open
+    from waybill.merge.state import MergeState
 
 
 def changes_of(rows: list[dict[str, Any]]) -> dict[Place, Change]:
@@ -72,27 +71,25 @@ def merged_facts(
         state.truncated,
         frozenset(state.names),
         refused,
-        _of_transactions(lake, position.state.open, rows),
+        _of_transactions(lake, position.state, rows),
         frozenset(place_of(row) for row in rows if row["batch"] in unmerged),
     )
 
 
 def _of_transactions(
-    lake: History, open_: tuple[Open, ...], rows: list[dict[str, Any]]
+    lake: History, state: MergeState, rows: list[dict[str, Any]]
 ) -> dict[Place, str]:
     """Why rows do not show that belong to a transaction that is open or was rolled back."""
     mine = [row for row in rows if row["transaction"]]
     found: dict[Place, str] = {}
-    for transaction in open_ if mine else ():
+    for transaction in state.open if mine else ():
         # What came before its begin was read is merged.
         came = {c.batch for c in lake.between(lake.log("changes"), transaction.after, None)}
         for row in mine:
-            if name_of(row["transaction"]) == transaction.members.name and row["batch"] in came:
+            if transaction.members.have(row["transaction"]) and row["batch"] in came:
                 found[place_of(row)] = f"waits for the end of its transaction {row['transaction']}"
-    if mine:
-        ended = lake.scan(lake.log("changes"), ["transaction"], {"operation": ["rollback"]})
-        rolled_back = {name_of(row["transaction"]) for row in ended if row["transaction"]}
+    for gone in state.rolled_back:
         for row in mine:
-            if name_of(row["transaction"]) in rolled_back:
+            if gone.members.have(row["transaction"]) and row["batch"] in gone.batches:
                 found[place_of(row)] = f"rolled back with its transaction {row['transaction']}"
     return found

@@ -20,6 +20,7 @@ from waybill.merge.transactions import (
     Event,
     Members,
     Open,
+    RolledBack,
     Verdict,
     judge,
     name_of,
@@ -102,6 +103,7 @@ class Increment:
         self._table = lake.log("changes")
         self._frame: DataFrame | None = None
         self.verdict = Verdict()
+        self._held_back = False
         self._returned: DataFrame | None = None
         self._replaying = False
 
@@ -111,7 +113,7 @@ class Increment:
         return (
             self.upto is not None
             and self._returned is None
-            and not self.verdict.hidden
+            and not self._held_back
             and not self.by_source_time
         )
 
@@ -136,6 +138,8 @@ class Increment:
         hold: bool = True,
         tables: Iterable[str] = (),
         longest: str | None = None,
+        gone: tuple[RolledBack, ...] = (),
+        replay: bool = False,
     ) -> Held:
         """Leave out the rows of transactions that are open or rolled back, and bring in others.
 
@@ -145,11 +149,14 @@ class Increment:
             hold: False lets go of everything that is open.
             tables: the source tables that have been read; see `announced`.
             longest: how long a transaction may wait.
+            gone: transactions that were rolled back before.
+            replay: whether the batch brings messages that were refused when they were new.
 
         Returns:
             How many rows that concerns.
         """
         if self.upto is None:
+            self.verdict = Verdict(before, gone=gone)
             return Held()
         rows = self.accepted()
         events = transaction_events(rows, tables)
@@ -158,23 +165,51 @@ class Increment:
             before = tuple(msgspec.structs.replace(t, count=None) for t in before)
             ended = {name_of(event.transaction) for event in events}
             events += [Event("", "commit", t.id) for t in before if name_of(t.id) not in ended]
-        self.verdict = verdict = judge(before, events, self.after, now, self._look, longest)
-        held = Held()
+        self.verdict = verdict = judge(
+            before,
+            events,
+            self.after,
+            now,
+            self._look,
+            longest,
+            gone,
+            self._ends if replay else lambda _: (),
+        )
+        held, batches = Held(), Counter[tuple[str, str]]()
         if verdict.hidden:
             mine = f"({self._held(verdict.open)} OR {in_transactions(verdict.rolled_back)})"
-            names = F.expr(NAME_SQL).alias("name")
-            found = rows.where(mine).groupBy(names).count().collect()
+            found = self._by_name_and_batch(rows.where(mine))
             rolled_back = {members.name for members in verdict.rolled_back}
-            gone = sum(row["count"] for row in found if row["name"] in rolled_back)
-            held = Held(sum(row["count"] for row in found) - gone, gone)
-            self._frame = self.frame.where(f"NOT coalesce({mine}, false)")
+            batches.update({at: n for at, n in found.items() if at[0] in rolled_back})
+            gone_rows = batches.total()
+            held = Held(found.total() - gone_rows, gone_rows)
+            if found:
+                self._held_back = True
+                self._frame = self.frame.where(f"NOT coalesce({mine}, false)")
         if verdict.released or verdict.dropped:
             back = self._earlier(verdict.released)
             self._returned = back if self._returned is None else self._returned.unionByName(back)
             self._frame = self.frame.unionByName(back)
-            dropped = self._earlier(verdict.dropped).count() if verdict.dropped else 0
-            held = held._replace(released=back.count(), dropped=dropped)
+            dropped = Counter[tuple[str, str]]()
+            if verdict.dropped:
+                dropped = self._by_name_and_batch(self._earlier(verdict.dropped))
+            batches += dropped
+            held = held._replace(released=back.count(), dropped=dropped.total())
+        self.verdict = verdict.not_merged(batches)
         return held
+
+    @staticmethod
+    def _by_name_and_batch(rows: DataFrame) -> Counter[tuple[str, str]]:
+        """How many rows each transaction has in each batch."""
+        counted = rows.groupBy(F.expr(NAME_SQL).alias("name"), "batch").count().collect()
+        return Counter({(row["name"], row["batch"]): row["count"] for row in counted})
+
+    def _ends(self, transactions: tuple[Open, ...]) -> list[Event]:
+        """The ends of transactions that earlier batches brought."""
+        log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
+        names = [name_of(transaction.id) for transaction in transactions]
+        mine = log.where("operation <> 'begin'").where(F.expr(NAME_SQL).isin(names))
+        return transaction_events(mine, ())
 
     def _look(self, transactions: tuple[Open, ...]) -> dict[str, Came]:
         """What has come of transactions; the older batches are read only where they have to be."""
@@ -237,11 +272,13 @@ class Increment:
 
     def _settled(self, frame: DataFrame) -> DataFrame:
         """Rows of the whole log without those of transactions that are open or rolled back."""
-        rollbacks = frame.where("operation = 'rollback' AND transaction IS NOT NULL")
-        ids = {row.transaction for row in rollbacks.select("transaction").distinct().collect()}
-        rolled_back = self.verdict.rolled_back | {Members(name_of(id_)) for id_ in ids}
-        hidden = f"({self._held(self.verdict.open)} OR {in_transactions(rolled_back)})"
-        return frame.where(f"NOT coalesce({hidden}, false)")
+        hidden = [self._held(self.verdict.open)]
+        for gone in self.verdict.gone:
+            # One that was merged before its begin was read stays.
+            batches = ", ".join(map(literal, gone.batches))
+            if batches:
+                hidden.append(f"({in_transactions([gone.members])} AND batch IN ({batches}))")
+        return frame.where(f"NOT coalesce({' OR '.join(hidden)}, false)")
 
     def merged_before(self) -> DataFrame:
         """Rows of `changes` that were merged before this increment."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from waybill.merge.exact_casts import misfit
-from waybill.merge.rules import Change, Rows, fold
+from waybill.merge.rules import Change, Rows, fold, showing
 from waybill.merge.spark_rows import Stored, in_order, read_image, row_of, statements, stored_of
 from waybill.spark_tasks.worker_startup import light
 
@@ -101,7 +101,7 @@ class Chains:
             rows = rows[1:]
         before = state.get(key)
         timely = [row for row in rows if row[2] > newest]
-        refused = self._fold(state, key, timely)
+        taken, misfits = self._fold(state, key, timely)
         after = state.get(key)
         if (
             after is not None
@@ -110,24 +110,28 @@ class Chains:
         ):
             stored = stored_of(key, after)
             yield ("row", *stored, None, None, None, None, None)
-        for row, reason in refused:
-            if after is None or row[2] > after.order:
-                yield ("refused", key, row[2], True, row[4], None, *row[7:11], reason)
+        if misfits:
+            shown = {change.order for change in showing(taken, misfits, self.names)}
+            for row in timely:
+                if row[2] in shown:
+                    reason = misfit(read_image(row[4]) or {}, self.state.columns)
+                    yield ("refused", key, row[2], True, row[4], None, *row[7:11], reason)
 
     def _fold(
         self, state: Rows, key: str, rows: list[tuple[Any, ...]]
-    ) -> list[tuple[tuple[Any, ...], str]]:
-        refused = []
+    ) -> tuple[list[Change], list[Change]]:
+        """Take rows into the state; gives those that fit as changes, and those that do not."""
+        misfits = []
         taken: list[tuple[Change, str | None]] = [(change, None) for change in self.statements]
         for row in rows:
             _, _, order, live, text, whole, sources, *_ = row
             image = read_image(text)
-            reason = None if image is None else misfit(image, self.state.columns)
-            if reason is not None:
-                refused.append((row, reason))
-                continue
             operation = "delete" if not live else "insert" if whole else "update"
-            taken.append((Change(order, operation, key, image), sources))
+            change = Change(order, operation, key, image)
+            if image is not None and misfit(image, self.state.columns):
+                misfits.append(change)
+            else:
+                taken.append((change, sources))
         told = {change.order: sources for change, sources in taken if sources is not None}
         for change in in_order(change for change, _ in taken):
             fold(state, [change], self.names)
@@ -135,7 +139,7 @@ class Chains:
                 # The image of a row that moved was completed from its old key before.
                 stored = Stored(key, change.order, True, "{}", told[change.order])
                 state[key] = state[key]._replace(sources=row_of(stored).sources)
-        return refused
+        return [change for change, _ in taken], misfits
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

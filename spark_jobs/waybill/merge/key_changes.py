@@ -24,11 +24,11 @@ from waybill.lake.names import literal
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.exact_casts import misfit
 from waybill.merge.row_effects import effects, tombstones
-from waybill.merge.rules import Change, Row, Rows, fold
+from waybill.merge.rules import Change, Row, Rows, fold, showing
 from waybill.merge.spark_rows import Stored, change_of, in_order, row_of, statements, stored_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -59,20 +59,45 @@ class Resolver:
     increment: Increment
     stored: Callable[[], DataFrame]
 
-    def complete(self, moves: list[Change]) -> dict[Place, Stored]:
-        """The rows that moves make, with what their images leave out taken from the old keys."""
+    def complete(self, moves: list[Change]) -> tuple[dict[Place, Stored], list[Change]]:
+        """The rows that moves make, with what their images leave out taken from the old keys.
+
+        Also those of the batch that do not fit and of which these rows would show something.
+        """
         keys = {key for move in moves for key in (move.key, move.old_key) if key}
         rows = self._stored(keys)
-        changes = self._changes(self.increment.rows(), keys)
+        changes, misfits = self._judged(self._read(self.increment.rows(), keys))
+        # A row that rests on several changes starts anew where the batch reaches below it.
+        above = [
+            Change(row.order, "insert" if row.live else "delete", key) for key, row in rows.items()
+        ]
         if any(self._is_gone(move, rows.get(move.old_key or ""), changes) for move in moves):
-            changes, rows = self._history(keys), {}
+            changes, rows, above = self._history(keys)[0], {}, []
+        odd = self._taken_along([*changes, *above], misfits, keys)
         wanted = {move.place for move in moves}
         found = {}
         for change in in_order([*changes, *statements(self.state)]):
             fold(rows, [change], self.state.told)
             if change.place in wanted:
                 found[change.place] = stored_of(change.key, rows[change.key])
-        return found
+        return found, odd
+
+    def _taken_along(
+        self, taken: list[Change], misfits: list[Change], keys: Container[str]
+    ) -> list[Change]:
+        """Changes that do not fit and that a move above them would take to the row of another key.
+
+        Args:
+            taken: the changes that fit.
+            misfits: those of the batch that do not.
+            keys: keys of the rows that are made.
+        """
+        left: dict[str, str] = {}
+        for move in taken:
+            if move.old_key is not None:
+                left[move.old_key] = max(move.order, left.get(move.old_key, ""))
+        below = [c for c in misfits if c.old_key is None and c.order < left.get(c.key, "")]
+        return showing(taken, below, self.state.told, keys) if below else []
 
     def _is_gone(self, move: Change, row: Row | None, changes: list[Change]) -> bool:
         """Whether the last row of the old key is neither in the table nor in the increment."""
@@ -194,17 +219,19 @@ class Resolver:
         )
         return rows.join(places, list(CHANGE_PLACE), "left_semi")
 
-    def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[tuple[Change, str]]]:
-        """The rows of keys as all changes of the log make them, and what of the batch is no fit."""
-        changes = [*self._history(keys), *statements(self.state)]
-        rows = fold({}, changes, self.state.told)
+    def replay(self, keys: set[str]) -> tuple[dict[str, Stored], list[Change]]:
+        """The rows of keys as all changes of the log make them.
+
+        Also those of the batch that do not fit and of which these rows would show something.
+        """
+        changes, known = self._history(keys)
+        rows = fold({}, [*changes, *statements(self.state)], self.state.told)
         came = self.increment.rows().where("old_key IS NULL AND image IS NOT NULL")
-        misfits = [
-            (change, reason)
-            for change in self._read(came, keys)
-            if change.image and (reason := misfit(change.image, self.state.columns))
-        ]
-        return {key: stored_of(key, rows[key]) for key in keys if key in rows}, misfits
+        _, misfits = self._judged(self._read(came, known))
+        own = [change for change in misfits if change.key in keys]
+        others = [change for change in misfits if change.key not in keys]
+        odd = showing(changes, own, self.state.told) + self._taken_along(changes, others, known)
+        return {key: stored_of(key, rows[key]) for key in keys if key in rows}, odd
 
     def orders(self, keys: set[str]) -> dict[str, str]:
         """The orders that the table holds for keys."""
@@ -226,21 +253,26 @@ class Resolver:
         changes = [change_of(row) for row in frame.collect()]
         return [change for change in changes if change.order > self.state.truncated]
 
-    def _changes(self, rows: DataFrame, keys: Iterable[str]) -> list[Change]:
-        return [
-            change
-            for change in self._read(rows, keys)
-            if not (change.image and misfit(change.image, self.state.columns))
-        ]
+    def _judged(self, changes: list[Change]) -> tuple[list[Change], list[Change]]:
+        """Changes that fit the table's columns, and those that do not."""
+        fitting: list[Change] = []
+        misfits: list[Change] = []
+        for change in changes:
+            odd = change.image and misfit(change.image, self.state.columns)
+            (misfits if odd else fitting).append(change)
+        return fitting, misfits
 
-    def _history(self, keys: set[str]) -> list[Change]:
-        """Every change of keys and of the keys that their rows came from with columns missing."""
+    def _history(self, keys: set[str]) -> tuple[list[Change], frozenset[str]]:
+        """Every change of keys and of the keys that their rows came from with columns missing.
+
+        Also all of these keys.
+        """
         wanted, known = set(keys), frozenset[str]()
         changes: list[Change] = []
         columns = frozenset(self.state.told)
         while wanted - known:
             known = frozenset(wanted)
-            changes = self._changes(self.increment.history(self.qualified), wanted)
+            changes, _ = self._judged(self._read(self.increment.history(self.qualified), wanted))
             wanted |= {
                 change.old_key
                 for change in changes
@@ -248,7 +280,7 @@ class Resolver:
                 and change.key in known
                 and not columns <= (change.image or {}).keys()
             }
-        return changes
+        return changes, known
 
     def _among(self, keys: Iterable[str]) -> DataFrame:
         spark = self.increment.lake.spark

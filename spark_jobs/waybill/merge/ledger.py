@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from waybill.errors import Code, GateError
+from waybill.lake.decisions import DROPPED, decision_on
 from waybill.lake_columns import MERGES
 from waybill.merge.position import (
     REFUSED,
@@ -60,22 +61,24 @@ class Ledger:
 
         Args:
             spec: the migration, which the commands that help are about.
-            drop: whether merges that wait are dropped.
+            drop: whether merges that wait are dropped, whatever was decided about them.
 
         Raises:
-            GateError: a merge of another batch waits for its gate and `drop` is not set, or some
+            GateError: a merge of another batch waits for its gate and nobody drops it, or some
                 of its tables are visible, on top of which its changes would count again.
         """
         main = {commit.batch for commit in self.lake.commits(self.table)}
         # One that main has left behind can pass no gate, so it need not be kept for it.
         held = [c for c, _ in self.lake.held(self.table, STAGE) if c.batch not in main]
+        drop = drop or all(self._dropped(commit) for commit in held)
         if held and not drop:
             again = spec.command("run", "FILE", "--batch", held[0].batch)
             message = (
                 f"batch {held[0].batch} is merged but has not passed the gate: look at its "
                 "report and fix the cause, then let validate judge it again (clear the task, or "
                 f"`{again}`), or drop it and merge its changes again together with the new ones "
-                f"(*Drop the held batch*, or `{spec.command('run', 'FILE', '--drop-held')}`)"
+                f"(*Drop the held batch*, or `{spec.command('run', 'FILE', '--drop-held')}`), or "
+                f"have it published as it is (`{spec.command('gate', 'approve', 'FILE')}`)"
             )
             raise GateError(message, code=Code.BATCH_HELD)
         for commit in self.waiting():
@@ -88,6 +91,11 @@ class Ledger:
                 )
                 raise GateError(message, code=Code.BATCH_VISIBLE_IN_PART)
         drop_held(self.lake)
+
+    def _dropped(self, held: Commit) -> bool:
+        """Whether somebody has decided to drop a merge that waits."""
+        decision = decision_on(self.lake, held)
+        return decision is not None and decision.what == DROPPED
 
     def _shown(self, held: Commit) -> str | None:
         """A table in which a merge is visible whose record is not, None if there is none."""

@@ -13,8 +13,9 @@ from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge import columns as own
+from waybill.merge.exact_casts import misfit
 from waybill.merge.key_chains import fold_chains
-from waybill.merge.key_changes import Resolver
+from waybill.merge.key_changes import Place, Resolver
 from waybill.merge.position import REFUSED
 from waybill.merge.spark_rows import Stored, json_text
 from waybill.merge.typed_columns import typed, value_name
@@ -103,6 +104,8 @@ class Settling:
         self.spark = increment.lake.spark
         self.resolver = Resolver(qualified, state, increment, lambda: stored_rows(branch))
         self._refuse = refuse
+        # Rows of several keys may show one change that does not fit.
+        self._refused_places: set[Place] = set()
 
     def from_anew(
         self, reached: str | None, late_columns: Mapping[str, str], moves: bool
@@ -188,25 +191,25 @@ class Settling:
 
     def _replayed(self, keys: set[str], outcome: Outcome) -> tuple[DataFrame, int]:
         """Few keys, which key changes may have touched."""
-        rows, misfits = self.resolver.replay(keys)
+        rows, odd = self.resolver.replay(keys)
         orders = self.resolver.orders(keys)
         unchanged = sum(orders.get(key) == row.order for key, row in rows.items())
-        newer = [
-            (change, reason)
-            for change, reason in misfits
-            if change.key not in rows or change.order > rows[change.key].order
-        ]
-        if newer:
-            outcome.refused += self.refuse(newer)
+        outcome.refused += self.refuse(odd)
         outcome.open_rows = outcome.open_rows or any(row.sources for row in rows.values())
         frame = self.spark.createDataFrame(list(rows.values()), STORED_DDL)
         return self.part(typed(frame, self.state.columns), forced=True), unchanged
 
-    def refuse(self, refused: list[tuple[Change, str]]) -> int:
-        """Keep refused changes with their reasons; returns how many they are."""
+    def refuse(self, refused: list[Change]) -> int:
+        """Keep changes that do not fit, each once; returns how many they are."""
         rows = [
-            (c.key, c.order, json_text(c.image or {}), *c.place, reason) for c, reason in refused
+            (c.key, c.order, json_text(c.image or {}), *c.place, reason)
+            for c in refused
+            if c.place not in self._refused_places
+            and (reason := misfit(c.image or {}, self.state.columns))
         ]
+        self._refused_places |= {change.place for change in refused}
+        if not rows:
+            return 0
         ddl = (
             "key string, `order` string, image string, topic string, `partition` int, "
             "offset bigint, `index` int, reason string"

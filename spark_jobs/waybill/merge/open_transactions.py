@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _STATEMENTS = ("truncate", "ddl")
+_DELIVERED = (
+    "sha2(to_json(struct(`database`, `schema`, `table`, operation, key, old_key, before, after, "
+    "CASE WHEN operation != 'read' AND split_part(order_key, '/', 2) != '' "
+    "THEN substring_index(order_key, '/', 3) "
+    "ELSE concat_ws('|', topic, `partition`, offset, `index`) END AS place)), 256)"
+)
+"""SQL: what all deliveries of a row share. Without a sequence id each is a row of its own."""
 _NUMBERED = "order_key LIKE '1/%' AND NOT order_key LIKE '1//%'"
 
 
@@ -86,7 +93,7 @@ def arrived(
             mine.where(in_transactions(t.members for t in asked))
             .groupBy(F.expr(NAME_SQL).alias("name"))
             .agg(
-                F.count("*").alias("rows"),
+                F.count_distinct(F.expr(_DELIVERED)).alias("rows"),
                 F.max(F.col("operation").isin(*_STATEMENTS)).alias("statement"),
                 F.max(F.expr(f"CASE WHEN {_NUMBERED} THEN order_key END")).alias("last"),
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import Code, ConfigurationError
+from waybill.lake.decisions import waiting_merge
 from waybill.merge.state import MergeState
 from waybill.order import order_number
 
@@ -39,12 +40,7 @@ def position_of(lake: History, batch: str | None = None) -> Position:
 
 def held_merge(lake: History) -> Commit | None:
     """The stamp of the merge that waits for its gate, if one does."""
-    table = lake.log("merges")
-    held = [commit for _, commit in lake.held_commits(table, STAGE)]
-    if not held:
-        return None
-    shown = {commit.batch for commit in lake.commits(table)}
-    return next((commit for commit in reversed(held) if commit.batch not in shown), None)
+    return waiting_merge(lake)
 
 
 def needed_held(lake: History) -> Commit:

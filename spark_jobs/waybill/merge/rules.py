@@ -37,14 +37,15 @@ comes out when all changes ever seen are taken once each, from the lowest order 
 
 Counts of a batch: every effect (a key change has two) is `out` if it is the newest of its key
 after the batch and was not there before, else `superseded`. Of the changes that do not fit, moves
-and those newer than what the batch leaves of their key are `refused`; older ones are superseded
-like others. Statements that add a column are no effects.
+and those of which a row would show anything (`showing`) are `refused`: a replay takes them up once
+their columns can hold them. Those that newer changes hide are superseded like others. Statements
+that add a column are no effects.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from waybill.full_load import TOPIC
@@ -239,6 +240,90 @@ def _identity(change: Change) -> tuple[Hashable, ...]:
     return (*change.order.split("/")[:3], *images)
 
 
+def showing(
+    taken: Iterable[Change],
+    misfits: Iterable[Change],
+    columns: Iterable[str] = (),
+    keys: Container[str] | None = None,
+) -> list[Change]:
+    """The changes that do not fit of which a row would show anything if they did.
+
+    Newer changes hide the rest: an image the columns that it has, a whole one all of them, a delete
+    the row, unless a move above it takes the row to another key. What is hidden stays so, whatever
+    comes later, so nobody has to take it up again.
+
+    Args:
+        taken: the changes that fit.
+        misfits: those that do not; none of them moves its row.
+        columns: columns of the table.
+        keys: keys whose rows are asked about; of others nothing shows. None for all.
+    """
+    known = frozenset(columns)
+    every = [*((c, True) for c in taken), *((c, False) for c in misfits)]
+    hidden = _Hidden(keys, (change for change, fits in every if fits))
+    found = []
+    for change, fits in sorted(every, key=lambda pair: pair[0].order, reverse=True):
+        if change.operation == "truncate":
+            break
+        if fits:
+            hidden.below(change)
+        else:
+            names = frozenset(change.image or {})
+            brought = names | known if change.operation in WHOLE else names
+            covered = hidden.of(change.key)
+            if covered is not None and not brought <= covered:
+                found.append(change)
+    return found
+
+
+class _Hidden:
+    """Which columns of rows newer changes hide, from the newest change down; None stands for all.
+
+    Args:
+        keys: as for `showing`.
+        changes: the changes that fit.
+    """
+
+    def __init__(self, keys: Container[str] | None, changes: Iterable[Change]) -> None:
+        self.keys = keys
+        self.live: dict[str, frozenset[str] | None] = {}
+        self.dead: dict[str, frozenset[str] | None] = {}
+        # Rows that swap their keys in one transaction: the one that is there may stay.
+        self.arrivals = {(c.transaction, c.key) for c in changes if c.old_key and c.transaction}
+
+    def of(self, key: str) -> frozenset[str] | None:
+        """What is hidden of a row that stands at a key."""
+        asked = self.keys is None or key in self.keys
+        return self.live.get(key, frozenset() if asked else None)
+
+    def below(self, change: Change) -> None:
+        """Go down below a change."""
+        key, old = change.key, change.old_key
+        if change.operation == "column":
+            return
+        if change.operation == "delete":
+            self.live[key] = self.dead.get(key)
+            return
+        above = self.of(key)
+        covered = None if above is None else above | (change.image or {}).keys()
+        self.dead[key] = None
+        self.live[key] = None if old is not None or change.operation in WHOLE else covered
+        if old is None:
+            return
+        # The move takes the row whether it is there still or was deleted just before.
+        taken = _both(covered, self.dead.get(old))
+        self.dead[old] = taken
+        swaps = (change.transaction, old) in self.arrivals
+        self.live[old] = _both(taken, self.of(old)) if swaps else taken
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """The columns that are hidden in two ways a row may show."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
 def effects(change: Change) -> tuple[str, ...]:
     """The keys that a row change has an effect on."""
     return (change.key,) if change.old_key is None else (change.key, change.old_key)
@@ -264,6 +349,11 @@ class Table:
     Args:
         columns: its columns.
         misfit: what its columns cannot hold.
+
+    Attributes:
+        rows: rows and tombstones by key.
+        truncated: order of the newest TRUNCATE.
+        refused: what batches refused.
     """
 
     def __init__(self, columns: Iterable[str] = (), misfit: Misfit = lambda image: None) -> None:
@@ -271,6 +361,7 @@ class Table:
         self.misfit = misfit
         self.rows: Rows = {}
         self.truncated = ""
+        self.refused: list[Change] = []
         self._came: list[Change] = []
 
     def apply(self, changes: Iterable[Change]) -> Counts:
@@ -279,14 +370,17 @@ class Table:
         before, truncated = self.rows, self.truncated
         self._came += batch
         every = placed(self._came)
-        self.rows = fold({}, filter(self._fits, every), self.columns)
+        taken = [change for change in every if self._fits(change)]
+        self.rows = fold({}, taken, self.columns)
         came = every[len(every) - len(batch) :]
         good = [change for change in came if self._fits(change)]
         bad = [change for change in came if not self._fits(change)]
         orders = [change.order for change in every if change.operation == "truncate"]
         self.truncated = max(orders, default="")
         emptied = any(c.operation == "truncate" and c.order == self.truncated for c in good)
-        refused = [change for change in bad if change.old_key is not None or self._wins(change)]
+        refused = [change for change in bad if change.old_key is not None]
+        refused += showing(taken, (c for c in bad if c.old_key is None), self.columns)
+        self.refused += refused
         counted = [change for change in came if change.operation != "column"]
         second = sum(change.old_key is not None for change in good)
         out = self._out(good, before) + (emptied and self.truncated > truncated)
@@ -295,10 +389,6 @@ class Table:
 
     def _fits(self, change: Change) -> bool:
         return change.image is None or not self.misfit(change.image)
-
-    def _wins(self, change: Change) -> bool:
-        row = self.rows.get(change.key)
-        return change.order > self.truncated and (row is None or change.order > row.order)
 
     def _out(self, good: list[Change], before: Rows) -> int:
         touched = {

@@ -136,6 +136,7 @@ class _Merge:
         if plan.unordered:
             plan.state.by_source_time = self.by_source_time
         plan.state.open, plan.state.halves = open_, self.increment.halves()
+        plan.state.rolled_back = self.increment.verdict.gone
         plan.state.reach(survey.reached)
         report.cursor = {"after": self.increment.after, "changes": self.increment.upto}
         self.watermarks = {name: plain(plan.state.watermark(name)) for name in plan.state.tables}
@@ -148,13 +149,17 @@ class _Merge:
 
     def _survey(self) -> tuple[Survey, tuple[Open, ...]]:
         """The increment in numbers, and the transactions that are open after it."""
-        again = self._bring_back() if self.context.options.mode == "replay" else 0
+        replay = self.context.options.mode == "replay"
+        again = self._bring_back() if replay else 0
         survey, open_ = self.increment.survey(), self.position.state.open
         report, held = self.report, Held()
-        if open_ or any(survey.skipped[event] for event in EVENTS):
+        gone = self.position.state.rolled_back
+        if open_ or gone or any(survey.skipped[event] for event in EVENTS):
             now, rule = int(time.time()), self.spec.transactions
             tables = {*self.position.state.tables, *survey.tables}
-            held = self.increment.hold_back(open_, now, rule.hold, tables, rule.longest_wait)
+            held = self.increment.hold_back(
+                open_, now, rule.hold, tables, rule.longest_wait, gone, replay
+            )
             report.warnings += self.increment.verdict.warnings
             check_wait(self.increment.verdict.open, rule.longest_wait, now)
             survey = self.increment.survey()
@@ -384,21 +389,25 @@ class _Merge:
         odd = [change_of(row) for row in judged.where("misfit OR lacks").collect()]
         good = judged.where("NOT misfit AND NOT lacks").select(*moves.columns)
         both = effects(good.withColumn("operation", F.lit("insert"))).unionByName(tombstones(good))
-        refused = [(move, reason) for move in odd if (reason := misfit(move.image or {}, columns))]
-        bad = {move.place for move, _ in refused}
+        refused = [move for move in odd if misfit(move.image or {}, columns)]
+        bad = {move.place for move in refused}
         lacking = [
             move for move in odd if move.place not in bad and move.order > plan.state.truncated
         ]
-        if refused:
-            merge.settling.refuse(refused)
+        count = merge.settling.refuse(refused)
+        plan.survey.moves -= count
         if lacking:
             plan.state.open_rows = True
-            both = both.unionByName(self._completed(name, lacking, merge))
-        plan.survey.moves -= len(refused)
-        return both, len(refused)
+            completed, below = self._completed(name, lacking, merge)
+            both = both.unionByName(completed)
+            count += merge.settling.refuse(below)
+        return both, count
 
-    def _completed(self, name: str, lacking: list[Change], merge: TableMerge) -> DataFrame:
-        found = merge.settling.resolver.complete(lacking)
+    def _completed(
+        self, name: str, lacking: list[Change], merge: TableMerge
+    ) -> tuple[DataFrame, list[Change]]:
+        """The effects of moves that leave out columns, and refused changes below them."""
+        found, below = merge.settling.resolver.complete(lacking)
         rows: list[tuple[object, ...]] = []
         for move in lacking:
             row = found[move.place]
@@ -411,7 +420,7 @@ class _Merge:
             "whole boolean, sources string, topic string, `partition` int, offset bigint, "
             "`index` int"
         )
-        return self.lake.spark.createDataFrame(rows, ddl)
+        return self.lake.spark.createDataFrame(rows, ddl), below
 
     def _account(self, name: str, plan: TablePlan, out: int, refused: int) -> None:
         """Put a table's counts into the report."""

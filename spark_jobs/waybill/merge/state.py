@@ -6,7 +6,7 @@ import msgspec
 
 from waybill.errors import Code, ConfigurationError
 from waybill.merge.columns import Column
-from waybill.merge.transactions import Open
+from waybill.merge.transactions import Open, RolledBack
 from waybill.merge.watermark import Reached, complete, joined
 from waybill.order import BEFORE, CHANGE, order_number
 
@@ -100,6 +100,8 @@ class MergeState(msgspec.Struct):
     tables: dict[str, TableState] = {}
     open: tuple[Open, ...] = ()
     """Transactions whose rows wait for their end."""
+    rolled_back: tuple[RolledBack, ...] = ()
+    """Transactions whose rows never show. Few: hardly a source sends what it did not commit."""
     halves: dict[str, Reached] = {}
     """The oldest half of an update that waits for the other one, by table."""
     reached: dict[str, dict[int, Reached]] = {}

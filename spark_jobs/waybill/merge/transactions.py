@@ -1,7 +1,8 @@
 """Transactions: changes wait for the commit of theirs, and one that was rolled back never shows.
 
 Only transactions that a `begin` announced can be told to be open. Rows that name one and are
-merged before their `begin` arrives are not called back.
+merged before their `begin` arrives are not called back. Rows of one that was rolled back never
+show, however late they come again, until its name begins anew.
 
 What sources name their transactions by decides which rows belong to one, and what else ends it:
 
@@ -61,6 +62,13 @@ class Members(NamedTuple):
     first: int | None = None
     last: int | None = None
 
+    def have(self, transaction: str) -> bool:
+        """Whether a row that names a transaction is one of them."""
+        name, place = _parts(transaction)
+        if name != self.name or self.first is None or place is None:
+            return name == self.name
+        return self.first <= place and (self.last is None or place <= self.last)
+
 
 class Open(msgspec.Struct, frozen=True):
     """A transaction whose rows wait.
@@ -87,8 +95,28 @@ class Open(msgspec.Struct, frozen=True):
     @property
     def members(self) -> Members:
         """Its rows."""
-        name, first = _parts(self.id)
-        return Members(name, first, None if self.end is None else _parts(self.end)[1])
+        return _members(self.id, self.end)
+
+
+class RolledBack(msgspec.Struct, frozen=True):
+    """A transaction that was rolled back.
+
+    Attributes:
+        id: as its `begin` names it.
+        end: how its `rollback` names it, where its `begin` was read.
+        batches: those that brought rows of it which were not merged.
+        again: whether its name has begun anew, so that rows are those of another transaction.
+    """
+
+    id: str
+    end: str | None = None
+    batches: tuple[str, ...] = ()
+    again: bool = False
+
+    @property
+    def members(self) -> Members:
+        """Its rows."""
+        return _members(self.id, self.end) if self.end is not None else Members(name_of(self.id))
 
 
 class Event(NamedTuple):
@@ -115,6 +143,9 @@ class Came(NamedTuple):
     followed: bool = False
 
 
+Ends = Callable[[tuple[Open, ...]], Iterable[Event]]
+"""Tells the ends of transactions that earlier batches brought."""
+
 Look = Callable[[tuple[Open, ...]], Mapping[str, Came]]
 """Tells what has come of transactions, by the id of each."""
 
@@ -126,15 +157,39 @@ class Verdict(NamedTuple):
         open: transactions whose rows wait.
         released: of earlier batches, committed since: their rows are merged now.
         dropped: of earlier batches, rolled back since: their rows never are.
-        rolled_back: transactions that were rolled back in this batch.
+        gone: transactions that were rolled back, in this batch or before.
         warnings: sentences about transactions that were let go as they are.
     """
 
     open: tuple[Open, ...] = ()
     released: tuple[Open, ...] = ()
     dropped: tuple[Open, ...] = ()
-    rolled_back: frozenset[Members] = frozenset()
+    gone: tuple[RolledBack, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def not_merged(self, rows: Iterable[tuple[str, str]]) -> Verdict:
+        """The verdict with the batches that brought rows of what was rolled back.
+
+        Args:
+            rows: the names of such transactions, with a batch each.
+        """
+        found: dict[str, set[str]] = {}
+        for name, batch in rows:
+            found.setdefault(name, set()).add(batch)
+        gone = [
+            t
+            if t.again
+            else msgspec.structs.replace(
+                t, batches=tuple(sorted({*t.batches, *found.get(t.members.name, ())}))
+            )
+            for t in self.gone
+        ]
+        return self._replace(gone=tuple(gone))
+
+    @property
+    def rolled_back(self) -> frozenset[Members]:
+        """Transactions of which rows of this batch are those of one that was rolled back."""
+        return frozenset(transaction.members for transaction in self.gone if not transaction.again)
 
     @property
     def hidden(self) -> frozenset[Members]:
@@ -150,6 +205,11 @@ def name_of(id_: str) -> str:
 def _parts(id_: str) -> tuple[str, int | None]:
     match = _PLACED.fullmatch(id_)
     return (id_, None) if match is None else (match[1], int(match[2]))
+
+
+def _members(id_: str, end: str | None) -> Members:
+    name, first = _parts(id_)
+    return Members(name, first, None if end is None else _parts(end)[1])
 
 
 def is_serial(id_: str) -> bool:
@@ -169,6 +229,8 @@ def judge(
     now: int,
     look: Look = lambda transactions: {},
     longest: str | None = None,
+    gone: tuple[RolledBack, ...] = (),
+    ends: Ends = lambda transactions: (),
 ) -> Verdict:
     """What a batch's begins and ends mean for the rows.
 
@@ -179,10 +241,19 @@ def judge(
         now: seconds since 1970.
         look: says what has come of transactions; is asked once.
         longest: how long a transaction may wait for its rows, or its end; None for ever.
+        gone: transactions that were rolled back before the batch.
+        ends: is asked of transactions that begin in this batch and do not end in it: a begin that
+            was damaged is read behind its end.
     """
-    course = _Course(before, after, now)
+    course = _Course(before, after, now, gone)
     for event in sorted(events):
         course.take(event)
+    began = {t.id for t in before}
+    fresh = tuple(t for t in course.running.values() if t.id not in began)
+    for event in sorted(ends(fresh) if fresh else ()):
+        running = course.running.get(name_of(event.transaction))
+        if running is not None and running in fresh and event.order > running.order:
+            course.take(event)
     asked = tuple(
         [t for t in course.running.values() if is_serial(t.id)]
         + [t for t in course.committed if t.count]
@@ -197,12 +268,11 @@ def judge(
     late = [t for t in waiting if _is_late(t, longest, now) and _sends_commits(t.id)]
     open_ = tuple(t for t in waiting if t not in late)
     done = [*course.committed, *(t for t in late if t.end is None)]
-    began = {t.id for t in before}
     return Verdict(
         open_,
         tuple(t for t in done if t.id in began and t not in open_),
-        tuple(t for t in before if t.id in course.rolled_back),
-        frozenset(course.rolled_back.values()),
+        tuple(t for t in before if t.id in course.dropped),
+        tuple(course.gone),
         tuple(_let_go(t, came.get(t.id, Came()).rows, longest or "") for t in late),
     )
 
@@ -213,15 +283,19 @@ class _Course:
     Attributes:
         running: those that have not ended, by name.
         committed: those that were committed.
-        rolled_back: rows of those that were rolled back, by id.
+        dropped: ids of those that were rolled back in this batch.
+        gone: those that were rolled back, in this batch or before.
     """
 
-    def __init__(self, before: tuple[Open, ...], after: int | None, now: int) -> None:
+    def __init__(
+        self, before: tuple[Open, ...], after: int | None, now: int, gone: tuple[RolledBack, ...]
+    ) -> None:
         self.after, self.now = after, now
         self.before = {transaction.id for transaction in before}
         self.running = {name_of(t.id): t for t in before if t.end is None}
         self.committed = [t for t in before if t.end is not None]
-        self.rolled_back: dict[str, Members] = {}
+        self.dropped: set[str] = set()
+        self.gone = list(gone)
 
     def take(self, event: Event) -> None:
         name, place = _parts(event.transaction)
@@ -236,7 +310,9 @@ class _Course:
         elif running is not None:
             self.end(running, event.operation, event)
         elif event.operation == "rollback":
-            self.rolled_back[event.transaction] = Members(name)
+            # Of one that names places, rows behind its end are those of a later one.
+            first = event.transaction if place is None else f"{name}:0"
+            self._drop(RolledBack(first, None if place is None else event.transaction))
 
     def _begin(self, event: Event, place: int | None) -> None:
         made = Open(event.transaction, self.after, self.now, event.order, event.time)
@@ -244,7 +320,13 @@ class _Course:
             # A name that is used again: rows of the first use cannot be told from those of this.
             earlier = [t for t in self.committed if t.id == made.id and t.id in self.before]
             self.committed = [t for t in self.committed if t.id != made.id]
-            self.rolled_back.pop(made.id, None)
+            self.dropped.discard(made.id)
+            self.gone = [
+                msgspec.structs.replace(t, again=True) if t.id == made.id else t
+                for t in self.gone
+                # One of this batch has no rows of its own.
+                if t.id != made.id or t.batches
+            ]
             if earlier:
                 made = msgspec.structs.replace(earlier[0], end=None, count=None)
         self.running[name_of(made.id)] = made
@@ -258,7 +340,12 @@ class _Course:
         if operation == "commit":
             self.committed.append(transaction)
         else:
-            self.rolled_back[transaction.id] = transaction.members
+            self._drop(RolledBack(transaction.id, transaction.end))
+
+    def _drop(self, transaction: RolledBack) -> None:
+        self.dropped.add(transaction.id)
+        if not any(t.id == transaction.id and not t.again for t in self.gone):
+            self.gone.append(transaction)
 
 
 def _is_late(transaction: Open, longest: str | None, now: int) -> bool:

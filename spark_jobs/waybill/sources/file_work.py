@@ -49,7 +49,9 @@ class FileWork:
         self._cursor = read_cursor(commit.cursor for commit in commits)
         if context.options.mode == "replay":
             known = self._cursor
-            self._plan = Plan(known.base or "", [], len(known.files), {}, known.next_number)
+            self._plan = Plan(
+                known.base or "", [], len(known.files), {}, known.next_number, topic=known.topic
+            )
         else:
             self._plan = plan(source, self._cursor, self._afresh)
         self._states: dict[str, FileState] = dict(self._plan.touched)
@@ -87,7 +89,9 @@ class FileWork:
     def cursor(self) -> dict[str, Any]:
         """What has been read after this batch."""
         work = self._plan
-        return write_cursor(self._cursor, work.base, self._states, work.next_number, self._afresh)
+        return write_cursor(
+            self._cursor, work.base, self._states, work.next_number, self._afresh, work.topic
+        )
 
     def landed(self) -> list[str]:
         """Nothing is left to do once the batch is visible."""

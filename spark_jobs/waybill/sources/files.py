@@ -32,6 +32,12 @@ _AFRESH = (
 )
 """Where the position is the only order, the same positions must not get other messages."""
 
+_MOVED = (
+    "run with mode full (`--full`) if the files were only moved or the envelope has sequence ids, "
+    "else give the migration a new name"
+)
+"""Files that were moved keep their positions; see `plan`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -46,6 +52,7 @@ class Plan:
         left_out: names of files whose suffix is not the layout's, of links that lead to no file or
             to one that is read under another name, and of devices.
         other: names of files that are read anew at the positions of other content.
+        topic: see `FilesCursor`.
     """
 
     base: str
@@ -55,10 +62,14 @@ class Plan:
     next_number: int
     left_out: list[str] = field(default_factory=list)
     other: list[str] = field(default_factory=list)
+    topic: str | None = None
 
 
 def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan:
     """Compare the files with what was read before.
+
+    Read afresh, files that were moved keep their positions, and their topic its name: where the
+    position is the only order, nothing else would tell which changes are the same.
 
     Args:
         source: where the files are.
@@ -78,14 +89,16 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     left_out = sorted([*listing.left_out, *listing.doubled])
     if not afresh:
         _check_present(source, cursor, base, found)
-    topic = source.topic or basename(base.rstrip("/")) or "files"
+    kept = _kept_topic(source, cursor, base) if afresh else cursor.topic
+    topic = source.topic or kept or _named(base)
+    moved = _moved(cursor, found) if afresh else {}
     tasks, known, touched, number, other = [], 0, {}, cursor.next_number, []
     for name in sorted(found):
         path, info = found[name]
         size, token, state = int(info["size"]), token_of(info), cursor.files.get(name)
         if state is None:
-            tasks.append(FileTask(path, name, number, size, token, topic))
-            number += 1
+            tasks.append(FileTask(path, name, moved.get(name, number), size, token, topic))
+            number += name not in moved
         elif afresh:
             tasks.append(FileTask(path, name, state.number, size, token, topic))
             if state.size != size or (state.token != token and state.digest != digest_of(path)):
@@ -97,7 +110,36 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
             touched[name] = state._replace(token=token)
         else:
             raise SourceError(_changed(path, state.size, size), code=Code.SOURCE_CHANGED)
-    return Plan(base, tasks, known, touched, number, left_out, other)
+    return Plan(base, tasks, known, touched, number, left_out, other, kept)
+
+
+def _kept_topic(source: FilesSource, cursor: FilesCursor, base: str) -> str | None:
+    """The name that the topic of a moved folder keeps; None where nothing has to be kept."""
+    before = cursor.topic or (None if cursor.base is None else _named(cursor.base))
+    return None if source.topic is not None or before == _named(base) else before
+
+
+def _named(base: str) -> str:
+    """The name of a folder."""
+    return basename(base.rstrip("/")) or "files"
+
+
+def _moved(cursor: FilesCursor, found: dict[str, Any]) -> dict[str, int]:
+    """The numbers of files that were read before under names that are gone, by their names now."""
+    gone: dict[int, list[FileState]] = {}
+    for name, state in cursor.files.items():
+        if name not in found:
+            gone.setdefault(state.size, []).append(state)
+    numbers = {}
+    for name in sorted(set(found) - cursor.files.keys()):
+        path, info = found[name]
+        known = gone.get(int(info["size"]))
+        digest = digest_of(path) if known else None
+        same = next((state for state in known or () if state.digest == digest), None)
+        if known and same is not None:
+            known.remove(same)
+            numbers[name] = same.number
+    return numbers
 
 
 def _check_present(
@@ -106,7 +148,7 @@ def _check_present(
     if cursor.base is not None and cursor.base != base:
         message = (
             f"the source was read from {cursor.base} so far and is {base} now: put the path back, "
-            f"or {_AFRESH}"
+            f"or {_MOVED}"
         )
         raise SourceError(message, code=Code.SOURCE_CHANGED)
     gone = sorted(set(cursor.files) - set(found))
@@ -114,7 +156,7 @@ def _check_present(
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
         message = (
             f"{_joined(base, gone[0])}{more}, read before, is no longer among the files of "
-            f"{source.path}: put it back, or {_AFRESH}"
+            f"{source.path}: put it back, or {_MOVED}"
         )
         raise SourceError(message, code=Code.SOURCE_CHANGED)
 

@@ -109,8 +109,8 @@ def _commits(context: StageContext, archive: str, kind: str) -> Iterator[Commit]
         if before != kind:
             message = (
                 f"the archive was filled from {before} so far, and the source is in {kind} now: "
-                "run with mode full (`--full`) to read it from its beginning, or give the "
-                "migration a new name"
+                "run with mode full (`--full`) to read it from its beginning if the envelope has "
+                "sequence ids, else give the migration a new name"
             )
             raise SourceError(message, code=Code.SOURCE_KIND)
     stamped = context.lake.commits(archive)

@@ -36,7 +36,7 @@ class FilesSource(Model):
     layout: Literal["lines", "parquet", "kcat", "whole"] = "lines"
     """What a file holds, see [Source layouts](#source-layouts)."""
     topic: str | None = None
-    """Topic of the messages; by default the name of the folder."""
+    """Topic of the messages; by default the name of the folder, the first one if it was moved."""
 
 
 class KafkaSource(Model):

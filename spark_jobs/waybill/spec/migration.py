@@ -63,8 +63,11 @@ class Quality(Model):
 
     suites: list[FilePlace] = Field(default_factory=lambda: ["changes", "tables", "trends"])
     """Suites of expectations: names of the product's own, or paths of `.json` files."""
-    on_failure: Literal["stop", "report"] = "stop"
-    """Whether a failed gate stops the batch or only reports it."""
+    on_failure: Literal["stop", "ask", "report"] = "stop"
+    """What a failed gate does: hold the batch, hold it and [ask a person](gate.md#a-person-decides)
+    in Airflow, or only report it."""
+    answer_within: LengthOfTime = "7d"
+    """With `ask`: how long the task waits for an answer before it fails, the batch still held."""
     max_refused_share: float = Field(default=0.05, ge=0, le=1)
     """Share of refused messages above which the batch fails the gate, from 0 to 1."""
 

@@ -9,19 +9,19 @@ from pyspark.sql import functions as F
 
 from waybill.errors import Code, WaybillError
 from waybill.lake_columns import CHANGE_PLACE
+from waybill.made_ids import IDS_WRITTEN
 from waybill.report import StageReport
 from waybill.validate.profiles import refused_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Commit, Lake, Span
 
 STAGE = "validate"
-HELD = "validate-failed"
-"""Stamp of the record of a batch that may not go on."""
 
 
 @dataclass
@@ -153,6 +153,25 @@ def let_pass(lake: Lake, batch: Judged) -> DataFrame | None:
 def commits_in(lake: Lake, span: Span, stage: str) -> Iterator[Commit]:
     """The commits of a stage in a span, newest first."""
     return (commit for commit in lake.between(*span) if commit.stage == stage)
+
+
+def outbox_parts(lake: Lake, span: Span) -> list[tuple[Span, dict[str, Any]]]:
+    """A span of the outbox, cut where messages were written with other settings of their ids.
+
+    Returns:
+        Each part with these settings by target; none are known of batches of long ago.
+    """
+    parts: list[tuple[Span, dict[str, Any]]] = []
+    for commit in reversed(list(commits_in(lake, span, "convert"))):
+        ids = commit.report["details"].get(IDS_WRITTEN, {})
+        after = parts[-1][0].upto if parts else span.after
+        if parts and parts[-1][1] == ids:
+            after = parts.pop()[0].after
+        parts.append((span._replace(after=after, upto=commit.snapshot), ids))
+    if not parts:
+        return [(span, {})]
+    last, ids = parts.pop()
+    return [*parts, (last._replace(upto=span.upto), ids)]
 
 
 def report_of(commit: Commit) -> StageReport:

@@ -3,6 +3,7 @@
 Messages are decoded at once, as a source's are, and what comes out stands beside the change: where
 table, key and row are the same bytes, the message says what the change says. So it does of the
 order where the sequence ids are the same, or the change, written once more, gives the same message.
+A target whose messages say where windows end has to have the same bytes throughout.
 Everything else is decoded one by one and compared in full. Decoding at once shares its kernels with
 encoding at once, so one change of every kind and every `SAMPLED`th take the exact way besides.
 """
@@ -84,6 +85,7 @@ class Comparison:
         self._decoder: Decoder = reader.decoder()
         self._expected = reader.expected()
         self._written = None if reader.writer is None else reader.writer.batches(schemas)
+        self._whole = reader.writer is not None and reader.writer.ends_windows
         self._rows = ChangeBatches(reader.decoder(), "", None, reader.bulk_reader())
         self._seen: set[tuple[Any, ...]] = set()
         self._at_once = True
@@ -146,7 +148,9 @@ class Comparison:
         for name in _TOLD:
             good &= _equal(mine.column(name), back.column(name))
         same = np.zeros(count, np.bool_)
-        if self._written is not None:
+        if self._whole:
+            good &= self._same_bytes(pairs, candidates)
+        elif self._written is not None:
             good &= self._same_ids(pairs, candidates, good, theirs[candidates], decoded)
         same[candidates] = good
         return same
@@ -181,13 +185,41 @@ class Comparison:
         same[others] = whole
         return same
 
+    def _same_bytes(self, pairs: _Pairs, some: Any) -> Any:
+        """Those of some changes whose messages are the bytes that are written of them again."""
+        again = self._again(_taken(pairs.changes, pairs.change[some]))
+        begins = np.flatnonzero(again.column("message").to_numpy() == 0)
+        if len(begins) != len(some):
+            return np.zeros(len(some), np.bool_)
+        sizes = np.diff(begins, append=again.num_rows)
+        there = np.diff(pairs.starts, append=pairs.messages.num_rows)[some]
+        same = sizes == there
+        rows = np.flatnonzero(np.repeat(same, sizes))
+        within = np.arange(again.num_rows) - np.repeat(begins, sizes)
+        theirs = (np.repeat(pairs.starts[some], sizes) + within)[rows]
+        names = [*CHANGE_PLACE, "key", "value"]
+        mine, other = (
+            _taken(again.select(names), rows),
+            _taken(pairs.messages.select(names), theirs),
+        )
+        equal = np.ones(len(rows), np.bool_)
+        for name in names:
+            equal &= _equal(mine.column(name), other.column(name))
+        same[np.repeat(np.arange(len(some)), sizes)[rows[~equal]]] = False
+        return same
+
     def _written_again(self, changes: pa.Table) -> pa.Table:
         """The first message of each change."""
+        found = self._again(changes)
+        first = found.column("message").to_numpy() == 0
+        return found.filter(pa.array(first)).combine_chunks()
+
+    def _again(self, changes: pa.Table) -> pa.Table:
+        """The messages of changes, written once more."""
         assert self._written is not None
         rows = changes.select(CHANGE.names).to_batches()
         found = pa.Table.from_batches(list(self._written.convert(iter(rows))), OUTBOX)
-        first = found.column("message").to_numpy() == 0
-        return found.filter(pa.array(first)).combine_chunks()
+        return found.combine_chunks()
 
     def _decoded(self, messages: pa.Table) -> pa.Table:
         """What the messages say, as rows of `changes` whose offset is the number of the message."""

@@ -7,7 +7,7 @@ leaves out the row, for targets that say they cannot carry all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from operator import attrgetter
 from struct import pack, unpack
@@ -50,6 +50,11 @@ class Digests(NamedTuple):
     strong: int
     weak: int
     ids: int
+
+    def with_bytes(self, parts: Iterable[tuple[bytes | None, ...]]) -> Digests:
+        """These, where the bytes of messages count beside their ids."""
+        told = [[None if one is None else one.hex() for one in part] for part in parts]
+        return self._replace(ids=(self.ids + _number(_json(told))) & _WRAP)
 
 
 def effects_of(change: Change) -> list[Effect]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.validate.great_expectations_context import in_memory, loaded, raised_by
 from waybill.validate.result import Checked
+from waybill.validate.suites import is_waivable
 
 if TYPE_CHECKING:
     from waybill.validate.suites import Suite
@@ -77,6 +78,7 @@ def _checked(suite: Suite, item: dict[str, Any]) -> Checked:
         success=bool(item["success"]),
         observed=_observed(suite, kwargs, result),
         error=raised if not item["success"] else None,
+        waivable=is_waivable(config),
     )
 
 
@@ -113,4 +115,5 @@ def nothing_to_check(suite: Suite, item: Mapping[str, Any], note: str = "") -> C
         error=None,
         table=suite.over.table,
         note=note,
+        waivable=is_waivable(item),
     )

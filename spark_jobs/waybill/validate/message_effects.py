@@ -3,7 +3,8 @@
 An id depends on the target: it is the source's as it stands, or its parts as one number, or made
 from the position, or none (docs/order.md). The encoder that takes one change after the other says
 which. So where a target has ids, changes are written once more in the gate: either the messages
-are the same bytes, or the ids in them are held against those in the new ones.
+are the same bytes, or the ids in them are held against those in the new ones. Where messages also
+say where a window of changes ends (Databus), which no row shows, they have to be the same bytes.
 """
 
 from __future__ import annotations
@@ -12,13 +13,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from waybill.batches.encoding import MessageBatches
+from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.envelopes.pairs import join
 from waybill.errors import Refusal
 from waybill.records import Message
-from waybill.validate.digest import Effect, broken, difference, effects_of, with_ids
+from waybill.validate.digest import (
+    Digests,
+    Effect,
+    broken,
+    difference,
+    digests,
+    effects_of,
+    with_ids,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from waybill.protocol import Decoder, Encoder, Settings
     from waybill.records import Change, TableSchema
     from waybill.spec.endpoints import Source, Target
@@ -52,12 +65,28 @@ def effects_told(decoder: Decoder, messages: Told) -> tuple[list[Effect], str | 
     return effects, None
 
 
+def digests_told(effects: list[Effect], messages: Told | None) -> Digests:
+    """The digests of what messages do.
+
+    Args:
+        effects: what they do.
+        messages: those of a target whose bytes count, None for another.
+    """
+    found = digests(effects)
+    return found if messages is None else found.with_bytes(map(_bytes, messages))
+
+
 @dataclass(frozen=True)
 class Writer:
     """How the changes of one target that has ids are written; plain data for the tasks."""
 
     envelope: str
     settings: Settings
+
+    @property
+    def ends_windows(self) -> bool:
+        """Whether its messages say where windows end."""
+        return self.settings.ends_windows
 
     def encoder(self) -> Encoder:
         """An encoder for one task."""
@@ -71,13 +100,19 @@ class Writer:
         return MessageBatches(self.encoder(), "", "", schemas, writer)
 
 
-def writer_of(target: Target, source: Source) -> Writer | None:
-    """How a target is written, None where its messages have no ids."""
+def writer_of(target: Target, source: Source, ids: Mapping[str, Any]) -> Writer | None:
+    """How a target was written, None where its messages have no ids.
+
+    Args:
+        target: the target as it is set now.
+        source: the source.
+        ids: settings that its ids were written with, where those are known.
+    """
     envelope, origin = registry.get(target.envelope), registry.get(source.envelope)
     if envelope.encoder is None or "sequence_id" not in envelope.carries | envelope.partly.keys():
         return None
     told = origin.decode_settings.model_validate(source.settings)
-    settings = envelope.encode_settings.model_validate(target.settings)
+    settings = envelope.encode_settings.model_validate({**target.settings, **ids})
     return Writer(target.envelope, settings.for_source(origin, told))
 
 
@@ -91,6 +126,7 @@ class Expected:
 
     def __init__(self, writer: Writer | None, decoder: Decoder) -> None:
         self._encoder = None if writer is None else writer.encoder()
+        self._whole = writer is not None and writer.ends_windows
         self._decoder = decoder
 
     def effects(
@@ -106,15 +142,27 @@ class Expected:
         mine = effects_of(change)
         if self._encoder is None:
             return with_ids(mine, None)
-        try:
-            written = self._encoder.encode(change, [])
-        except Refusal:
+        again = self._again(change)
+        if again is None:
             # What cannot be written has no messages, so any that is there is a wrong one.
             return []
-        again = [(Message(*_place(change), one.key, one.value, one.headers), "") for one in written]
         if messages is None or list(map(_bytes, messages)) != list(map(_bytes, again)):
             found, _ = effects_told(self._decoder, again)
         return with_ids(mine, found)
+
+    def _again(self, change: Change) -> Told | None:
+        """The messages of a change, written once more; None where it cannot be written."""
+        assert self._encoder is not None
+        try:
+            written = self._encoder.encode(change, [])
+        except Refusal:
+            return None
+        return [(Message(*_place(change), one.key, one.value, one.headers), "") for one in written]
+
+    def digests(self, change: Change) -> Digests:
+        """The digests of what the messages of a change have to say."""
+        again = self._again(change) if self._whole else None
+        return digests_told(self.effects(change), again)
 
     def difference(
         self, change: Change, messages: Told, found: list[Effect], weakened: bool
@@ -128,7 +176,17 @@ class Expected:
             weakened: whether the row cannot be expected to come back whole.
         """
         there = with_ids(found, None) if self._encoder is None else found
-        return difference(self.effects(change, messages, found), there, weakened)
+        why = difference(self.effects(change, messages, found), there, weakened)
+        if why is not None or not self._whole:
+            return why
+        again = self._again(change)
+        if again is None or list(map(_bytes, messages)) == list(map(_bytes, again)):
+            return None
+        return (
+            f"is {counted(len(messages), 'message')} with the same row and other bytes than "
+            f"{counted(len(again), 'message')} written of the change: hold the end of the window, "
+            "the partition and the time of the event against it"
+        )
 
 
 def _place(change: Change) -> tuple[str, int, int, int | None]:

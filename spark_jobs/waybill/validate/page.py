@@ -6,7 +6,14 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from waybill.made_ids import made_ids_sentence
-from waybill.validate.result import FAILED, PASSED, SEVERITIES, found_text
+from waybill.validate.result import (
+    APPROVED,
+    FAILED,
+    PASSED,
+    REPORTED,
+    SEVERITIES,
+    found_text,
+)
 
 if TYPE_CHECKING:
     from waybill.validate.result import Checked, GateResult
@@ -16,7 +23,8 @@ TEMPLATE = "gate.html.j2"
 VERDICTS = {
     PASSED: "Passed: the tables are visible and the batch may be published.",
     FAILED: "Held: nothing is visible and nothing is published.",
-    "reported": "Let through with failures, as quality.on_failure: report says.",
+    REPORTED: "Let through with failures, as quality.on_failure: report says.",
+    APPROVED: "Approved: a person had it published as it is, with failures.",
 }
 
 

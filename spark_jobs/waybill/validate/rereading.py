@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -23,7 +24,13 @@ from waybill.records import Change, Message, TableSchema
 from waybill.tables import TableRule, TableRules
 from waybill.types import with_digits
 from waybill.validate.digest import Digests, digests, effects_of
-from waybill.validate.message_effects import Expected, Writer, effects_told, writer_of
+from waybill.validate.message_effects import (
+    Expected,
+    Writer,
+    digests_told,
+    effects_told,
+    writer_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -113,18 +120,35 @@ class Reread:
     different: Counter[str] = field(default_factory=Counter)
     examples: list[dict[str, Any]] = field(default_factory=list)
 
+    def add(self, other: Reread) -> None:
+        """Take in what reading other messages has shown."""
+        self.messages.update(other.messages)
+        self.undecodable.update(other.undecodable)
+        self.different.update(other.different)
+        self.examples = [*self.examples, *other.examples][:EXAMPLES]
+
 
 def readers_of(
-    source: Source, targets: Iterable[Target], schemas: Iterable[TableSchema]
+    source: Source,
+    targets: Iterable[Target],
+    schemas: Iterable[TableSchema],
+    ids: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> dict[str, Reader]:
-    """A reader for every target whose envelope can be read, who knows the tables' types."""
+    """A reader for every target whose envelope can be read, who knows the tables' types.
+
+    Args:
+        source: the source.
+        targets: the targets.
+        schemas: the schemas of the changes.
+        ids: settings that the targets' ids were written with, by target.
+    """
     rules = rules_of(schemas)
     found = {}
     for target in targets:
         envelope = registry.get(target.envelope)
         if envelope.decoder is not None:
             settings = reading_settings(target, source)
-            writer = writer_of(target, source)
+            writer = writer_of(target, source, ids.get(target.label, {}))
             found[target.label] = Reader(target.envelope, settings, rules, writer)
     return found
 
@@ -343,11 +367,13 @@ def _digest_messages(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         decoders = {label: reader.decoder() for label, reader in readers.items()}
+        closing = {label for label, r in readers.items() if r.writer and r.writer.ends_windows}
         rows = rows_of(batches)
         out: list[tuple[Any, ...]] = []
         for label, place, messages, weakened in grouped(rows):
             effects, why = effects_told(decoders[label], messages)
-            found = digests(effects) if why is None else Digests(0, 0, 0)
+            whole = messages if label in closing else None
+            found = digests_told(effects, whole) if why is None else Digests(0, 0, 0)
             out.append((label, *place, *found, False, weakened, why is not None))
             if len(out) >= _ROWS:
                 yield _batch(out)
@@ -368,7 +394,7 @@ def _digest_changes(
                 place = place_of(change)
                 out.append((None, *place, *digests(effects_of(change)), True, False, False))
                 for label, expected in numbered.items():
-                    found = digests(expected.effects(change))
+                    found = expected.digests(change)
                     out.append((label, *place, *found, True, False, False))
             yield _batch(out)
 

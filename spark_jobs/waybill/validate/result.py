@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import json
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from waybill.counting import counted
 
-PASSED, REPORTED, FAILED = "passed", "reported", "failed"
+PASSED, REPORTED, FAILED, APPROVED = "passed", "reported", "failed", "approved"
 SEVERITIES = ("critical", "warning", "info")
 
 
@@ -31,6 +33,7 @@ class Checked:
         unexpected: how many rows do not meet it, of which `observed` names some; None where
             `observed` names all.
         note: why there was nothing to look at.
+        waivable: whether a person may have the batch published although it is not met.
     """
 
     suite: str
@@ -46,6 +49,12 @@ class Checked:
     table: str | None = None
     unexpected: int | None = None
     note: str = ""
+    waivable: bool = True
+
+    @property
+    def may_be_waived(self) -> bool:
+        """Whether a person may do so now: of what could not be checked nobody knows what it is."""
+        return self.waivable and self.error is None
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,8 @@ class GateResult:
     Attributes:
         migration: name of the migration.
         batch: id of the batch.
-        outcome: passed, reported (failures were let through by `on_failure: report`) or failed.
+        outcome: passed, reported (failures were let through by `on_failure: report`), approved
+            (a person has let them through) or failed.
         time: when, ISO 8601 in UTC.
         checks: every expectation.
         profiles: the rows that they ran over.
@@ -82,6 +92,8 @@ class GateResult:
         accounts: counts that do not agree across stages, one sentence each.
         stages: the reports of the stages before.
         costs: what each suite took.
+        decision: what a person has decided about the batch (`waybill.lake.decisions.Decision`);
+            None where nobody did.
     """
 
     migration: str
@@ -94,13 +106,31 @@ class GateResult:
     stages: list[dict[str, Any]] = field(default_factory=list)
     outcome: str = PASSED
     costs: list[Cost] = field(default_factory=list)
+    decision: dict[str, Any] | None = None
 
-    def judge(self, on_failure: str) -> None:
-        """Set the outcome from what failed."""
-        if self.failures("critical"):
-            self.outcome = REPORTED if on_failure == "report" else FAILED
-        else:
+    def judge(self, on_failure: str, waived: Collection[str] = ()) -> None:
+        """Set the outcome from what failed.
+
+        Args:
+            on_failure: see `quality.on_failure`.
+            waived: marks of the findings (`finding_mark`) that a person has let through.
+        """
+        failed = self.failures("critical")
+        if not failed:
             self.outcome = PASSED
+        elif on_failure == "report":
+            self.outcome = REPORTED
+        elif all(check.may_be_waived and finding_mark(check) in waived for check in failed):
+            self.outcome = APPROVED
+        else:
+            self.outcome = FAILED
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GateResult:
+        """The result that `to_dict` described, also one of an older version."""
+        checks = [Checked(**check) for check in data["checks"]]
+        costs = [Cost(**cost) for cost in data.get("costs", [])]
+        return cls(**{**data, "checks": checks, "costs": costs})
 
     def failures(self, severity: str) -> list[Checked]:
         """The expectations of a severity that are not met."""
@@ -114,6 +144,32 @@ class GateResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
+
+
+def finding_mark(check: Checked) -> str:
+    """A mark of a rule together with what it found, the same for the same rows however often.
+
+    Rows that were found are counted where they are a sample: the next time it may be others.
+    """
+    found: Any = check.unexpected
+    if found is None:
+        found = sorted(_plain(item) for item in check.observed)
+    rule = (check.suite, check.profile, check.table, check.type, check.arguments)
+    return _mark([*rule, found, check.error])
+
+
+def verdict_mark(failed: Sequence[Checked]) -> str:
+    """A mark of all that a batch is held for."""
+    return _mark(sorted(map(finding_mark, failed)))
+
+
+def _mark(data: Any) -> str:
+    return hashlib.sha256(_plain(data).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _plain(data: Any) -> str:
+    """Data as text, the same before it was kept as JSON and afterwards."""
+    return json.dumps(data, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def sentence_of(check: Checked) -> str:

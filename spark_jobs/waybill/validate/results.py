@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from waybill.storage.file_store import file_name, open_store
+from waybill.storage.file_store import TEMPORARY, file_name, open_store
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
     from waybill.validate.result import GateResult
 
 DATA, PAGE = "gate.json", "gate.html"
+
+VALIDATIONS = "_validations"
+"""The folder of all verdicts as validation results of Great Expectations, one file for each; no
+batch can have this name."""
 
 
 def reports_folder(spec: Migration, batch: str) -> str:
@@ -20,8 +24,9 @@ def reports_folder(spec: Migration, batch: str) -> str:
 
 
 def keep(spec: Migration, result: GateResult) -> tuple[str, str]:
-    """Write a result as JSON and as a page; returns both paths."""
+    """Write a result as JSON, as a page, and for Data Docs; returns the first two paths."""
     from waybill.validate.page import gate_page
+    from waybill.validate.validations import file_of, validations_of
 
     store = open_store(reports_folder(spec, result.batch))
     data = json.dumps(result.to_dict(), ensure_ascii=False, indent=1, default=str)
@@ -29,7 +34,26 @@ def keep(spec: Migration, result: GateResult) -> tuple[str, str]:
         with store.write(name) as stream:
             # A name may hold half of a surrogate pair, which JSON allows and UTF-8 does not.
             stream.write(text.encode("utf-8", "backslashreplace"))
+    content = json.dumps(validations_of(result), ensure_ascii=False)
+    with open_store(_validations(spec)).write(file_of(result)) as stream:
+        stream.write(content.encode("utf-8", "backslashreplace"))
     return store.path(DATA), store.path(PAGE)
+
+
+def _validations(spec: Migration) -> str:
+    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports/{VALIDATIONS}"
+
+
+def validation_files(spec: Migration) -> list[str]:
+    """Names of the files of all verdicts, oldest first."""
+    names = open_store(_validations(spec)).names()
+    return sorted(n for n in names if n.endswith(".json") and not n.startswith(TEMPORARY))
+
+
+def read_validations(spec: Migration, name: str) -> list[dict[str, Any]] | None:
+    """The validation results of one verdict, None where the file is gone."""
+    found = open_store(_validations(spec)).read(name)
+    return None if found is None else json.loads(found)
 
 
 def read_page(spec: Migration, batch: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -15,13 +14,13 @@ from waybill.batches.message_rows import CHANGE
 from waybill.counting import counted
 from waybill.errors import Code, ConflictError, GateError
 from waybill.lake import TaskRows
+from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
-from waybill.lake.stage_commit import land, repeated
+from waybill.lake.stage_commit import repeated
 from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
-    HELD,
     STAGE,
     Judged,
     account,
@@ -29,7 +28,9 @@ from waybill.validate.batch import (
     commits_in,
     judged,
     let_pass,
+    outbox_parts,
 )
+from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
 from waybill.validate.pairing import compare_in_tasks, stretches, tasks_of
@@ -40,8 +41,9 @@ from waybill.validate.profiles import (
     outcomes,
     refused_messages,
 )
+from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
-from waybill.validate.result import FAILED, GateResult, sentence_of
+from waybill.validate.result import APPROVED, FAILED, GateResult, sentence_of, verdict_mark
 from waybill.validate.results import keep
 from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
@@ -59,21 +61,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch, Lake
+    from waybill.lake.decisions import Decision
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import LineRange
     from waybill.validate.table_profiles import Staged
 
 
+SHOWN_RULES = 20
+"""How many rules that are not met the account of a held batch names, those first that nobody may
+waive."""
+
+
 def run_validate(spec: Migration, context: StageContext) -> StageReport:
     """Judge a merged batch; let it through or hold it.
 
     What passes is made visible: every table, then the record of the merge. The result is kept in
-    the lake's folder (`waybill.validate.results`) and in `runs`.
+    the lake's folder (`waybill.validate.results`) and in `runs`. So is what a person has approved,
+    if the gate finds nothing else than what it found then.
 
     Raises:
-        GateError: something critical failed; tables and messages stay where they are.
-        ConfigurationError: a suite cannot be used.
+        GateError: something critical failed, or a person has dropped the batch; tables and messages
+            stay where they are.
+        ConfigurationError: a suite cannot be used, or a decision cannot be taken.
         ConflictError: another run moved a table first.
     """
     started = time.monotonic()
@@ -82,13 +92,23 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     done = lake.find(runs, STAGE, batch)
     if done is not None:
         context.progress("validate: batch %s was judged before", batch)
+        refuse_late_drop(batch, context.options.decision)
         return repeated(done, "runs")
     suites = load_suites(spec.quality.suites)
+    if context.options.decision is not None:
+        decide(spec, lake, context.options.decision, batch)
     batch_judged = judged(lake, batch)
+    decision = decision_on(lake, batch_judged.merge)
+    if decision is not None and decision.what == DROPPED:
+        message = (
+            f"batch {batch} was {decision}; nothing of it is visible, and the next batch merges "
+            f"its changes again: `{spec.command('run', 'FILE')}`"
+        )
+        raise GateError(message, code=Code.BATCH_DROPPED)
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
-    result = judge(spec, context, batch_judged, staged, suites)
+    result = judge(spec, context, batch_judged, staged, suites, decision)
     places = keep(spec, result)
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
@@ -97,12 +117,14 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
         *(result.outcome, counted(len(result.checks), "expectation"), places[1]),
     )
     if result.outcome == FAILED:
-        _record(lake, runs, result, report, HELD, started)
+        record(lake, report, result.outcome, result.to_dict(), HELD, started)
         raise GateError(
-            _refusal(spec, batch, result, places[1]), report.to_dict(), code=Code.GATE_REFUSED
+            _refusal(spec, batch, result, places[1], decision),
+            report.to_dict(),
+            code=Code.GATE_REFUSED,
         )
     _show(staged, batch_judged.record, context)
-    _record(lake, runs, result, report, STAGE, started)
+    record(lake, report, result.outcome, result.to_dict(), STAGE, started)
     for span in (batch_judged.changes, batch_judged.outbox, batch_judged.archive):
         lake.mark_read(span.table, STAGE, span.upto)
     return report
@@ -114,8 +136,18 @@ def judge(
     batch: Judged,
     staged: list[Staged],
     suites: list[Suite],
+    approval: Decision | None = None,
 ) -> GateResult:
-    """Profile what is staged and run the suites, over the profiles and over rows."""
+    """Profile what is staged and run the suites, over the profiles and over rows.
+
+    Args:
+        spec: the migration.
+        context: the stage.
+        batch: what is judged.
+        staged: the merged tables that it changed.
+        suites: what is expected.
+        approval: what a person has approved. Ages are then those that they saw.
+    """
     lake = context.lake
     # To plan a query takes a while, and most batches need none.
     changes = cache(partial(changes_in, lake, batch.changes))
@@ -149,7 +181,8 @@ def judge(
     }
     now = datetime.now(UTC)
     if any(suite.over.name == TRENDS for suite in suites):
-        ages = ages_of(batch.merge.report["details"], now)
+        seen = now if approval is None else datetime.fromisoformat(approval.judged)
+        ages = ages_of(batch.merge.report["details"], seen)
         figures = (profiles["changes"], profiles["tables"], ages, past_of(lake))
         profiles[TRENDS] = trends_profile(*figures)
     checks, costs = run_every(spec, context, suites, profiles, Found(batch, changes, staged))
@@ -164,7 +197,10 @@ def judge(
         stages=_stages(lake, batch),
         costs=costs,
     )
-    result.judge(spec.quality.on_failure)
+    waived = {rule["finding"] for rule in approval.rules} if approval is not None else set()
+    result.judge(spec.quality.on_failure, waived)
+    if approval is not None and result.outcome == APPROVED:
+        result.decision = approval._asdict()
     result.checks = with_commands(spec, result, partial(_example, context, changes, staged))
     return result
 
@@ -212,10 +248,11 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         told += [row.asDict() for row in rows.collect()]
     texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
-    readers = readers_of(spec.source, spec.publish, schemas.values())
+    parts = outbox_parts(lake, batch.outbox)
+    readers = readers_of(spec.source, spec.publish, schemas.values(), parts[0][1])
     if not readers:
         return Reread()
-    if older is None:
+    if older is None and len(parts) == 1:
         tasks = _side_by_side(lake, footers, list(readers))
         if tasks is not None:
             return compare_in_tasks(lake.spark, tasks, schemas, readers)
@@ -227,9 +264,13 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         # Where full runs have brought a change again, the message was made of the last.
         older = newest_rows(older, CHANGE_PLACE, lake.commits(batch.changes.table))
         accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
+    found = Reread()
     with lake.batches_by_rows(*read):
-        sent = lake.task_rows(batch.outbox, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
-        return reread(sent, accepted, schemas, readers)
+        for span, written in parts:
+            readers = readers_of(spec.source, spec.publish, schemas.values(), written)
+            sent = lake.task_rows(span, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
+            found.add(reread(sent, accepted, schemas, readers))
+    return found
 
 
 def _side_by_side(
@@ -274,6 +315,15 @@ def _report(
     report = StageReport(STAGE, context.batch)
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
+    if result.outcome == FAILED:
+        failed = result.failures("critical")
+        report.details["verdict"] = verdict_mark(failed)
+        report.details["held_for"] = [
+            {"rule": sentence_of(check), "waivable": check.may_be_waived}
+            for check in sorted(failed, key=lambda check: check.may_be_waived)[:SHOWN_RULES]
+        ]
+    if result.decision is not None:
+        report.details["decision"] = result.decision
     report.warnings = [
         f"{check.severity}: {sentence_of(check)}" for check in result.checks if not check.success
     ]
@@ -334,35 +384,22 @@ def _check_bases(branches: list[Branch | None], record: Branch | None, batch: st
     raise ConflictError(message, code=Code.TABLE_CHANGED)
 
 
-def _record(
-    lake: Lake, runs: str, result: GateResult, report: StageReport, stamp: str, started: float
-) -> None:
-    branch = lake.branch(runs, STAGE, report.batch, False)
-    row = (
-        report.batch,
-        STAGE,
-        result.outcome,
-        datetime.now(UTC),
-        json.dumps(report.to_dict(), ensure_ascii=False),
-        json.dumps(result.to_dict(), ensure_ascii=False, default=str),
-    )
-    branch.append_rows([row], RUNS)
-    report.stage = stamp
-    try:
-        land(branch, report, "runs", started)
-    except ConflictError:
-        branch.drop()
-        raise
-    finally:
-        report.stage = STAGE
-
-
-def _refusal(spec: Migration, batch: str, result: GateResult, page: str) -> str:
+def _refusal(
+    spec: Migration, batch: str, result: GateResult, page: str, decision: Decision | None
+) -> str:
     failed = result.failures("critical")
     first = sentence_of(failed[0])
     more = f", and {len(failed) - 1} more like it" if len(failed) > 1 else ""
+    approved = (
+        f" ({decision.by} has approved it, but for other findings)" if decision is not None else ""
+    )
+    waive = (
+        f", or have it published as it is, `{spec.command('gate', 'approve', 'FILE')}`"
+        if all(check.may_be_waived for check in failed)
+        else ""
+    )
     return (
-        f"batch {batch} does not pass the gate, which expects: {first}{more}; nothing was "
-        f"published, the report is {page}; fix the cause, then "
-        f"`{spec.command('run', 'FILE', '--drop-held')}`"
+        f"batch {batch} does not pass the gate, which expects: {first}{more}{approved}; nothing "
+        f"was published, the report is {page}; fix the cause, then "
+        f"`{spec.command('run', 'FILE', '--drop-held')}`{waive}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,10 @@ FOLDER = "WAYBILL_SUITES"
 
 QUERY = "unexpected_rows_query"
 """The argument of an expectation that holds SQL, which names the rows `{batch}`."""
+
+WAIVABLE = "waivable"
+"""In the meta of an expectation: false where no person may have a batch published that does not
+meet it."""
 
 LOOK = {
     ROWS: "waybill changes {file} --table {table} --key {key}{held}",
@@ -124,6 +128,11 @@ def load_suite(name: str) -> Suite:
     return _suite(shown, data)
 
 
+def is_waivable(expectation: Mapping[str, Any]) -> bool:
+    """Whether a batch may be published on a person's word although this is not met."""
+    return (expectation.get("meta") or {}).get(WAIVABLE) is not False
+
+
 def _shown(name: str) -> str:
     return name if "/" in name or name.endswith(".json") else f"suite {name}"
 
@@ -199,6 +208,8 @@ def _faults(data: Any) -> Iterator[str]:
             yield f"the severity of expectation {number} is none of {', '.join(SEVERITIES)}"
         elif not isinstance(expectation.get("meta", {}), dict):
             yield f"the meta of expectation {number} is no object"
+        elif not isinstance(expectation.get("meta", {}).get(WAIVABLE, True), bool):
+            yield f"the meta.{WAIVABLE} of expectation {number} is neither true nor false"
         elif over != [PROFILE]:
             query = (expectation.get("kwargs") or {}).get(QUERY, "{batch}")
             if "{batch}" not in str(query):

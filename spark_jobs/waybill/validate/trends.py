@@ -70,8 +70,9 @@ def past_of(lake: Lake) -> list[Past]:
         # Of a history that upkeep has cut the rows are there still, maybe those of years.
         after = passed[-1].snapshot if lake.known_since(runs) else None
     span = Span(runs, after, lake.head(runs))
-    rows = lake.few_rows(span, columns_of(RUNS, "batch", "outcome", "time", "result"), {})
-    told = sorted((row for row in rows if row["outcome"] != FAILED), key=lambda row: row["time"])
+    rows = lake.few_rows(span, columns_of(RUNS, "batch", "stage", "outcome", "time", "result"), {})
+    verdicts = [row for row in rows if row["stage"] == STAGE and row["outcome"] != FAILED]
+    told = sorted(verdicts, key=lambda row: row["time"])
     newest = {row["batch"]: row["result"] for row in told}
     return [_past(json.loads(result)["profiles"]) for result in list(newest.values())[-HISTORY:]]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.validate.batch import HELD, STAGE
+from waybill.lake.decisions import DROPPED, HELD, decision_on
+from waybill.validate.batch import STAGE
 
 if TYPE_CHECKING:
     from waybill.lake import Commit, Lake
@@ -15,8 +16,9 @@ MERGE = "merge"
 def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
     """Ids of the batches that the gate has to judge before the next merge, oldest first.
 
-    These are merges that wait for a verdict; those of which something is visible, so that the gate
-    was ended after its yes; and those that are visible without a record of it.
+    These are merges that wait for a verdict, or were approved after it; those of which something is
+    visible, so that the gate was ended after its yes; and those that are visible without a record
+    of it.
 
     Args:
         lake: the lake.
@@ -38,10 +40,19 @@ def unjudged(lake: Lake, dropping: bool = False) -> list[str]:
         commit
         for commit, _ in lake.held(merges, MERGE)
         if commit.batch not in shown
-        if _visible_in_part(lake, commit) or not (dropping or commit.snapshot in held)
+        if _visible_in_part(lake, commit)
+        or not (dropping or _stays(lake, commit, commit.snapshot in held))
     ]
     found = sorted([*visible, *waiting], key=lambda commit: commit.time_ms)
     return [commit.batch for commit in found]
+
+
+def _stays(lake: Lake, merge: Commit, held: bool) -> bool:
+    """Whether a merge that waits is not judged: it was dropped, or was held and nobody approved."""
+    decision = decision_on(lake, merge)
+    if decision is None:
+        return held
+    return decision.what == DROPPED
 
 
 def _visible_in_part(lake: Lake, merge: Commit) -> bool:

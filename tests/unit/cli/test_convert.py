@@ -86,6 +86,17 @@ def test_a_message_of_too_many_columns_is_refused_with_the_setting(tmp_path):
     assert len(json.loads(done.stdout)["data"][0]) == 10_001
 
 
+def test_where_all_messages_have_too_many_columns_the_setting_is_named_and_no_envelope(tmp_path):
+    file = tmp_path / "in.jsonl"
+    file.write_bytes(canal(1) + b"\n" + canal(2) + b"\n")
+    words = ("convert", "--from", "canal", "--to", "canal", file, tmp_path / "out.jsonl")
+    done = waybill(*words, "--max-columns", "1")
+    assert done.returncode == 4
+    told = " ".join(done.stderr.decode().split())
+    assert "--max-columns N takes messages of so many columns" in told
+    assert "waybill detect" not in told
+
+
 def test_convert_through_pipes_says_nothing_that_is_no_message():
     done = waybill("convert", "--from", "canal", "--to", "canal", "-", "-", given=canal(1) + b"\n")
     assert done.returncode == 0

@@ -14,6 +14,7 @@ from waybill.merge.transactions import (
     Event,
     Members,
     Open,
+    RolledBack,
     announced,
     check_wait,
     is_serial,
@@ -55,6 +56,23 @@ def test_a_name_that_is_used_again_waits_again():
 def test_ends_of_transactions_that_nobody_began_change_nothing():
     verdict = judge((), told(("commit", "x")), 7, 100)
     assert (verdict.open, verdict.released, verdict.hidden) == ((), (), set())
+
+
+def test_what_was_rolled_back_stays_so_until_its_name_begins_anew():
+    verdict = judge((X,), told(("rollback", "x")), 9, 300)
+    gone = verdict.not_merged([("x", "b2"), ("x", "b1")]).gone
+    assert gone == (RolledBack("x", "x", ("b1", "b2")),)
+    later = judge((), [], 10, 400, gone=gone)
+    assert later.hidden == {X.members}
+    assert judge((), told(("rollback", "x")), 10, 400, gone=gone).gone == gone
+    anew = judge((), told(("begin", "x"), ("commit", "x")), 11, 500, gone=gone)
+    assert (anew.hidden, [t.again for t in anew.gone]) == (set(), [True])
+    assert anew.gone[0].batches == ("b1", "b2")
+
+
+def test_a_place_tells_rows_of_what_was_rolled_back_from_those_of_a_later_transaction():
+    found = judge((), told(("rollback", "768:12")), 9, 300).gone
+    assert [found[0].members.have(f"768:{place}") for place in (3, 12, 13)] == [True, True, False]
 
 
 def test_the_longest_wait():

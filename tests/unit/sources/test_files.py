@@ -502,3 +502,32 @@ def test_cursors_add_up_and_stay_small() -> None:
     fresh = write_cursor(read_cursor(reversed(history)), "/other", {}, 900, afresh=True)
     cursor = read_cursor([fresh, *reversed(history)])
     assert (cursor.base, cursor.files, cursor.next_number) == ("/other", {}, 900)
+
+
+def test_files_that_were_moved_keep_their_positions_when_they_are_read_afresh(
+    tmp_path: Path,
+) -> None:
+    """Where nothing but the position orders changes, they would be changes of another partition."""
+    old, new = tmp_path / "shop", tmp_path / "archive"
+    old.mkdir()
+    for name in ("a", "b", "c"):
+        (old / f"{name}.jsonl").write_bytes(f"{name}\n".encode())
+    _, work, states, *_ = read(source(old))
+    old.rename(new)
+    # One has another name, and one other content.
+    (new / "b.jsonl").rename(new / "z.jsonl")
+    (new / "c.jsonl").write_bytes(b"d\n")
+    cursor = FilesCursor(str(old), states, work.next_number, 0)
+    again = files.plan(source(new), cursor, afresh=True)
+    placed = {task.name: (task.topic, task.number) for task in again.tasks}
+    assert placed == {"a.jsonl": ("shop", 0), "z.jsonl": ("shop", 1), "c.jsonl": ("shop", 2)}
+    assert (again.other, again.next_number) == (["c.jsonl"], 3)
+    # What comes next has the topic, too, and a topic that is set is taken.
+    states = {task.name: states["a.jsonl"]._replace(number=task.number) for task in again.tasks}
+    data = write_cursor(cursor, again.base, states, again.next_number, True, again.topic)
+    assert read_cursor([data]).topic == "shop"
+    assert read_cursor([{**data, "topic": "x"}, data]).topic == "x"
+    assert files.plan(source(new), read_cursor([data]), afresh=True).topic == "shop"
+    told = files.plan(source(new, topic="mine"), read_cursor([data]), afresh=True)
+    assert {task.topic for task in told.tasks} == {"mine"}
+    assert told.topic is None

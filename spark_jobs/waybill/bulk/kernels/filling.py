@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from waybill.bulk.compiling import compiled
 from waybill.bulk.kernels.single_values import alike
 from waybill.bulk.raw_memory import ahead, copy, put_word, word
@@ -30,16 +28,15 @@ def _put(out, p, source, start, size, limit):
 
 
 @compiled
-def filled_sizes(cuts, lengths, quoted):
-    """How many bytes the messages take that `fill` writes."""
+def filled_sizes(cuts, lengths, quoted, sizes):
+    """How many bytes the messages take that `fill` writes, which `sizes` takes."""
     values, rows = lengths.shape
-    sizes = np.full(rows, cuts[values + 1] - cuts[0], np.int64)
+    sizes[:] = cuts[values + 1] - cuts[0]
     for s in range(values):
         around = 2 if quoted[s] else 0
         for i in range(rows):
             size = lengths[s, i]
             sizes[i] += 4 if size < 0 else size + around
-    return sizes
 
 
 @compiled

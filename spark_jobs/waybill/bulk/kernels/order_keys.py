@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from waybill.bulk.compiling import compiled
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Bytes, Places
 
 
 @compiled
@@ -30,8 +35,9 @@ def _order_number(value, out, p):
     return p + digits
 
 
-@compiled
-def order_keys(parts, kind, rank, partitions, offsets):
+def order_keys(
+    parts: Places, kind: int, rank: int, partitions: Places, offsets: Places
+) -> tuple[Bytes, Places]:
     """Order keys of changes that are alone in their messages, as `order.order_key` writes them.
 
     Args:
@@ -44,9 +50,17 @@ def order_keys(parts, kind, rank, partitions, offsets):
     Returns:
         The keys one after the other, and where each begins and the last ends.
     """
-    rows = offsets.shape[0]
+    rows = len(offsets)
     bounds = np.empty(rows + 1, np.int64)
-    out = np.empty(rows * (40 + 24 * (parts.shape[0] + 2)), np.uint8)
+    out = np.empty(rows * (40 + 24 * (len(parts) + 2)), np.uint8)
+    size = _order_keys(parts, kind, rank, partitions, offsets, out, bounds)
+    return out[:size].copy(), bounds
+
+
+@compiled
+def _order_keys(parts, kind, rank, partitions, offsets, out, bounds):
+    """Write what `order_keys` returns; returns where it ends."""
+    rows = offsets.shape[0]
     p = 0
     for i in range(rows):
         bounds[i] = p
@@ -67,7 +81,7 @@ def order_keys(parts, kind, rank, partitions, offsets):
         out[p] = 58
         p = _order_number(np.int64(0), out, p + 1)
     bounds[rows] = p
-    return out[:p].copy(), bounds
+    return p
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from waybill.bulk.compiling import compiled
@@ -16,6 +18,9 @@ from waybill.bulk.value_kinds import (
     STRING,
     VOID,
 )
+
+if TYPE_CHECKING:
+    from waybill.bulk.arena import Places
 
 
 @compiled
@@ -225,8 +230,7 @@ def in_slots(starts, stops, kinds, places, slots, targets, found, lengths):
                 lengths[targets[s] + i] = stops[place, slot] - start
 
 
-@compiled
-def grouped(forms, counts):
+def grouped(forms: Any, counts: Any) -> tuple[Any, Places, Places]:
     """Messages by their form, in their order.
 
     Args:
@@ -236,47 +240,62 @@ def grouped(forms, counts):
     Returns:
         The forms, the numbers of their messages one form after the other, and where each ends.
     """
-    size = np.int64(64)
-    while size < 2 * forms.shape[0]:
+    size = 64
+    while size < 2 * len(forms):
         size *= 2
     table = np.full(size, -1, np.int32)
-    known = np.empty(forms.shape[0], np.uint64)
-    sizes = np.zeros(forms.shape[0], np.int64)
-    group = np.empty(forms.shape[0], np.int32)
+    known = np.empty(len(forms), np.uint64)
+    sizes = np.zeros(len(forms), np.int64)
+    group = np.empty(len(forms), np.int32)
+    found = _group(forms, counts, table, known, sizes, group)
+    ends = np.cumsum(sizes[:found])
+    order = np.empty(ends[-1] if found else 0, np.int64)
+    _order(group, ends - sizes[:found], order)
+    return known[:found].copy(), order, ends
+
+
+@compiled
+def _group(forms, counts, table, known, sizes, group):
+    """Find the group of each message; returns how many there are.
+
+    Args:
+        forms: as `grouped` has them.
+        counts: as `grouped` has them.
+        table: -1 at two places for each message or more, as many as a power of two.
+        known: takes the form of each group.
+        sizes: takes how many messages it has; zeros.
+        group: takes the group of each message, -1 for none.
+    """
+    last = table.shape[0] - 1
     found = 0
     for i in range(forms.shape[0]):
         if counts[i] < 0:
             group[i] = -1
             continue
-        at = np.int64(forms[i] & np.uint64(size - 1))
+        at = np.int64(forms[i] & np.uint64(last))
         while table[at] >= 0 and known[table[at]] != forms[i]:
-            at = (at + 1) & (size - 1)
+            at = (at + 1) & last
         if table[at] < 0:
             table[at] = found
             known[found] = forms[i]
             found += 1
         group[i] = table[at]
         sizes[table[at]] += 1
-    ends = np.cumsum(sizes[:found])
-    at_of = ends - sizes[:found]
-    order = np.empty(ends[found - 1] if found > 0 else 0, np.int64)
-    for i in range(forms.shape[0]):
-        if group[i] >= 0:
-            order[at_of[group[i]]] = i
-            at_of[group[i]] += 1
-    return known[:found].copy(), order, ends
+    return found
 
 
 @compiled
-def in_order(numbers, size):
+def _order(numbers, places, order):
+    """Write the place of each number that is not below zero where the next of its kind goes."""
+    for i in range(numbers.shape[0]):
+        if numbers[i] >= 0:
+            order[places[numbers[i]]] = i
+            places[numbers[i]] += 1
+
+
+def in_order(numbers: Places, size: int) -> Places:
     """The order that sorts numbers below `size`; equal ones stay as they come."""
-    at = np.zeros(size + 1, np.int64)
-    for i in range(numbers.shape[0]):
-        at[numbers[i] + 1] += 1
-    for i in range(size):
-        at[i + 1] += at[i]
-    order = np.empty(numbers.shape[0], np.int64)
-    for i in range(numbers.shape[0]):
-        order[at[numbers[i]]] = i
-        at[numbers[i]] += 1
+    counts = np.bincount(numbers, minlength=size)
+    order = np.empty(len(numbers), np.int64)
+    _order(numbers, np.cumsum(counts) - counts, order)
     return order

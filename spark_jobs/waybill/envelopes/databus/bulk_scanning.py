@@ -145,9 +145,9 @@ class BinaryScanner(EventScanner):
         entries = self._entries_of(found.names)
         width = kernels.HEAD + self._width
         texts.room(width)
-        heads = (found.shapes, found.rows, found.seeds)
         kernels.scan(
-            *(texts.arena.data, texts.begins, texts.ends, heads, entries, self._steps, width),
+            *(texts.arena.data, texts.begins, texts.ends),
+            *(found.shapes, found.rows, found.seeds, entries, self._steps, width),
             *(texts.starts, texts.stops, texts.kinds, texts.counts, texts.forms),
         )
 
@@ -241,7 +241,7 @@ class JsonScanner(EventScanner):
         width = json_kernels.HEAD + self._width
         texts.room(width)
         json_kernels.scan(
-            *(arena.data, firsts, lasts, (cuts, rows, seeds), entries, self._steps, width),
+            *(arena.data, firsts, lasts, cuts, rows, seeds, entries, self._steps, width),
             *(texts.starts, texts.stops, texts.kinds, texts.counts, texts.forms),
         )
         found = texts.counts >= 0

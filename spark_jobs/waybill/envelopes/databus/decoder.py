@@ -90,6 +90,7 @@ class EventDecoder:
         """
         told = Told(message)
         found: list[Change] = []
+        why: Refusal | None = None
         for event in events:
             index = len(found)
             try:
@@ -97,13 +98,13 @@ class EventDecoder:
                     raise event
                 found.append(self._change(event, message, told, index))
             except Refusal as refusal:
-                place = Refusal(refusal.kind, _placed(refusal.sentence, event), index)
-                found.append(refused(message, place))
+                why = type(refusal)(refusal.kind, _placed(refusal.sentence, event), index)
+                found.append(refused(message, why))
             # The other rows of the window wait for its end, whatever is wrong with the last one.
             if isinstance(event, Event) and event.last and found[-1].operation != "commit":
                 found.append(self._end(event, message, told, index + 1))
-        if len(found) == 1 and found[0].outcome == "refused":
-            raise Refusal(found[0].reason_kind or "", found[0].reason or "")
+        if why is not None and len(found) == 1:
+            raise type(why)(why.kind, why.sentence)
         return found
 
     def _change(self, event: Event, message: Message, told: Told, index: int) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -58,6 +58,8 @@ class DatabusReadSettings(Settings):
 
 class DatabusWriteSettings(SequenceSettings):
     """How events are written."""
+
+    ends_windows: ClassVar[bool] = True
 
     version: Annotated[Literal[1, 2], BeforeValidator(_event_version)] = 1
     """Version of the event format."""

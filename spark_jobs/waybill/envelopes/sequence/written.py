@@ -33,7 +33,7 @@ between partitions they say nothing, as positions do not.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec import structs
 from pydantic import Field, PrivateAttr
@@ -67,6 +67,7 @@ POSITIONS = (
 
 _KEPT = (b'{"streamx":', b'{"oms":')
 """How `extra` begins of sources where events may lack the number that rows have."""
+_OF_IDS = ("sequence_digits", "sequence_start", "sequence_from")
 _CONNECTOR = re.compile(rb'"connector":\s*"([^"]*)"')
 
 
@@ -100,6 +101,11 @@ class PackedSettings(Settings):
     )
     _declared: tuple[SequenceLayout, ...] = PrivateAttr(default=())
     _expected: str | None = PrivateAttr(default=None)
+
+    def of_ids(self) -> dict[str, Any]:
+        """See `Settings.of_ids`."""
+        told = self.model_dump(mode="json")
+        return {name: told[name] for name in _OF_IDS if name in told}
 
     def for_source(self, source: Envelope, told: Settings) -> Self:
         """Settings of an encoder that writes what messages of this envelope tell."""

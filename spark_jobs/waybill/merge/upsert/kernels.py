@@ -67,19 +67,39 @@ def _newer(row, other, orders, order_ends, live, images, image_ends, whole):  # 
     return whole[row] > whole[other]
 
 
-@compiled
 def hashes_of(data: Bytes, ends: Ends) -> Hashes:
     """A hash of each text."""
     found = np.empty(len(ends) - 1, np.uint64)
-    for row in range(len(found)):
-        found[row] = _hash(data, ends[row], ends[row + 1])
+    _hashes(data, ends, found)
     return found
 
 
 @compiled
-def newest_rows(  # type: ignore[no-untyped-def]
-    tables, hashes, keys, key_ends, orders, order_ends, live, images, image_ends, whole
-):
+def _hashes(data, ends, found):  # type: ignore[no-untyped-def]
+    for row in range(len(found)):
+        found[row] = _hash(data, ends[row], ends[row + 1])
+
+
+def _slots(count: int) -> Rows:
+    """Room for the numbers of so many hashes: a power of two, and half of it stays empty."""
+    size = 16
+    while size < 2 * count:
+        size *= 2
+    return np.full(size, _EMPTY, np.int64)
+
+
+def newest_rows(
+    tables: npt.NDArray[np.int32],
+    hashes: Hashes,
+    keys: Bytes,
+    key_ends: Ends,
+    orders: Bytes,
+    order_ends: Ends,
+    live: Bytes,
+    images: Bytes,
+    image_ends: Ends,
+    whole: Bytes,
+) -> Rows:
     """The row of the newest change of each key of each table.
 
     Args:
@@ -94,15 +114,23 @@ def newest_rows(  # type: ignore[no-untyped-def]
         image_ends: as of the keys.
         whole: 1 for an image that leaves nothing out.
     """
-    count = len(hashes)
-    size = 16
-    while size < 2 * count:
-        size *= 2
-    mask = np.uint64(size - 1)
-    slots = np.full(size, _EMPTY, np.int64)
-    found = np.empty(count, np.int64)
+    found = np.empty(len(hashes), np.int64)
+    made = _newest(
+        *(tables, hashes, keys, key_ends, orders, order_ends, live, images, image_ends, whole),
+        *(_slots(len(hashes)), found),
+    )
+    return found[:made]
+
+
+@compiled
+def _newest(  # type: ignore[no-untyped-def]
+    tables, hashes, keys, key_ends, orders, order_ends, live, images, image_ends, whole,
+    slots, found,
+):  # fmt: skip
+    """Write what `newest_rows` returns into `found`; returns how many rows there are."""
+    mask = np.uint64(len(slots) - 1)
     made = 0
-    for row in range(count):
+    for row in range(len(hashes)):
         place = np.int64((hashes[row] + np.uint64(tables[row])) & mask)
         while True:
             group = slots[place]
@@ -121,29 +149,29 @@ def newest_rows(  # type: ignore[no-untyped-def]
                     found[group] = row
                 break
             place = (place + 1) & np.int64(mask)
-    return found[:made]
+    return made
+
+
+def slots_of(hashes: Hashes) -> Rows:
+    """A table of hashes in which `matches` looks: at each place the number of a hash, or -1."""
+    slots = _slots(len(hashes))
+    _into_slots(hashes, slots)
+    return slots
 
 
 @compiled
-def slots_of(hashes: Hashes) -> Rows:
-    """A table of hashes in which `matches` looks: at each place the number of a hash, or -1."""
-    size = 16
-    while size < 2 * len(hashes):
-        size *= 2
-    mask = np.uint64(size - 1)
-    slots = np.full(size, _EMPTY, np.int64)
+def _into_slots(hashes, slots):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(slots) - 1)
     for i in range(len(hashes)):
         place = np.int64(hashes[i] & mask)
         while slots[place] >= 0:
             place = (place + 1) & np.int64(mask)
         slots[place] = i
-    return slots
 
 
-@compiled
-def matches(  # type: ignore[no-untyped-def]
-    slots, hashes, keys, key_ends, there, there_ends
-):
+def matches(
+    slots: Rows, hashes: Hashes, keys: Bytes, key_ends: Ends, there: Bytes, there_ends: Ends
+) -> tuple[Rows, Rows]:
     """The rows of a table that have one of the keys, and the number of that key.
 
     Args:
@@ -154,12 +182,20 @@ def matches(  # type: ignore[no-untyped-def]
         there: bytes of the keys of the rows.
         there_ends: as of the keys.
     """
+    rows = np.empty(len(there_ends) - 1, np.int64)
+    numbers = np.empty(len(there_ends) - 1, np.int64)
+    made = _matches(slots, hashes, keys, key_ends, there, there_ends, rows, numbers)
+    return rows[:made], numbers[:made]
+
+
+@compiled
+def _matches(  # type: ignore[no-untyped-def]
+    slots, hashes, keys, key_ends, there, there_ends, rows, numbers
+):
+    """Write what `matches` returns; returns how many rows there are."""
     mask = np.uint64(len(slots) - 1)
-    count = len(there_ends) - 1
-    rows = np.empty(count, np.int64)
-    numbers = np.empty(count, np.int64)
     made = 0
-    for row in range(count):
+    for row in range(len(rows)):
         h = _hash(there, there_ends[row], there_ends[row + 1])
         place = np.int64(h & mask)
         while slots[place] >= 0:
@@ -176,4 +212,4 @@ def matches(  # type: ignore[no-untyped-def]
                 made += 1
                 break
             place = (place + 1) & np.int64(mask)
-    return rows[:made], numbers[:made]
+    return made

@@ -232,14 +232,19 @@ def _put(starts, stops, kinds, i, s, kind, start, stop):
 
 
 @compiled
-def scan(data, begins, ends, heads, entries, steps, width, starts, stops, kinds, counts, forms):
+def scan(
+    data, begins, ends, shapes, rows, seeds, entries, steps, width,
+    starts, stops, kinds, counts, forms,
+):  # fmt: skip
     """Find the values of events, as `avro_scanning.scan` does of rows alone.
 
     Args:
         data: the arena.
         begins: where each message begins.
         ends: where it ends.
-        heads: the `shapes`, `rows` and `seeds` of `events`.
+        shapes: as `events` has them.
+        rows: as `events` has them.
+        seeds: as `events` has them.
         entries: where in `steps` the program of the row begins; below zero where it has none.
         steps: programs, one behind the other.
         width: how many values a message may have, `HEAD` at least.
@@ -249,7 +254,6 @@ def scan(data, begins, ends, heads, entries, steps, width, starts, stops, kinds,
         counts: takes the number of values; -1 where they are not found.
         forms: takes a hash of everything but the values.
     """
-    shapes, rows, seeds = heads
     for i in range(begins.shape[0]):
         counts[i] = -1
         entry = np.int64(entries[i])

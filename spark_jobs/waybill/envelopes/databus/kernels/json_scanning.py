@@ -228,14 +228,19 @@ def rewritten(data, begins, ends, versions, at, names, rows, seeds, cuts, firsts
 
 
 @compiled
-def scan(data, firsts, lasts, heads, entries, steps, width, starts, stops, kinds, counts, forms):
+def scan(
+    data, firsts, lasts, cuts, rows, seeds, entries, steps, width,
+    starts, stops, kinds, counts, forms,
+):  # fmt: skip
     """Find the values of messages that were rewritten, as `avro_scanning.scan` does of rows alone.
 
     Args:
         data: the arena.
         firsts: where each text begins.
         lasts: where it ends.
-        heads: the `cuts`, `rows` and `seeds` of `rewritten`.
+        cuts: as `rewritten` has them.
+        rows: as `rewritten` has them.
+        seeds: as `rewritten` has them.
         entries: where in `steps` the program of the row begins; below zero where it has none.
         steps: programs, one behind the other.
         width: how many values a message may have, `HEAD` at least.
@@ -245,7 +250,6 @@ def scan(data, firsts, lasts, heads, entries, steps, width, starts, stops, kinds
         counts: takes the number of values; -1 where they are not found.
         forms: takes a hash of everything but the values.
     """
-    cuts, rows, seeds = heads
     for i in range(firsts.shape[0]):
         counts[i] = -1
         entry = np.int64(entries[i])

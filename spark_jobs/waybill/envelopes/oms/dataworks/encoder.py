@@ -65,9 +65,11 @@ class OmsDataworksWriteSettings(OmsSequencedWriteSettings):
         default="UTC",
         description="Time zone (IANA name) of DATETIME columns that are written as milliseconds.",
     )
-    db_type: str = Field(
-        default="mysql",
-        description="The database type that messages name if their source did not.",
+    db_type: str | None = Field(
+        default=None,
+        min_length=1,
+        description="`dbType` of messages whose source names none, e.g. `oracle`. Left out, it is "
+        "`mysql` where the source names types of MySQL, and null otherwise.",
     )
 
 
@@ -155,7 +157,9 @@ class OmsDataworksEncoder:
         place = change.schema, kind, carried.dbVersion, carried.dbName
         table = self._tables.get(place)
         if table is None:
-            table = _TableEncoder(change.schema, carried, kind or self.settings.db_type, self)
+            kind = kind or self.settings.db_type
+            kind = kind or ("mysql" if change.schema.dialect == "mysql" else None)
+            table = _TableEncoder(change.schema, carried, kind, self)
             self._tables[place] = table
         key, before, after = None, None, None
         if op in _ROWS:
@@ -197,7 +201,11 @@ class _TableEncoder:
     """What a schema decides about its messages."""
 
     def __init__(
-        self, schema: TableSchema, carried: Carried, db_type: str, encoder: OmsDataworksEncoder
+        self,
+        schema: TableSchema,
+        carried: Carried,
+        db_type: str | None,
+        encoder: OmsDataworksEncoder,
     ) -> None:
         self.schema, self.db_type = schema, db_type
         earlier = encoder.settings.version == "earlier"
@@ -223,7 +231,7 @@ class _TableEncoder:
 
     def truncate(self, text: str) -> str:
         """The statement of a TRUNCATE, which names this table as the message does."""
-        bare = split_tenant(self.schema.database, self.db_type.upper())[1]
+        bare = split_tenant(self.schema.database, (self.db_type or "").upper())[1]
         place = bare, self.schema.schema
         return told_statement(text, self.db_type, place, self.schema.table or "")
 

@@ -1,0 +1,74 @@
+"""A lake that an earlier version wrote is read, judged and continued by this one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.spark.stored_lake import PLACE, feed, message, migration, order, unpacked
+from tests.unit.cli.command_line import waybill
+from waybill import jobs
+from waybill.spec.migration import Migration
+
+pytestmark = pytest.mark.spark
+
+THIRD = [
+    # Sent again, and late: what was merged by the earlier version is newer.
+    message(6, "UPDATE", order(1), order(1, 2.5, "changed")),
+    message(2, "INSERT", None, order(2, 20.25, "two")),
+    message(10, "UPDATE", order(20, 20.25, "two"), order(20, 21.75, "later")),
+    message(11, "INSERT", None, order(3, 7.0, "again")),
+    message(12, "DELETE", {"id": 1, "name": "Änne"}, None, "people"),
+]
+
+
+@pytest.fixture(scope="module")
+def spec(spark) -> Iterator[Migration]:
+    with unpacked():
+        spec = Migration.model_validate(migration())
+        feed("b3", THIRD)
+        done = jobs.run_migration(spec, batch="b3", mode="incremental", spark=spark)
+        assert done.stage("snapshot").rows_in == len(THIRD)
+        yield spec
+
+
+def test_its_tables_go_on(spec, spark) -> None:
+    orders = jobs.read_table(spec, "shop.orders", spark=spark)
+    found = {row["id"]: (row["total"], row["note"], row["made"]) for row in orders}
+    made = "2024-02-29T23:59:59.123456Z"
+    assert found == {
+        "1": ("2.5", "changed", made),
+        "20": ("21.75", "later", made),
+        "3": ("7.0", "again", made),
+    }
+    assert list(jobs.read_table(spec, "shop.people", spark=spark)) == []
+
+
+def test_an_earlier_batch_is_shown_as_it_was(spec, spark) -> None:
+    orders = jobs.read_table(spec, "shop.orders", as_of="b1", spark=spark)
+    assert sorted(row["id"] for row in orders) == ["1", "2", "3"]
+
+
+def test_targets_get_what_is_new_and_nothing_twice(spec) -> None:
+    sent = Counter(
+        (line["type"], line["table"], row["id"])
+        for file in sorted((PLACE / "out" / "canal").rglob("*.jsonl"))
+        for line in map(json.loads, file.open())
+        for row in line["data"]
+    )
+    assert sent[("UPDATE", "orders", "1")] == 2  # It came twice.
+    assert sent[("UPDATE", "orders", "20")] == 2
+    assert sent[("DELETE", "people", "1")] == 1
+    assert sent.total() == 13
+
+
+def test_what_it_refused_is_still_listed(spec, tmp_path) -> None:
+    file = tmp_path / "stored.yaml"
+    file.write_text(json.dumps(migration()))
+    status = waybill("status", str(file), "--json").stdout.splitlines()
+    assert {json.loads(line).get("batch") for line in status} == {"b3", None}
+    listed = waybill("quarantine", "list", str(file), "--json").stdout.splitlines()
+    assert [(row["batch"], row["offset"]) for row in map(json.loads, listed)] == [("b1", 4)]
