@@ -29,7 +29,7 @@ NEED_ONE = {
     if isinstance(kind, type)
     and issubclass(kind, errors.WaybillError)
     and kind.code is None
-    and kind is not Refusal
+    and not issubclass(kind, Refusal)
 }
 """The errors whose class says too little."""
 

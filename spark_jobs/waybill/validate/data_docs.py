@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.validate.great_expectations_context import in_memory
 from waybill.validate.results import read_validations, validation_files
 
@@ -59,7 +59,7 @@ def build_site(spec: Migration, folder: Path) -> Built:
     if not known and not new:
         first = spec.command("run", "FILE")
         message = f"the gate has judged no batch of {spec.name} yet: run it first, `{first}`"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     index, failed = folder / "index.html", []
     if new or not index.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,17 +81,17 @@ def _known(spec: Migration, folder: Path) -> dict[str, list[dict[str, Any]]]:
         ]
         if strange:
             message = f"{folder} holds {strange[0]} and is no site of Waybill: name a new folder"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, code=Code.OPTION)
         return {}
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
         migration, verdicts = data["migration"], data["verdicts"]
     except (ValueError, KeyError, TypeError) as error:
         message = f"{file} cannot be read ({error}): delete the folder, it is built again"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(message, code=Code.OPTION) from error
     if migration != spec.name:
         message = f"{folder} is the site of {migration}, not of {spec.name}: name another folder"
-        raise ConfigurationError(message)
+        raise ConfigurationError(message, code=Code.OPTION)
     found: dict[str, list[dict[str, Any]]] = verdicts
     return found
 

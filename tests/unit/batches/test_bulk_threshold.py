@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -47,7 +48,9 @@ def test_no_pause_where_bulk_is_wanted(monkeypatch) -> None:
     assert _pauses(Worth(lambda: "bulk", 1), 0, 3) == [0, 0, 0]
 
 
-def test_small_inputs_go_one_by_one() -> None:
+def test_small_inputs_go_one_by_one(monkeypatch) -> None:
+    # Once its code is loaded, bulk costs nothing to begin.
+    monkeypatch.delitem(sys.modules, bulk_threshold._KERNELS, raising=False)
     assert Worth(lambda: "bulk", bulk_threshold.WORTH_AT_ONCE - 1).of(1) is None
 
 

@@ -47,6 +47,9 @@ def either_way(request, monkeypatch):
         def of(self, size):
             return self.made
 
+        def paid(self, messages, at_once):
+            pass
+
     def bulk(job, converter):
         return BulkConverter(registry.get(job.source), registry.get(job.target), converter, 1)
 
