@@ -17,23 +17,13 @@ if TYPE_CHECKING:
 
     from waybill.report import Waybill
 
-ID = {"id": "bigint", "n": "bigint"}
-TEXT = {**ID, "code": "string"}
+ID = {"id": "bigint"}
+TEXT = {"id": "bigint", "code": "string"}
 
 
-def insert(
-    number: int, code: bool | None = None, table: str = "orders", key: int | None = None
-) -> bytes:
-    """A message; one with a code is refused while its table declares that it is text.
-
-    Args:
-        number: of the message, which orders it; it stands in a column of its own.
-        code: the code, if it has one.
-        table: the table that it is for.
-        key: the key of its row, the number unless it is given.
-    """
-    row = {"id": number if key is None else key, "n": number}
-    row |= {} if code is None else {"code": code}
+def insert(number: int, code: bool | None = None, table: str = "orders") -> bytes:
+    """A message; one with a code is refused while its table declares that it is text."""
+    row = {"id": number} if code is None else {"id": number, "code": code}
     return oms(10 + number, "INSERT", None, row).replace(b"orders", table.encode())
 
 
@@ -101,20 +91,16 @@ class Line:
         """Ids in a merged table."""
         return [row["id"] for row in jobs.read_table(self.spec, table, spark=self.spark)]
 
-    def newest(self, table: str) -> dict[str | None, str | None]:
-        """The number of the message that each row of a merged table comes from, by id."""
-        return {row["id"]: row["n"] for row in jobs.read_table(self.spec, table, spark=self.spark)}
-
     @property
     def sent(self) -> list[str]:
-        """Numbers of the published messages."""
+        """Ids of the published messages."""
         return sorted(self.counted.elements())
 
     @property
     def counted(self) -> Counter[str]:
-        """How often each message was published, by its number."""
+        """How often each id was published."""
         files = sorted((self.folder / "out").rglob("*.jsonl"))
-        return Counter(json.loads(line)["data"][0]["n"] for f in files for line in f.open())
+        return Counter(json.loads(line)["data"][0]["id"] for f in files for line in f.open())
 
     @property
     def lake(self) -> Lake:

@@ -45,9 +45,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(8 * 3600)]
 STEPS = int(os.environ.get("WAYBILL_GATE_STEPS", "12" if EFFORT == 1 else str(500 * EFFORT)))
 """How many steps the machine takes in all."""
 
-KEYS = 3
-"""So few rows has a table, so that a message that is taken up late meets newer ones."""
-
 LENGTH = 10 if EFFORT == 1 else 25
 """Steps from one empty lake."""
 
@@ -88,14 +85,12 @@ class Sent:
 
     Attributes:
         table: the table it is for.
-        key: the key of its row, which other messages have, too.
         good: whether it was never refused.
         due: how often it has to be published.
         refused_by: batches that refused it and have not been tried again.
     """
 
     table: str
-    key: int
     good: bool
     due: int = 0
     refused_by: set[str] = field(default_factory=set)
@@ -135,16 +130,13 @@ class GateMachine(RuleBasedStateMachine):
         self.feed(good, refused)
 
     def feed(self, good: int, refused: int) -> None:
-        """New messages: what is refused has older and newer changes of its row beside it."""
         lines = []
-        mine = f"t{self.cause}"
-        for tables, code, count in ((("orders", mine), None, good), ((mine,), True, refused)):
+        for table, code, count in (("orders", None, good), (f"t{self.cause}", True, refused)):
             for _ in range(count):
-                number = len(self.messages)
-                table, key = tables[number % len(tables)], number % KEYS
-                self.messages[str(number)] = Sent(table, key, code is None)
-                self.unread.append(str(number))
-                lines.append(insert(number, code, table, key))
+                name = str(len(self.messages))
+                self.messages[name] = Sent(table, code is None)
+                self.unread.append(name)
+                lines.append(insert(int(name), code, table))
         if lines:
             self.line.feed(f"{self.files:05d}", *lines)
             self.files += 1
@@ -228,8 +220,8 @@ class GateMachine(RuleBasedStateMachine):
         assert {name for name, m in self.messages.items() if not m.due} == set()
         assert self.line.counted == {name: m.due for name, m in self.messages.items()}
         for table in {m.table for m in self.messages.values()}:
-            mine = {str(m.key): name for name, m in self.messages.items() if m.table == table}
-            assert self.line.newest(f"shop.{table}") == mine
+            ids = sorted(int(name) for name, m in self.messages.items() if m.table == table)
+            assert [int(row or -1) for row in self.line.rows(f"shop.{table}")] == ids
         log = self.line.lake.read(self.line.lake.log("changes"))
         assert log.where("outcome = 'refused'").isEmpty()
 
