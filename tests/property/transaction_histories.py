@@ -296,28 +296,26 @@ def _repeat(choose: Choose, source: Sessions, found: list[list[Sent]]) -> None:
 
     What began in it ends in it, as a connector goes on that has been started again.
     """
-    begin, line_range = choose(len(source.sent)), []
+    begin, section = choose(len(source.sent)), []
     open_: set[Transaction] = set()
     for one in source.sent[begin:]:
-        if len(line_range) > 2 + choose(6) and not open_:
+        if len(section) > 2 + choose(6) and not open_:
             break
-        line_range.append(one)
+        section.append(one)
         if one.transaction is not None and one.operation in EVENTS:
             (open_.add if one.operation == "begin" else open_.discard)(one.transaction)
-    about = {one.transaction for one in line_range} - {None}
-    mine = [
-        n for n, batch in enumerate(found) for one in batch if _is_about(one, line_range, about)
-    ]
+    about = {one.transaction for one in section} - {None}
+    mine = [n for n, batch in enumerate(found) for one in batch if _is_about(one, section, about)]
     rest = len(found) - 1 - max(mine, default=0)
-    kept = [again(one) for one in line_range if one.transaction is None or one.transaction.kept]
+    kept = [again(one) for one in section if one.transaction is None or one.transaction.kept]
     if rest > 0:
         first, at = choose(len(kept) + 1), len(found) - 1 - choose(rest)
         found[at] += kept[:first]
         found[min(at + choose(2), len(found) - 1)] += kept[first:]
 
 
-def _is_about(one: Sent, line_range: list[Sent], about: set[Transaction | None]) -> bool:
-    return one in line_range or one.transaction in about
+def _is_about(one: Sent, section: list[Sent], about: set[Transaction | None]) -> bool:
+    return one in section or one.transaction in about
 
 
 def again(one: Sent) -> Sent:

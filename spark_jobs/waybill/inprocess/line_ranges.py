@@ -30,7 +30,7 @@ class LineRange(NamedTuple):
     lines: int
 
 
-def stretches_of(
+def line_ranges_of(
     stream: IO[bytes], block: int = BLOCK, step: int = _LOOKED_AT
 ) -> Iterator[LineRange]:
     """The lines of a plain file from where it stands, in stretches of at least `block` bytes.

@@ -28,7 +28,7 @@ from waybill.errors import ConfigurationError
 from waybill.inprocess.counts import Account
 from waybill.inprocess.held_output import HeldOutput
 from waybill.inprocess.line_blocks import LineBlocks, LineSink, pieces_of
-from waybill.inprocess.line_ranges import LineRange, read_line_range, stretches_of
+from waybill.inprocess.line_ranges import LineRange, line_ranges_of, read_line_range
 from waybill.inprocess.lines import (
     STANDARD,
     WRITTEN_AT_ONCE,
@@ -228,7 +228,7 @@ def convert_parallel(
     share = None if size is None else size // processes
     # What is no plain file, or packed, is read here.
     plain = size is not None and job.input != STANDARD
-    blocks: Iterator[bytes | LineRange] = stretches_of(source) if plain else line_blocks(source)
+    blocks: Iterator[bytes | LineRange] = line_ranges_of(source) if plain else line_blocks(source)
     first = 0
     held = HeldOutput(converter, LineSink(converter, sink))
     pending: deque[Future[Piece]] = deque()

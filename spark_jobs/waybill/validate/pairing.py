@@ -48,7 +48,7 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
 Place = tuple[Any, ...]
 
 
-class LineRange(NamedTuple):
+class PlaceRange(NamedTuple):
     """Changes that follow one another, and where the messages made from them are.
 
     Attributes:
@@ -64,9 +64,9 @@ class LineRange(NamedTuple):
     messages: dict[str, list[RowGroup]]
 
 
-def stretches(
+def place_ranges(
     changes: Sequence[RowGroup], messages: Mapping[str, Sequence[RowGroup]]
-) -> list[LineRange] | None:
+) -> list[PlaceRange] | None:
     """What is to be compared, cut where no row group of changes is cut.
 
     Args:
@@ -93,7 +93,7 @@ def stretches(
             for label, groups in messages.items()
         }
         if any(near.values()):
-            found.append(LineRange(after, upto, cluster, near))
+            found.append(PlaceRange(after, upto, cluster, near))
     sizes = [
         sum(group.bytes for groups in one.messages.values() for group in groups) for one in found
     ]
@@ -103,7 +103,7 @@ def stretches(
     return found
 
 
-def tasks_of(found: Sequence[LineRange], cores: int) -> list[list[LineRange]]:
+def tasks_of(found: Sequence[PlaceRange], cores: int) -> list[list[PlaceRange]]:
     """Stretches dealt to tasks, neighbours together."""
     sizes = [
         sum(group.bytes for groups in (one.changes, *one.messages.values()) for group in groups)
@@ -115,7 +115,7 @@ def tasks_of(found: Sequence[LineRange], cores: int) -> list[list[LineRange]]:
 
 def compare_in_tasks(
     spark: SparkSession,
-    tasks: list[list[LineRange]],
+    tasks: list[list[PlaceRange]],
     schemas: dict[str, TableSchema],
     readers: dict[str, Reader],
 ) -> Reread:
@@ -146,7 +146,7 @@ def compare_in_tasks(
 
 
 def _work(
-    tasks: list[list[LineRange]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    tasks: list[list[PlaceRange]], schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> Make:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -158,7 +158,7 @@ def _work(
 
 
 def compared(
-    found: list[LineRange], schemas: dict[str, TableSchema], readers: dict[str, Reader]
+    found: list[PlaceRange], schemas: dict[str, TableSchema], readers: dict[str, Reader]
 ) -> pa.RecordBatch:
     """What one task has to tell, topic by topic."""
     comparisons = {label: Comparison(label, reader, schemas) for label, reader in readers.items()}

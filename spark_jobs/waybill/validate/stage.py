@@ -33,7 +33,7 @@ from waybill.validate.batch import (
 from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
-from waybill.validate.pairing import compare_in_tasks, stretches, tasks_of
+from waybill.validate.pairing import compare_in_tasks, place_ranges, tasks_of
 from waybill.validate.profiles import (
     backwards,
     changes_profile,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from waybill.lake.decisions import Decision
     from waybill.spec.migration import Migration
     from waybill.stage_context import StageContext
-    from waybill.validate.pairing import LineRange
+    from waybill.validate.pairing import PlaceRange
     from waybill.validate.table_profiles import Staged
 
 
@@ -274,12 +274,12 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
 
 def _side_by_side(
     lake: Lake, footers: Footers, labels: Sequence[str]
-) -> list[list[LineRange]] | None:
+) -> list[list[PlaceRange]] | None:
     """What each task compares; None where messages and changes do not lie side by side."""
     if footers.changes is None or footers.messages is None:
         return None
     messages = {label: footers.messages.get(label, []) for label in labels}
-    found = stretches(footers.changes, messages)
+    found = place_ranges(footers.changes, messages)
     return None if found is None else tasks_of(found, lake.spark.sparkContext.defaultParallelism)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.lake.decisions import DROPPED, HELD, decision_on
+from waybill.lake.decisions import DROPPED, HELD, MERGE, decision_on
 from waybill.validate.batch import STAGE
 
 if TYPE_CHECKING:
     from waybill.lake import Commit, Lake
-
-MERGE = "merge"
 
 
 def unjudged(lake: Lake, dropping: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ from waybill.inprocess import parallel
 from waybill.inprocess.converter import TOMBSTONE
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.line_blocks import BLANK
-from waybill.inprocess.line_ranges import stretches_of
+from waybill.inprocess.line_ranges import line_ranges_of
 from waybill.inprocess.lines import OutputFile, line_blocks, open_output
 from waybill.inprocess.run import convert_file, layout_of
 
@@ -88,7 +88,7 @@ def test_blocks_hold_every_line_whole(data, size):
 def test_stretches_are_whole_lines_and_nothing_is_left_out(data, block, step, start):
     stream = io.BytesIO(data)
     stream.seek(start)
-    stretches = list(stretches_of(stream, block, step))
+    stretches = list(line_ranges_of(stream, block, step))
     lines = [data[at : at + size].split(b"\n") for at, size, _ in stretches]
     assert [line_range.lines for line_range in stretches] == list(map(len, lines))
     rest = data[start:]
@@ -285,12 +285,12 @@ def test_several_processes_write_what_one_writes(tmp_path, write, monkeypatch, p
             yield block
 
     def short(stream):
-        for line_range in stretches_of(stream, 3000, 1000):
+        for line_range in line_ranges_of(stream, 3000, 1000):
             sizes.append(line_range.size)
             yield line_range
 
     monkeypatch.setattr("waybill.inprocess.parallel.line_blocks", small)
-    monkeypatch.setattr("waybill.inprocess.parallel.stretches_of", short)
+    monkeypatch.setattr("waybill.inprocess.parallel.line_ranges_of", short)
     several, _ = convert_file(
         job(tmp_path, "datahub-blob", "canal", given, "several.jsonl"),
         str(tmp_path / "q.jsonl"),

@@ -15,7 +15,7 @@ from tests.unit.validate.test_comparing import both_kinds, made
 from waybill.lake.ordered_rows import row_groups
 from waybill.lake.task_rows import DataFile
 from waybill.lake_columns import MESSAGE_PLACE
-from waybill.validate.pairing import compared, stretches, tasks_of
+from waybill.validate.pairing import compared, place_ranges, tasks_of
 
 if TYPE_CHECKING:
     from waybill.validate.comparing import Comparison
@@ -37,7 +37,7 @@ def written(folder, name: str, table: pa.Table, cuts: list[int], size: int):
 
 def told(changes, messages, comparison: Comparison):
     """What all tasks together find."""
-    found = stretches(changes, {"canal": messages})
+    found = place_ranges(changes, {"canal": messages})
     assert found is not None
     tasks = tasks_of(found, 2)
     readers = {"canal": comparison._reader}
@@ -84,10 +84,10 @@ def test_where_no_message_is_nothing_is_read(tmp_path):
     changes, messages, comparison = made("canal", both_kinds(COUNT))
     mine = written(tmp_path, "changes", changes, [], 50)
     few = written(tmp_path, "messages", messages.slice(60, 10), [], 60)
-    found = stretches(mine, {"canal": few})
+    found = place_ranges(mine, {"canal": few})
     assert [len(one.changes) for one in found] == [1]
     assert sum(row["compared"] for row in told(mine, few, comparison)) == 10
-    assert stretches(mine, {"canal": []}) == tasks_of([], 2) == []
+    assert place_ranges(mine, {"canal": []}) == tasks_of([], 2) == []
 
 
 def test_rows_that_are_in_no_order_are_not_read_again_and_again(tmp_path):
@@ -95,4 +95,4 @@ def test_rows_that_are_in_no_order_are_not_read_again_and_again(tmp_path):
     mixed = messages.take(pa.array([*range(0, 400, 2), *range(1, 400, 2)]))
     mixed = pa.concat_tables([mixed.slice(i, 1) for i in (0, 399)] + [mixed.slice(1, 398)])
     mine = written(tmp_path, "changes", changes, [], 10)
-    assert stretches(mine, {"canal": written(tmp_path, "messages", mixed, [], 400)}) is None
+    assert place_ranges(mine, {"canal": written(tmp_path, "messages", mixed, [], 400)}) is None
