@@ -110,7 +110,7 @@ def filled_lake(folder: Path, batches: int) -> Path:
 
 def _created(catalog: Catalog, name: str, schema: pa.Schema, partitions: tuple[str, ...]) -> Table:
     """An empty table as the stages make it."""
-    from waybill.lake.tables import QUALIFIED, TABLE_PROPERTIES
+    from waybill.lake.table_properties import QUALIFIED, TABLE_PROPERTIES
 
     catalog.create_namespace_if_not_exists(name.split(".")[0])
     owner = {QUALIFIED: "shop.orders"} if schema is ROW else {}

@@ -192,6 +192,10 @@ def columns_of(table: pa.Schema, *names: str) -> pa.Schema:
     return pa.schema([table.field(name) for name in names])
 
 
+SCHEMA_COLUMNS = columns_of(CHANGES, "schema_id", "extra")
+"""What a row of `changes` tells of a schema."""
+
+
 def log_namespace(migration: str) -> str:
     """Namespace of the batch tables of a migration."""
     return f"{migration}_log"

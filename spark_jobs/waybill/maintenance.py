@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, LakeError
@@ -73,8 +74,8 @@ def run_upkeep(
             Upkept(table, kept.files, kept.deletes, kept.snapshots, forgotten, kept.left or left)
         )
     progress("upkeep: counting the keys of %d tables", len(merged))
-    tables = [Staged(name, lake.read(table), None) for table, name in merged.items()]
-    for staged, profile in zip(tables, table_profiles(tables, ""), strict=True):
+    tables = [Staged(name, partial(lake.read, table), None) for table, name in merged.items()]
+    for staged, profile in zip(tables, table_profiles(lake.spark, tables, ""), strict=True):
         if profile["duplicate_keys"]:
             message = _keys_twice(spec, staged, profile["duplicate_keys"])
             raise LakeError(message, code=Code.KEY_TWICE)

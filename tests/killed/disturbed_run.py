@@ -29,12 +29,12 @@ registry.MODULES["tiny"] = "tests.spark.tiny_envelope"
 
 METHODS: dict[str, list[tuple[Any, str]]] = {
     "branch": [(commit, "start_branch")],
-    "append": [(commit.Branch, "append"), (commit.Branch, "append_made")],
+    "append": [(commit.Branch, name) for name in ("append", "append_made", "append_rows")],
     "overwrite": [(commit.Branch, "overwrite")],
     "delete": [(commit.Branch, "delete_partition")],
     "sql": [(commit.Branch, "sql")],
     "stamp": [(commit.Branch, "commit")],
-    "files": [(Catalog, "append_files")],
+    "files": [(Catalog, "append_files"), (Catalog, "replace_rows")],
     "move": [(Catalog, "move")],
     "mark": [(Lake, "mark_read")],
 }

@@ -118,7 +118,7 @@ def refused_by_gate(lake: Lake, batch: str) -> list[str]:
     (record,) = lake.waiting(lake.log("merges"), "merge", batch)
     assert record.commit is not None
     staged = staged_tables(lake, record.commit.cursor["branches"], batch)
-    profiles = {"tables": table_profiles(staged, batch)}
+    profiles = {"tables": table_profiles(lake.spark, staged, batch)}
     checks = run_suites([load_suite("tables")], profiles, {})
     return [sentence_of(c) for c in checks if c.severity == "critical" and not c.success]
 

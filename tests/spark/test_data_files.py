@@ -80,12 +80,93 @@ def test_a_task_that_fails_leaves_nothing(lake: Lake, table: str, tmp_path) -> N
     assert list(tmp_path.rglob("data/**/*.parquet")) == []
 
 
-def test_a_branch_that_was_taken_over_is_noticed(lake: Lake, table: str) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_a_branch_that_was_taken_over_is_noticed(lake: Lake, table: str, first: bool) -> None:
+    if not first:
+        # The branch begins at main: one that Iceberg made anew would look the same.
+        land(lake, table, "b0", 0, 0)
     branch = lake.branch(table, "snapshot", "b1")
     lake.branch(table, "snapshot", "b1")
     with pytest.raises(ConflictError, match="another run"):
         branch.append_made(lake.spark.range(10), make, ARCHIVE)
     assert lake.read(table).isEmpty()
+
+
+def test_rows_and_stamp_are_one_snapshot(lake: Lake, table: str) -> None:
+    branch = lake.branch(table, "snapshot", "b1")
+    begun = branch.head
+    assert branch.append_made(lake.spark.range(10), make, ARCHIVE) == 10
+    row = [*messages([10]).to_pylist()[0].values()]
+    assert branch.append_rows([row], ARCHIVE) == 1
+    few = branch.few_written(columns_of(ARCHIVE, "offset", "topic"))
+    assert few is not None
+    assert sorted(few.column("offset").to_pylist()) == [*range(11)]
+    stamped = branch.commit({"upto": 11}, {"rows_in": 11}, "b1", "snapshot")
+    snapshot = lake.metadata(table).snapshots[stamped]
+    assert (snapshot.parent, snapshot.summary["added-records"]) == (begun, "11")
+    # What is committed already is no longer told apart.
+    assert branch.few_written(WANTED) is None
+    branch.fast_forward()
+    (commit,) = lake.commits(table)
+    assert commit.cursor == {"upto": 11}
+    assert lake.read(table).count() == 11
+    assert lake.added_rows(table, None, stamped) == 11
+
+
+def total(lake: Lake, table: str, snapshot: int) -> int:
+    return int(lake.metadata(table).snapshots[snapshot].summary["total-records"])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_branch_that_its_first_commit_makes(lake: Lake, table: str, first: bool) -> None:
+    if not first:
+        land(lake, table, "b0", 0, 3)
+    before = set(lake.metadata(table).snapshots)
+    one = lake.branch(table, "merge", "b1", at_once=False)
+    two = lake.branch(table, "merge", "b2", at_once=False)
+    assert lake.waiting(table, "merge") == []
+    one.append_made(lake.spark.range(3, 5), make, ARCHIVE)
+    one.commit({}, {}, "b1", "merge")
+    assert len(set(lake.metadata(table).snapshots) - before) == 1
+    one.fast_forward()
+    two.append_made(lake.spark.range(5, 7), make, ARCHIVE)
+    # Of a table without a snapshot Iceberg makes the branch of main, which has one by now.
+    if not first:
+        two.commit({}, {}, "b2", "merge")
+    with pytest.raises(ConflictError, match="another run"):
+        two.commit({}, {}, "b2", "merge") if first else two.fast_forward()
+    two.drop()
+    assert lake.waiting(table, "merge") == []
+    assert next(commit.batch for commit in lake.commits(table)) == "b1"
+    main = lake.read(table).count()
+    assert total(lake, table, one.head) == main
+    more = lake.branch(table, "merge", "b4", at_once=False)
+    more.append_made(lake.spark.range(7, 9), make, ARCHIVE)
+    assert total(lake, table, more.commit({}, {}, "b4", "merge")) == main + 2
+    more.drop()
+    late = lake.branch(table, "merge", "b3", at_once=False)
+    assert late.read().count() == main
+    assert [info.name for info in lake.waiting(table, "merge")] == [late.name]
+
+
+def test_rows_are_looked_for_in_few_files_without_a_query(
+    lake: Lake, table: str, monkeypatch
+) -> None:
+    land(lake, table, "b1", 0, 9)
+
+    def found(**where: list) -> list[int]:
+        return sorted(row["offset"] for row in lake.scan(table, ["offset"], where))
+
+    monkeypatch.setattr(lake, "read", None)
+    assert found() == [*range(9)]
+    assert found(topic=["ok"]) == [1, 2, 4, 5, 7, 8]
+    assert found(topic=["a/b=ü"], partition=[1]) == [3]
+    assert found(offset=[4, 40]) == [4]
+    monkeypatch.undo()
+    branch = lake.branch(table, "snapshot", "b2")
+    branch.sql("DELETE FROM {branch} WHERE offset = 4")
+    branch.fast_forward()
+    assert found(offset=[4, 5]) == [5]
 
 
 WANTED = columns_of(ARCHIVE, "offset", "topic", "headers", "timestamp")

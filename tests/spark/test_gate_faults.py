@@ -141,9 +141,9 @@ def test_a_large_table_is_searched_and_not_counted(spark, grown):
     branch = waiting(spark, grown)
     (table,) = staged_tables(Lake.open(spark, grown), {branch.table: branch.name}, "b2")
     assert (table.searched, table.written) == (True, 4)
-    (profile,) = table_profiles([table], "b2")
+    (profile,) = table_profiles(spark, [table], "b2")
     assert profile == table_figures("shop.orders", 40, 1, 4)
-    assert table_profiles([table._replace(written=None)], "b2") == [profile]
+    assert table_profiles(spark, [table._replace(written=None)], "b2") == [profile]
 
 
 KEYS = {

@@ -16,6 +16,7 @@ from waybill.lake import Lake, session
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.upkeep import keep_up
 from waybill.lake.without_spark import LakeWithoutSpark
+from waybill.lake_columns import RUNS
 
 pytestmark = pytest.mark.spark
 
@@ -203,7 +204,7 @@ def test_columns_are_added_to_a_table_that_is_there(lake: Lake, table: str) -> N
 
 def test_source_tables_with_one_name_get_two_tables(lake: Lake) -> None:
     names = ["a.b_c", "a_b.c", "A.b_c", "ü.`x`", "ß.`x`", "", "."]
-    tables = [lake.ensure_merged(name, SCHEMA) for name in names]
+    tables = [lake.ensure_merged(name, SCHEMA)[0] for name in names]
     assert tables[0] == "lake.demo.a_b_c"
     assert len(set(tables)) == len(names)
     assert [lake.merged(name) for name in names] == tables
@@ -294,6 +295,31 @@ def test_runs_that_open_a_new_catalog_at_the_same_moment(
     with ThreadPoolExecutor(6) as pool:
         opened = [pool.submit(session._new_session, spark, properties, {}) for _ in range(6)]
     assert all(one.result().catalog.currentCatalog() for one in opened)
+
+
+class AtOnce:
+    """A catalog of which four threads learn at the same moment that a namespace is not there."""
+
+    def __init__(self, honest) -> None:
+        self.honest, self.together = honest, Barrier(4)
+
+    def __getattr__(self, name):
+        return getattr(self.honest, name)
+
+    def namespaceExists(self, space) -> bool:
+        found = bool(self.honest.namespaceExists(space))
+        if not found:
+            self.together.wait(60)
+        return found
+
+
+def test_tables_that_make_their_namespace_at_the_same_moment(lake: Lake, monkeypatch) -> None:
+    catalog = lake._catalog
+    monkeypatch.setattr(catalog, "iceberg", AtOnce(catalog.iceberg))
+    with ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(catalog.create, "new", f"t{i}", RUNS, (), {}) for i in range(4)]
+    assert [one.result() for one in made] == [None] * 4
+    assert catalog.tables("new") == ["t0", "t1", "t2", "t3"]
 
 
 def test_a_failed_query_prints_no_value_whatever_else_configures_logging(spark, capfd) -> None:

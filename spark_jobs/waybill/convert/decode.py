@@ -42,6 +42,9 @@ MESSAGE = columns_of(
 )
 """What a decoder reads of a message."""
 
+COUNTED = columns_of(CHANGES, "outcome", "reason_kind", "operation", "database", "schema", "table")
+"""Columns of `changes` by which its rows are counted."""
+
 FURTHER_ROWS = "further rows of a message"
 CARRIED = "halves of earlier batches"
 REPLAYED = "rows of refused messages"
@@ -212,27 +215,30 @@ class Decoding:
         report.superseded += counts["joined"]
 
     def _count_rows(self, report: StageReport) -> None:
-        counted = (
-            self.branch.added()
-            .where("outcome <> 'schema'")
-            .groupBy("outcome", "reason_kind", "operation", "database", "schema", "table")
-            .count()
-        )
         tables: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for row in counted.collect():
-            rows = row["count"]
-            if row.outcome == "ok":
+        for rows, outcome, reason_kind, operation, *names in self._counted():
+            if outcome == "ok":
                 report.rows_out += rows
-                name = ".".join(part for part in (row.database, row.schema, row.table) if part)
-                tables[name][row.operation] += rows
-            elif row.outcome == "refused":
-                add(report.refused, row.reason_kind, rows)
-            elif row.outcome == "skipped":
-                add(report.skipped, row.reason_kind or row.operation, rows)
+                tables[".".join(part for part in names if part)][operation] += rows
+            elif outcome == "refused":
+                add(report.refused, reason_kind, rows)
+            elif outcome == "skipped":
+                add(report.skipped, reason_kind or operation, rows)
             else:
                 report.waiting += rows
         shown = sorted(tables)[:SHOWN_TABLES]
         report.details["tables"] = {name: dict(tables[name]) for name in shown}
+
+    def _counted(self) -> list[tuple[Any, ...]]:
+        """How many rows were written, and what they have in the columns of `COUNTED`."""
+        names = COUNTED.names
+        few = self.branch.few_written(COUNTED)
+        if few is not None:
+            found = few.group_by(names).aggregate([([], "count_all")])
+            counts = found.select(["count_all", *names]).to_pylist()
+            return [tuple(row.values()) for row in counts if row["outcome"] != "schema"]
+        rows = self.branch.added().where("outcome <> 'schema'").groupBy(*names).count()
+        return [tuple(row) for row in rows.select("count", *names).collect()]
 
     def _settle_halves(self, report: StageReport) -> None:
         """Join halves that met in no task, with those of earlier batches."""
@@ -341,8 +347,12 @@ def _updates_of(halves: DataFrame, changes: DataFrame) -> DataFrame:
 def schemas_in(rows: DataFrame) -> dict[str, TableSchema]:
     """The schemas that `schema` rows of `changes` hold, by their id."""
     # A few rows a task: telling equal ones apart here costs less than a shuffle.
-    found = {row[0]: row[1] for row in rows.select("schema_id", "extra").collect()}
-    return {id_: TableSchema.from_json(text.encode()) for id_, text in found.items()}
+    return schemas_of(map(tuple, rows.select("schema_id", "extra").collect()))
+
+
+def schemas_of(rows: Iterable[tuple[str, str]]) -> dict[str, TableSchema]:
+    """Schemas by their id, from ids and texts."""
+    return {id_: TableSchema.from_json(text.encode()) for id_, text in dict(rows).items()}
 
 
 def add(counts: dict[str, Any], name: str | None, rows: int) -> None:

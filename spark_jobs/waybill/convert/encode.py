@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,19 +10,19 @@ from pyspark.sql import functions as F
 
 from waybill.batches.encoding import MessageBatches
 from waybill.batches.message_rows import CHANGE
-from waybill.convert.decode import add, schemas_in
+from waybill.convert.decode import add, schemas_in, schemas_of
 from waybill.counting import counted
 from waybill.lake import Span
 from waybill.lake.names import literal
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
-from waybill.lake_columns import CHANGE_PLACE, OUTBOX
+from waybill.lake_columns import CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
 from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
     from waybill.convert.plan import EncodePlan
     from waybill.lake import Branch
@@ -38,6 +38,12 @@ MADE_FROM = "made_ids_from"
 those before; null where there are several."""
 
 
+COUNTED = columns_of(
+    OUTBOX, "target", "outcome", "reason_kind", "losses", "topic", "message", "partition"
+)
+"""Columns of the outbox by which its rows are counted."""
+
+
 class Again(NamedTuple):
     """What a target had refused when a replay began.
 
@@ -49,6 +55,32 @@ class Again(NamedTuple):
 
     refused: int = 0
     written: int = 0
+
+
+class Wrote(NamedTuple):
+    """Rows of the outbox that one batch wrote and that have the same in some columns.
+
+    Attributes:
+        target: name of the target.
+        outcome: as the outbox has it.
+        reason_kind: as the outbox has it.
+        losses: as the outbox has it.
+        made_in: the topic, where positions became ids.
+        rows: how many they are.
+        further: how many of them are not the first message of their change.
+        first: the lowest partition.
+        last: the highest one.
+    """
+
+    target: str
+    outcome: str
+    reason_kind: str | None
+    losses: list[str] | None
+    made_in: str | None
+    rows: int
+    further: int
+    first: int | None
+    last: int | None
 
 
 class Encoding:
@@ -118,7 +150,8 @@ class Encoding:
             counted(changes, "change"),
             ", ".join(writing.label for writing in self.writings),
         )
-        schemas = schemas_in(lake.increment(*span).where("outcome = 'schema'"))
+        told = lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+        schemas = schemas_of((row["schema_id"], row["extra"]) for row in told)
         if changes:
             accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
             with lake.batches_by_rows(span):
@@ -231,7 +264,15 @@ class Encoding:
 
         return encode
 
-    def _counted(self) -> dict[str, list[Row]]:
+    def _counted(self) -> dict[str, list[Wrote]]:
+        """What was written, by target."""
+        few = self.branch.few_written(COUNTED)
+        by_target: dict[str, list[Wrote]] = {}
+        for row in self._counted_by_query() if few is None else _counted_here(few):
+            by_target.setdefault(row.target, []).append(row)
+        return by_target
+
+    def _counted_by_query(self) -> Iterator[Wrote]:
         # Where the position became an id, it matters from which topic and partitions it came.
         made_in = F.when(F.array_contains("losses", WITHIN_PARTITION), F.col("topic"))
         rows = self.branch.added().withColumn("made_in", made_in)
@@ -241,12 +282,9 @@ class Encoding:
             F.min("partition").alias("first"),
             F.max("partition").alias("last"),
         )
-        by_target: dict[str, list[Row]] = {}
-        for row in counts.collect():
-            by_target.setdefault(row.target, []).append(row)
-        return by_target
+        return (Wrote(**row.asDict()) for row in counts.collect())
 
-    def _made_ids(self, written: dict[str, list[Row]]) -> dict[str, MadeIds]:
+    def _made_ids(self, written: dict[str, list[Wrote]]) -> dict[str, MadeIds]:
         """The ids that were made for each target."""
         made: dict[str, MadeIds] = {}
         for label, rows in written.items():
@@ -259,13 +297,41 @@ class Encoding:
         return made
 
 
+def _counted_here(rows: pa.Table) -> Iterator[Wrote]:
+    """What a query would count in rows with the columns of `COUNTED`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined: Any = pc.binary_join(rows.column("losses"), "\n")
+    losses = joined.combine_chunks().dictionary_encode()
+    lists = [text.split("\n") if text else [] for text in losses.dictionary.to_pylist()]
+    within = pa.array([WITHIN_PARTITION in names for names in lists], pa.bool_())
+    further: Any = pc.greater(rows.column("message"), pa.scalar(0, pa.int32()))
+    columns: dict[str, Any] = {
+        **{name: rows.column(name) for name in ("target", "outcome", "reason_kind", "partition")},
+        "losses": losses.indices,
+        "made_in": pc.if_else(within.take(losses.indices), rows.column("topic"), None),
+        "further": further.cast(pa.int64()),
+    }
+    groups = pa.table(columns).group_by(["target", "outcome", "reason_kind", "losses", "made_in"])
+    counts: list[Any] = [([], "count_all"), ("further", "sum")]
+    counts += [("partition", "min"), ("partition", "max")]
+    for row in groups.aggregate(counts).to_pylist():
+        yield Wrote(
+            *(row["target"], row["outcome"], row["reason_kind"]),
+            None if row["losses"] is None else lists[row["losses"]],
+            *(row["made_in"], row["count_all"], row["further_sum"] or 0),
+            *(row["partition_min"], row["partition_max"]),
+        )
+
+
 def _by_target(rows: DataFrame) -> dict[str, int]:
     """How many rows each target has."""
     return {row.target: row["count"] for row in rows.groupBy("target").count().collect()}
 
 
 def _account(
-    report: StageReport, label: str, changes: int, written: int, rows: list[Row]
+    report: StageReport, label: str, changes: int, written: int, rows: list[Wrote]
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """What became of the changes at one target, as plain data, and what it could not carry.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.avro.fetched_schemas import Text, remember, told_by
 from waybill.lake_columns import REGISTRY_SCHEMAS
@@ -71,6 +70,5 @@ class RegistrySchemas:
         lake, batch = self._context.lake, self._context.batch
         branch = lake.branch(self._table, "schemas", batch)
         rows = [(self.url, i, schema, list(refs), batch) for i, (schema, refs) in found.items()]
-        session = self._context.spark
-        branch.append(session.createDataFrame(rows, from_arrow_schema(REGISTRY_SCHEMAS)))
+        branch.append_rows(rows, REGISTRY_SCHEMAS)
         branch.fast_forward()

@@ -8,7 +8,8 @@ from __future__ import annotations
 from waybill.lake.commit import Branch, Commit
 from waybill.lake.metadata import Span
 from waybill.lake.settings import spark_settings
-from waybill.lake.tables import LOG_PROPERTIES, Lake
+from waybill.lake.table_properties import LOG_PROPERTIES
+from waybill.lake.tables import Lake
 from waybill.lake.task_rows import TaskRows
 
 __all__ = ["LOG_PROPERTIES", "Branch", "Commit", "Lake", "Span", "TaskRows", "spark_settings"]

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from waybill.counting import counted
 from waybill.errors import ReconciliationError
 from waybill.lake.data_files import DataFileWriter, WrittenFile, with_field_ids
 from waybill.lake.metadata import Metadata, read_metadata
-from waybill.lake.names import split
 from waybill.lake.settings import CATALOG
 from waybill.lake.sizing import FOOTERS_AT_ONCE
-from waybill.lake.stored_files import StoredFile
-from waybill.lake.task_rows import DataFile
 from waybill.lake_columns import columns_of
 from waybill.storage.objects.places import is_object_url, place_of
 
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from waybill.lake.metadata import Span
     from waybill.lake.position_deletes import WrittenDeletes
+    from waybill.lake.table_places import TablePlaces
 
 FOREVER_MS = 100 * 365 * 24 * 3600 * 1000
 """Age in milliseconds up to which main's snapshots are kept, whoever asks for their expiry."""
@@ -36,13 +39,18 @@ class Catalog:
     Args:
         spark: the session.
         warehouse: the migration's folder, with the name of its connection where it has one.
+        places: where its tables are, None where only Java can tell.
     """
 
-    def __init__(self, spark: SparkSession, warehouse: str) -> None:
+    def __init__(
+        self, spark: SparkSession, warehouse: str, places: TablePlaces | None = None
+    ) -> None:
         self.spark = spark
         self._warehouse = warehouse.rstrip("/")
         self.jvm: Any = spark._jvm
         self._identifiers: dict[tuple[str, str], Any] = {}
+        self._places = places
+        self._known: dict[tuple[str, str], tuple[str, Metadata]] = {}
         manager = spark._jsparkSession.sessionState().catalogManager()
         self.iceberg: Any = manager.catalog(CATALOG).icebergCatalog()
 
@@ -67,10 +75,13 @@ class Catalog:
 
     def exists(self, namespace: str, name: str) -> bool:
         """Whether the table is there."""
-        return bool(self.iceberg.tableExists(self.identifier(namespace, name)))
+        return self.find(namespace, name) is not None
 
     def tables(self, namespace: str) -> list[str]:
         """Names of the tables of a namespace, sorted."""
+        if self._places is not None:
+            with suppress(sqlite3.Error):
+                return self._places.names(namespace)
         space = self.identifier(namespace, "any").namespace()
         if not self.iceberg.namespaceExists(space):
             return []
@@ -82,9 +93,54 @@ class Catalog:
 
     def metadata(self, namespace: str, name: str) -> Metadata:
         """Snapshots and refs as they are now."""
+        # Java says what is missing where it is not there.
+        return self.find(namespace, name) or self._in_java(namespace, name)
+
+    def _of_place(self, namespace: str, name: str, place: str) -> Metadata | None:
+        """What stands in a file of metadata, None where it lies on no disk of this machine."""
+        known = self._known.get((namespace, name))
+        if known is not None and known[0] == place:
+            return known[1]
+        path = re.sub(r"^file:/+", "/", place)
+        if not path.startswith("/"):
+            return None
+        try:
+            found = read_metadata(Path(path).read_bytes())
+        except (OSError, EOFError, zlib.error, msgspec.MsgspecError):
+            # Many commits may have followed since; of what is damaged Java says what it is.
+            return None
+        # What is in such a file never changes: every commit writes another one.
+        self._known[namespace, name] = place, found
+        return found
+
+    def _in_java(self, namespace: str, name: str) -> Metadata:
         current = self.load(namespace, name).operations().current()
-        text = self.java("org.apache.iceberg.TableMetadataParser").toJson(current)
-        return read_metadata(str(text))
+        place = current.metadataFileLocation()
+        found = None if place is None else self._of_place(namespace, name, str(place))
+        if found is None:
+            # Texts of more than 8 KB come in two parts, of which the second waits 40 ms for the
+            # network's word that the first has arrived: nothing is asked for twice.
+            text = self.java("org.apache.iceberg.TableMetadataParser").toJson(current)
+            found = read_metadata(str(text))
+            if place is not None:
+                self._known[namespace, name] = str(place), found
+        return found
+
+    def find(self, namespace: str, name: str) -> Metadata | None:
+        """Snapshots and refs as they are now; None where the table is not there."""
+        if self._places is not None:
+            # Where its file cannot be read, Java says why.
+            with suppress(sqlite3.Error):
+                place = self._places.place(namespace, name)
+                if place is None:
+                    return None
+                return self._of_place(namespace, name, place) or self._in_java(namespace, name)
+        try:
+            return self._in_java(namespace, name)
+        except Exception as error:
+            if is_java(error, "NoSuchTableException", "NoSuchNamespaceException"):
+                return None
+            raise
 
     def create(
         self,
@@ -96,12 +152,15 @@ class Catalog:
     ) -> None:
         """Make a table and its namespace; nothing happens where it is there already."""
         identifier = self.identifier(namespace, name)
-        try:
-            if not self.iceberg.namespaceExists(identifier.namespace()):
-                self.iceberg.createNamespace(identifier.namespace())
-        except Exception as error:
-            if not is_java(error, "AlreadyExistsException"):
-                raise
+        space = identifier.namespace()
+        if not self.iceberg.namespaceExists(space):
+            try:
+                self.iceberg.createNamespace(space)
+            except Exception:
+                # Where another table's thread or another run made it meanwhile, a catalog in a
+                # database fails with the database's own error.
+                if not self.iceberg.namespaceExists(space):
+                    raise
         columns = self._columns(schema)
         spec = self.java("org.apache.iceberg.PartitionSpec").builderFor(columns)
         for column in partition_by:
@@ -114,13 +173,11 @@ class Catalog:
 
     def complete(self, namespace: str, name: str, schema: pa.Schema) -> None:
         """Add the columns that the table does not have yet."""
-        table = self.load(namespace, name)
-        there = {str(field.name()) for field in table.schema().columns()}
-        lacking = [name for name in schema.names if name not in there]
+        lacking = self.metadata(namespace, name).layout.lacking(schema.names)
         if lacking:
             # Of those that are there the union would take another type, or fail because of it.
             columns = self._columns(columns_of(schema, *lacking))
-            table.updateSchema().unionByNameWith(columns).commit()
+            self.load(namespace, name).updateSchema().unionByNameWith(columns).commit()
 
     def data_file_writer(
         self, namespace: str, name: str, schema: pa.Schema
@@ -136,19 +193,18 @@ class Catalog:
             None where only Iceberg knows where files go, or how to write there: a layout of its
             own, a partition that is computed, a file system that tasks cannot open by themselves.
         """
-        table = self.load(namespace, name)
-        properties = dict(table.properties())
-        folder = str(properties.get("write.data.path") or f"{table.location()}/data")
-        parts = [(str(field.name()), str(field.transform())) for field in table.spec().fields()]
-        laid_out = str(properties.get("write.object-storage.enabled", "false")).lower() == "true"
-        opened = None if laid_out else self._opened_by_tasks(folder)
+        table = self.metadata(namespace, name)
+        layout, properties = table.layout, table.properties
+        folder = properties.get("write.data.path") or f"{layout.location}/data"
+        parts = layout.partitions
+        laid_out = properties.get("write.object-storage.enabled", "false").lower() == "true"
+        opened = None if laid_out else self.opened_by_tasks(folder)
         if opened is None or any(transform != "identity" for _, transform in parts):
             return None
-        told = str(self.java("org.apache.iceberg.SchemaParser").toJson(table.schema()))
         names = tuple(part for part, _ in parts)
-        return DataFileWriter(folder, opened, with_field_ids(schema, told), names)
+        return DataFileWriter(folder, opened, with_field_ids(schema, layout.schema), names)
 
-    def _opened_by_tasks(self, folder: str) -> str | None:
+    def opened_by_tasks(self, folder: str) -> str | None:
         """A folder as tasks can open it: on disk, or in the migration's own bucket; else None."""
         if folder.startswith(("/", "file:///")):
             return folder
@@ -160,7 +216,13 @@ class Catalog:
         return None
 
     def append_files(
-        self, namespace: str, name: str, branch: str, files: Sequence[WrittenFile]
+        self,
+        namespace: str,
+        name: str,
+        branch: str,
+        start: int | None,
+        files: Sequence[WrittenFile],
+        summary: Mapping[str, str],
     ) -> None:
         """Commit data files that tasks have written to a branch.
 
@@ -168,16 +230,23 @@ class Catalog:
             namespace: of the table.
             name: of the table.
             branch: where to.
+            start: the snapshot that the branch is made of in the same step, None where it is there
+                or where the table has none.
             files: what tasks told of them (`data_files.WRITTEN_DDL`).
+            summary: what the snapshot's summary says besides.
 
         Raises:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        append = table.newAppend()
-        for data in self._described(table, files):
-            append = append.appendFile(data)
-        append.toBranch(branch).commit()
+        with _one_step(table, branch, start) as step:
+            # A stamp alone has no reason to join manifests.
+            append = step.newAppend() if files else step.newFastAppend()
+            for data in self._described(table, files) if files else ():
+                append = append.appendFile(data)
+            for key, value in summary.items():
+                append = append.set(key, value)
+            append.toBranch(branch).commit()
 
     def _described(self, table: Any, files: Sequence[WrittenFile]) -> list[Any]:
         """Iceberg's description of data files that tasks have written."""
@@ -215,6 +284,8 @@ class Catalog:
         namespace: str,
         name: str,
         branch: str,
+        start: int | None,
+        since: int | None,
         files: Sequence[WrittenFile],
         deletes: Sequence[WrittenDeletes],
         summary: Mapping[str, str],
@@ -224,7 +295,10 @@ class Catalog:
         Args:
             namespace: of the table.
             name: of the table.
-            branch: where to; the deletes are of its rows.
+            branch: where to.
+            start: the snapshot that the branch is made of in the same step, None where it is there
+                or where the table has none.
+            since: the snapshot whose rows the deletes are of.
             files: what tasks told of them (`data_files.WRITTEN_DDL`).
             deletes: the files of position deletes.
             summary: what the snapshot's summary says besides.
@@ -233,97 +307,29 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        delta = table.newRowDelta().validateFromSnapshot(table.snapshot(branch).snapshotId())
-        for data in self._described(table, files):
-            delta = delta.addRows(data)
-        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
-        bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
-        metadata = self.java("org.apache.iceberg.FileMetadata")
-        for delete in deletes:
-            source = table.io().newInputFile(delete.path)
-            file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
-            file = file.withPath(delete.path).withFormat("parquet")
-            file = file.withFileSizeInBytes(delete.bytes)
-            file = file.withMetrics(parquet.fileMetrics(source, bounds))
-            delta = delta.addDeletes(file.build())
-        if deletes:
-            # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
-            named = [delete.of for delete in deletes]
-            delta = delta.validateDataFilesExist(named).validateDeletedFiles()
-        for key, value in summary.items():
-            delta = delta.set(key, value)
-        delta.toBranch(branch).commit()
-
-    def stored_files(self, namespace: str, name: str, snapshot: int) -> list[StoredFile] | None:
-        """The data files of a snapshot with what was deleted from them.
-
-        Returns:
-            None where tasks cannot read one of them without Iceberg.
-        """
-        table = self.load(namespace, name)
-        planned = table.newScan().useSnapshot(snapshot).planFiles()
-        found: list[StoredFile] = []
-        try:
-            tasks = planned.iterator()
-            while tasks.hasNext():
-                task = tasks.next()
-                path = str(task.file().location())
-                deletes = []
-                for delete in task.deletes():
-                    known = self._opened_by_tasks(str(delete.location()))
-                    ours = str(delete.content()) == "POSITION_DELETES"
-                    if known is None or not ours or str(delete.format()) != "PARQUET":
-                        return None
-                    deletes.append(known)
-                known = self._opened_by_tasks(path)
-                if known is None or str(task.file().format()) != "PARQUET":
-                    return None
-                found.append(StoredFile(path, known, tuple(deletes)))
-        finally:
-            planned.close()
-        return sorted(found)
-
-    def data_files(
-        self,
-        span: Span,
-        where: Mapping[str, Sequence[str]],
-    ) -> list[DataFile] | None:
-        """The files with the rows of a span that is not empty.
-
-        Args:
-            span: which rows.
-            where: the values that rows have in columns that the table is partitioned by.
-
-        Returns:
-            None where tasks cannot read them without Iceberg: rows were deleted from a file, the
-            partition does not tell what rows it has, or files are where tasks cannot open them.
-        """
-        table = self.load(*split(span.table))
-        if span.after is None:
-            scan = table.newScan().useSnapshot(span.upto)
-        else:
-            scan = table.newIncrementalAppendScan().fromSnapshotExclusive(span.after)
-            scan = scan.toSnapshot(span.upto)
-        expressions = self.java("org.apache.iceberg.expressions.Expressions")
-        for column, values in where.items():
-            equal = [expressions.equal(column, value) for value in values]
-            scan = scan.filter(reduce(getattr(expressions, "or"), equal))
-        found: list[DataFile] = []
-        planned = scan.planFiles()
-        try:
-            tasks = planned.iterator()
-            while tasks.hasNext():
-                task = tasks.next()
-                file = task.file()
-                path = self._opened_by_tasks(str(file.location()))
-                whole = task.deletes().isEmpty() and str(task.residual()) == "true"
-                if path is None or not whole or str(file.format()) != "PARQUET":
-                    return None
-                found.append(DataFile(path, int(file.fileSizeInBytes())))
-        finally:
-            planned.close()
-        # Manifests are read in no order; files of the same rows are to be dealt the same way.
-        return sorted(found)
+        with _one_step(table, branch, start) as step:
+            delta = step.newRowDelta()
+            if since is not None:
+                delta = delta.validateFromSnapshot(since)
+            for data in self._described(table, files):
+                delta = delta.addRows(data)
+            parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
+            bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
+            metadata = self.java("org.apache.iceberg.FileMetadata")
+            for delete in deletes:
+                source = table.io().newInputFile(delete.path)
+                file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
+                file = file.withPath(delete.path).withFormat("parquet")
+                file = file.withFileSizeInBytes(delete.bytes)
+                file = file.withMetrics(parquet.fileMetrics(source, bounds))
+                delta = delta.addDeletes(file.build())
+            if deletes:
+                # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
+                named = [delete.of for delete in deletes]
+                delta = delta.validateDataFilesExist(named).validateDeletedFiles()
+            for key, value in summary.items():
+                delta = delta.set(key, value)
+            delta.toBranch(branch).commit()
 
     def _columns(self, schema: pa.Schema) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -420,6 +426,21 @@ class Catalog:
                 return False
             raise
         return True
+
+
+@contextmanager
+def _one_step(table: Any, branch: str, start: int | None) -> Iterator[Any]:
+    """What makes new snapshots of a table: the table, or a transaction that makes a branch first.
+
+    Iceberg itself makes a branch that it does not find, of main, but counts its rows from nothing.
+    """
+    if start is None:
+        yield table
+        return
+    transaction = table.newTransaction()
+    transaction.manageSnapshots().createBranch(branch, start).commit()
+    yield transaction
+    transaction.commitTransaction()
 
 
 def is_java(error: BaseException, *names: str) -> bool:

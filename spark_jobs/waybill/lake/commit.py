@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import Code, ConflictError, WaybillError
+from waybill.lake.branches import alike, branches, doomed
 from waybill.lake.data_files import WRITTEN_DDL, WrittenFile
 from waybill.lake.names import branch_prefix, literal, quoted, split
 from waybill.lake.settings import CATALOG
+from waybill.lake.sizing import FEW_BYTES, FEW_ROWS
+from waybill.lake.task_rows import Piece, read_piece
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
@@ -85,23 +88,44 @@ class Branch:
         table: full name of the table.
         name: name of the branch; no two runs use the same.
         base: snapshot of main that it starts from, None for an empty table.
-        head: its newest snapshot.
+
+    Data files that were written for it are committed when somebody asks for its rows, at the latest
+    with its stamp: a table that is only appended to gets one snapshot. Of a branch that is not
+    there yet the first of them makes it.
     """
 
     def __init__(
-        self, catalog: Catalog, table: str, name: str, base: int | None, head: int
+        self, catalog: Catalog, table: str, name: str, base: int | None, head: int | None
     ) -> None:
         self._catalog = catalog
         self._path = split(table)
         self.table = table
         self.name = name
         self.base = base
-        self.head = head
+        self._head = self._begun = base if head is None else head
+        self._there = head is not None
+        self._written: list[WrittenFile] = []
+
+    @property
+    def head(self) -> int:
+        """Its newest snapshot, with all that was written so far."""
+        self._settle()
+        assert self._head is not None, "a branch that is there has a snapshot"
+        return self._head
+
+    @property
+    def _start(self) -> int | None:
+        """The snapshot that the next commit makes the branch of, None where it needs no making."""
+        return None if self._there else self.base
 
     @property
     def identifier(self) -> str:
         """The branch as SQL names it."""
         return quoted(CATALOG, *self._path, f"branch_{self.name}")
+
+    def begin(self) -> None:
+        """Make the branch, if it is not there."""
+        self._settle()
 
     def append(self, rows: DataFrame) -> int:
         """Append rows by column name.
@@ -112,9 +136,41 @@ class Branch:
         Raises:
             ConflictError: another run took the branch away.
         """
+        self._settle()
         with self._writing():
             rows.writeTo(self.identifier).append()
         return self._advance("added-records")
+
+    def append_rows(self, rows: Sequence[Sequence[Any]], schema: pa.Schema) -> int:
+        """Append a few rows that are here already, without a query where that can be.
+
+        Args:
+            rows: the values of each, in the order of the columns.
+            schema: the rows.
+
+        Returns:
+            How many rows were written.
+
+        Raises:
+            ConflictError: another run took the branch away.
+        """
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        if not rows:
+            return 0
+        writer = self._catalog.data_file_writer(*self._path, schema)
+        if writer is None:
+            frame = self._catalog.spark.createDataFrame(
+                [*map(tuple, rows)], from_arrow_schema(schema)
+            )
+            return self.append(frame)
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for told in writer.write([batch]):
+            self._take(told.to_pylist())
+        return len(rows)
 
     def append_made(self, rows: DataFrame, make: Make, schema: pa.Schema) -> int:
         """Append what a function makes of rows in tasks, which write it themselves if they can.
@@ -141,10 +197,60 @@ class Branch:
 
         with self._writing():
             files = rows.mapInArrow(light(write), WRITTEN_DDL).collect()
-            if files:
-                told = [WrittenFile(*file) for file in files]
-                self._catalog.append_files(*self._path, self.name, told)
-        return self._advance("added-records")
+        self._check_there()
+        return self._take([file.asDict() for file in files])
+
+    def _take(self, files: Iterable[Mapping[str, Any]]) -> int:
+        """Remember data files for the next commit; returns how many rows they hold."""
+        told = [WrittenFile(**file) for file in files]
+        self._written += told
+        return sum(file.rows for file in told)
+
+    def _settle(self, stamp: Mapping[str, str] | None = None) -> None:
+        """Commit the data files that were written since the last commit.
+
+        Raises:
+            ConflictError: another run took the branch away.
+            ReconciliationError: a file does not hold what was written.
+        """
+        files, self._written = self._written, []
+        if not files and not stamp and self._there:
+            return
+        if files or stamp or self.base is None:
+            self._check_there()
+            with self._writing():
+                self._catalog.append_files(*self._path, self.name, self._start, files, stamp or {})
+            self._advance("")
+        else:
+            self._catalog.set_ref(*self._path, self.name, self.base, tag=False)
+            self._there = True
+        if not files:
+            self._begun = self._head
+
+    def few_written(self, columns: pa.Schema) -> pa.Table | None:
+        """The rows that were appended, read from their data files without a query.
+
+        Args:
+            columns: the columns that are wanted.
+
+        Returns:
+            None where they are more, or where something else than appended rows may be among what
+            the branch brings.
+        """
+        import pyarrow as pa
+
+        many = sum(file.rows for file in self._written) > FEW_ROWS
+        if many or self._head != self._begun or sum(f.bytes for f in self._written) > FEW_BYTES:
+            return None
+        opened = [self._catalog.opened_by_tasks(file.path) for file in self._written]
+        return pa.Table.from_batches(
+            [
+                batch
+                for path, file in zip(opened, self._written, strict=True)
+                for batch in read_piece(Piece(str(path), 0, file.bytes), columns)
+            ],
+            columns,
+        )
 
     def replace_rows(
         self,
@@ -162,8 +268,13 @@ class Branch:
         Raises:
             ConflictError: another run took the branch away.
         """
+        if self._written:
+            self._settle()
         with self._writing():
-            self._catalog.replace_rows(*self._path, self.name, files, deletes, stamp or {})
+            self._catalog.replace_rows(
+                *(*self._path, self.name, self._start, self._head),
+                *(files, deletes, stamp or {}),
+            )
         self._advance("added-records")
 
     def overwrite(self, rows: DataFrame, where: Column) -> int:
@@ -172,6 +283,7 @@ class Branch:
         Returns:
             How many rows were written.
         """
+        self._settle()
         with self._writing():
             rows.writeTo(self.identifier).overwrite(where)
         return self._advance("added-records")
@@ -182,6 +294,7 @@ class Branch:
         Returns:
             How many rows were deleted.
         """
+        self._settle()
         expressions = self._catalog.java("org.apache.iceberg.expressions.Expressions")
         table = self._catalog.load(*self._path)
         delete = table.newDelete().deleteFromRowFilter(expressions.equal(column, value))
@@ -212,6 +325,7 @@ class Branch:
 
     def read(self) -> DataFrame:
         """The rows of the table as the branch has them."""
+        self._settle()
         return self._catalog.spark.read.option("branch", self.name).table(
             quoted(CATALOG, *self._path)
         )
@@ -228,11 +342,7 @@ class Branch:
         Returns:
             Id of the stamped snapshot.
         """
-        stamp = self._catalog.load(*self._path).newFastAppend()
-        for key, value in stamp_of(cursor, report, batch, stage).items():
-            stamp = stamp.set(key, value)
-        stamp.toBranch(self.name).commit()
-        self._advance("")
+        self._settle(stamp_of(cursor, report, batch, stage))
         return self.head
 
     def fast_forward(self, alone: bool = False) -> None:
@@ -283,7 +393,7 @@ class Branch:
             if head is not None:
                 self.drop()
             raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN)
-        moved, self.head = head != self.head, head
+        moved, self._head, self._there = head != self._head, head, True
         return int(metadata.snapshots[head].summary.get(counter, 0)) if moved else 0
 
     @contextmanager
@@ -295,9 +405,17 @@ class Branch:
         except WaybillError:
             raise
         except Exception as error:
-            if self.name not in self._catalog.metadata(*self._path).refs:
+            if self._there and self.name not in self._catalog.metadata(*self._path).refs:
                 raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN) from error
             raise
+
+    def _check_there(self) -> None:
+        """Raise ConflictError if another run has taken the branch away.
+
+        Iceberg would make it anew, from main; on that one this run must not go on.
+        """
+        if self._there and self.name not in self._catalog.metadata(*self._path).refs:
+            raise ConflictError(self._taken(), code=Code.CONCURRENT_RUN)
 
     def _taken(self) -> str:
         return (
@@ -306,7 +424,7 @@ class Branch:
         )
 
     def _follows(self, metadata: Metadata, head: int) -> bool:
-        return head == self.head or metadata.snapshots[head].parent == self.head
+        return head == self._head or metadata.snapshots[head].parent == self._head
 
 
 def stamp_of(
@@ -321,11 +439,21 @@ def compact(data: Mapping[str, Any]) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
-def start_branch(catalog: Catalog, table: str, stage: str, batch: str) -> Branch:
+def start_branch(
+    catalog: Catalog, table: str, stage: str, batch: str, at_once: bool = True
+) -> Branch:
     """A new branch from main; branches left over by the same stage and batch are dropped.
 
     So are those of other batches of the stage that main has left behind: nothing could make them
     visible any more. A merge's branches stay, they are what the gate judged.
+
+    Args:
+        catalog: the catalog.
+        table: full name.
+        stage: that writes.
+        batch: that is written.
+        at_once: whether it is to be there before anything is written to it, so that a second run
+            of the batch takes it away.
     """
     namespace, name = split(table)
     metadata = catalog.metadata(namespace, name)
@@ -336,46 +464,13 @@ def start_branch(catalog: Catalog, table: str, stage: str, batch: str) -> Branch
         leftovers += [
             ref
             for ref in branches(metadata)
-            if ref.startswith(f"{stage}_") and ref not in leftovers and _doomed(metadata, ref)
+            if ref.startswith(f"{stage}_") and ref not in leftovers and doomed(metadata, ref)
         ]
     catalog.remove_refs(namespace, name, leftovers)
-    branch = prefix + secrets.token_hex(4)
-    if main is not None:
-        catalog.set_ref(namespace, name, branch, main, tag=False)
-        return Branch(catalog, table, branch, main, main)
-    catalog.load(namespace, name).newFastAppend().toBranch(branch).commit()
-    head = catalog.metadata(namespace, name).refs[branch]
-    return Branch(catalog, table, branch, None, head)
-
-
-def branches(metadata: Metadata) -> list[str]:
-    """Every branch but main."""
-    return [ref for ref in metadata.refs if ref != "main" and ref not in metadata.tags]
-
-
-def branch_base(metadata: Metadata, name: str) -> int | None:
-    """The newest snapshot that a branch shares with main."""
-    main = {snapshot.id for snapshot in metadata.ancestors(metadata.refs.get("main"))}
-    line = metadata.ancestors(metadata.refs[name])
-    return next((snapshot.id for snapshot in line if snapshot.id in main), None)
-
-
-def alike(metadata: Metadata) -> list[int | None]:
-    """Snapshots with the rows that main has: its newest one, and those that it was compacted from.
-
-    The line ends where a tag names a compaction: somebody goes on from there, so it has to stay.
-    """
-    found: list[int | None] = []
-    tagged = {metadata.refs[tag] for tag in metadata.tags}
-    for snapshot in metadata.ancestors(metadata.refs.get("main")):
-        found.append(snapshot.id)
-        if snapshot.summary.get("operation") != "replace" or snapshot.id in tagged:
-            break
-    return found or [None]
-
-
-def _doomed(metadata: Metadata, name: str) -> bool:
-    return branch_base(metadata, name) not in alike(metadata)
+    branch = Branch(catalog, table, prefix + secrets.token_hex(4), main, None)
+    if at_once:
+        branch.begin()
+    return branch
 
 
 def increment(

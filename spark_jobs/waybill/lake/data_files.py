@@ -10,9 +10,8 @@ Source of the layout: Apache Iceberg table spec, "Parquet" and "Reserved Field I
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -264,16 +263,16 @@ class _Counted:
         """What is behind flushes when it is closed."""
 
 
-def with_field_ids(schema: pa.Schema, iceberg: str) -> pa.Schema:
+def with_field_ids(schema: pa.Schema, iceberg: Mapping[str, Any]) -> pa.Schema:
     """A schema whose fields carry the ids of the table's columns.
 
     Args:
         schema: the rows.
-        iceberg: the table's schema, as Iceberg's JSON.
+        iceberg: the table's schema, as Iceberg's JSON has it.
     """
     import pyarrow as pa
 
-    fields = {field["name"]: field for field in json.loads(iceberg)["fields"]}
+    fields = {field["name"]: field for field in iceberg["fields"]}
     return pa.schema([_field(field, fields[field.name]) for field in schema])
 
 

@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake import commit as commits
+from waybill.lake.branches import alike, branch_base, branches
 from waybill.lake.metadata import Span
 from waybill.lake.names import branch_prefix
 from waybill.lake.settings import CATALOG
@@ -61,6 +62,10 @@ class History(ABC):
     @abstractmethod
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table as they are now."""
+
+    @abstractmethod
+    def found(self, table: str) -> Metadata | None:
+        """Snapshots and refs of a table as they are now; None where it is not there."""
 
     @abstractmethod
     def table_names(self, namespace: str) -> list[str]:
@@ -126,9 +131,8 @@ class History(ABC):
 
     def head(self, table: str, ref: str = "main") -> int | None:
         """Id of the snapshot that a branch or tag names; None if there is none."""
-        if not self.exists(table):
-            return None
-        return self.metadata(table).refs.get(ref)
+        metadata = self.found(table)
+        return None if metadata is None else metadata.refs.get(ref)
 
     def commits(self, table: str) -> Iterator[Commit]:
         """What stages committed to main, newest first."""
@@ -150,9 +154,9 @@ class History(ABC):
             after: snapshot that is excluded, None to go on to the beginning.
             upto: newest snapshot, None for the newest there is.
         """
-        if not self.exists(table):
+        metadata = self.found(table)
+        if metadata is None:
             return
-        metadata = self.metadata(table)
         inside = upto is None
         for snapshot in metadata.ancestors(metadata.refs.get("main")):
             if snapshot.id == after:
@@ -171,9 +175,9 @@ class History(ABC):
             table: full name.
             after: where the consumer stands, which is returned where nothing has come since.
         """
-        if not self.exists(table):
+        metadata = self.found(table)
+        if metadata is None:
             return None
-        metadata = self.metadata(table)
         for snapshot in metadata.ancestors(metadata.refs.get("main")):
             if snapshot.id == after or commits.read_commit(snapshot) is not None:
                 return snapshot.id
@@ -190,29 +194,31 @@ class History(ABC):
 
     def waiting(self, table: str, stage: str, batch: str | None = None) -> list[BranchInfo]:
         """Branches of a stage (and batch) that are there and not visible."""
-        if not self.exists(table):
-            return []
-        metadata = self.metadata(table)
+        metadata = self.found(table)
+        return [] if metadata is None else self._waiting(metadata, stage, batch)
+
+    @staticmethod
+    def _waiting(metadata: Metadata, stage: str, batch: str | None) -> list[BranchInfo]:
         prefix = f"{stage}_" if batch is None else branch_prefix(stage, batch)
         return [
             BranchInfo(name, head, commits.read_commit(metadata.snapshots[head]))
             for name, head in metadata.refs.items()
-            if name in commits.branches(metadata) and name.startswith(prefix)
+            if name in branches(metadata) and name.startswith(prefix)
         ]
 
     def held_commits(
         self, table: str, stage: str, batch: str | None = None
     ) -> list[tuple[str, Commit]]:
         """Branches that are stamped and wait, and that main has not left behind."""
-        waiting = [info for info in self.waiting(table, stage, batch) if info.commit is not None]
-        if not waiting:
+        metadata = self.found(table)
+        if metadata is None:
             return []
-        metadata = self.metadata(table)
-        same = commits.alike(metadata)
+        waiting = self._waiting(metadata, stage, batch)
+        same = alike(metadata)
         return [
             (info.name, info.commit)
             for info in waiting
-            if info.commit is not None and commits.branch_base(metadata, info.name) in same
+            if info.commit is not None and branch_base(metadata, info.name) in same
         ]
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:

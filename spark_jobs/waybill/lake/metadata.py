@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import gzip
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import msgspec
+
+GZIP = b"\x1f\x8b"
+"""How a file begins that is compressed, as ours of metadata are."""
+
+_SQL_NAMES = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz"}
+"""What Iceberg's JSON calls otherwise than Spark's SQL."""
 
 
 class Snapshot(NamedTuple):
@@ -17,13 +26,43 @@ class Snapshot(NamedTuple):
     manifests: str | None = None
 
 
+class Layout(NamedTuple):
+    """How a table's rows are laid out at one moment.
+
+    Attributes:
+        location: its folder.
+        schema: its columns, as Iceberg's JSON has them.
+        partitions: the columns that it is partitioned by, and how values are made of theirs.
+    """
+
+    location: str = ""
+    schema: Mapping[str, Any] = MappingProxyType({"fields": ()})
+    partitions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of columns that are no lists or structs, as SQL names them."""
+        fields = ((field["name"], field["type"]) for field in self.schema["fields"])
+        return {
+            name: _SQL_NAMES.get(told, told.replace(" ", ""))
+            for name, told in fields
+            if isinstance(told, str)
+        }
+
+    def lacking(self, names: Iterable[str]) -> list[str]:
+        """Those of some columns that are not there."""
+        there = {field["name"] for field in self.schema["fields"]}
+        return [name for name in names if name not in there]
+
+
 class Metadata(NamedTuple):
-    """A table's snapshots and refs at one moment."""
+    """A table's snapshots and refs at one moment, and how its rows are laid out."""
 
     snapshots: dict[int, Snapshot]
     refs: dict[str, int]
     tags: frozenset[str]
     properties: dict[str, str]
+    layout: Layout = Layout()
 
     def ancestors(self, snapshot: int | None) -> list[Snapshot]:
         """A snapshot and those before it, newest first; ends where one was expired."""
@@ -35,7 +74,12 @@ class Metadata(NamedTuple):
 
 
 def read_metadata(text: str | bytes) -> Metadata:
-    """What a table's metadata says about snapshots and refs."""
+    """What a table's metadata says, from its file or from text.
+
+    Source: Apache Iceberg table spec, "Table Metadata Fields".
+    """
+    if isinstance(text, bytes) and text.startswith(GZIP):
+        text = gzip.decompress(text)
     data = msgspec.json.decode(text, type=_Metadata)
     snapshots = {
         found.id: Snapshot(
@@ -45,7 +89,11 @@ def read_metadata(text: str | bytes) -> Metadata:
     }
     refs = {name: ref.snapshot for name, ref in data.refs.items()}
     tags = frozenset(name for name, ref in data.refs.items() if ref.type == "tag")
-    return Metadata(snapshots, refs, tags, data.properties)
+    schema = next((s for s in data.schemas if s["schema-id"] == data.schema_id), {})
+    spec = next((spec.fields for spec in data.specs if spec.id == data.spec_id), [])
+    partitions = tuple((field.name, field.transform) for field in spec)
+    layout = Layout(data.location, schema, partitions)
+    return Metadata(snapshots, refs, tags, data.properties, layout)
 
 
 class _Snapshot(msgspec.Struct):
@@ -61,10 +109,25 @@ class _Ref(msgspec.Struct):
     type: str = "branch"
 
 
+class _Partition(msgspec.Struct):
+    name: str
+    transform: str
+
+
+class _Spec(msgspec.Struct):
+    id: int = msgspec.field(name="spec-id")
+    fields: list[_Partition] = []
+
+
 class _Metadata(msgspec.Struct):
+    location: str = ""
     snapshots: list[_Snapshot] = []
     refs: dict[str, _Ref] = {}
     properties: dict[str, str] = {}
+    schemas: list[dict[str, Any]] = []
+    schema_id: int = msgspec.field(name="current-schema-id", default=0)
+    specs: list[_Spec] = msgspec.field(name="partition-specs", default_factory=list)
+    spec_id: int = msgspec.field(name="default-spec-id", default=0)
 
 
 class Span(NamedTuple):

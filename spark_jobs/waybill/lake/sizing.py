@@ -18,6 +18,10 @@ MOST_PIECES = 20_000
 FOOTERS_AT_ONCE = 8
 """How many footers of data files are read at the same time."""
 
+FEW_ROWS, FEW_BYTES, FEW_FILES = 200_000, 16 << 20, 100
+"""So many rows, in so many bytes of so many files, are counted or looked for by whoever asks for
+them: a query takes longer to begin."""
+
 MOST_ROWS = 20_000
 """Rows that go to Python at once."""
 

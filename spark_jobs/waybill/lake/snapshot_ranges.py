@@ -49,7 +49,7 @@ def longest_row(metadata: Metadata, span: Span) -> int | None:
             return longest
         oldest, commit = snapshot, read_commit(snapshot)
         if commit is not None:
-            told = commit.report["details"].get(LONGEST, {}).get(name)
+            told = commit.report.get("details", {}).get(LONGEST, {}).get(name)
             if told is None:
                 return None
             longest = max(longest, told)

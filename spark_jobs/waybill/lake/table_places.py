@@ -44,6 +44,18 @@ class TablePlaces:
             return cls(_of_server(uri, properties))
         return None
 
+    @classmethod
+    def of_file(cls, properties: Mapping[str, str]) -> TablePlaces | None:
+        """Those of a catalog that is a file of this machine; None for any other, and where none is.
+
+        A file is asked in less time than Java takes to hand over an answer of its own.
+        """
+        uri = properties.get("uri", "")
+        if properties.get("type") != "jdbc" or not uri.startswith(SQLITE):
+            return None
+        file = Path(uri.removeprefix(SQLITE).split("?")[0])
+        return cls(_of_file(file)) if file.is_file() else None
+
     def names(self, namespace: str) -> list[str]:
         """Names of the tables of a namespace, sorted."""
         found = self._query(

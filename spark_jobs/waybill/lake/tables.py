@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import Code, ConfigurationError
 from waybill.lake import commit as commits
+from waybill.lake.branches import branch_base, branches
 from waybill.lake.catalog import Catalog
+from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.commit import Branch, Commit
-from waybill.lake.data_files import ROW_GROUP_BYTES, DataFileWriter
 from waybill.lake.history import Chosen, History
 from waybill.lake.metadata import Span
 from waybill.lake.names import distinct_name, quoted, split, table_name
 from waybill.lake.ordered_rows import RowGroup, row_groups
+from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.session import lake_session
 from waybill.lake.settings import (
     ANY_BYTES,
@@ -25,43 +28,30 @@ from waybill.lake.settings import (
     SESSION_SETTINGS,
 )
 from waybill.lake.sizing import (
+    BATCH_BYTES,
+    FEW_FILES,
     LARGEST_PIECE,
+    MOST_ROWS,
     SMALLEST_PIECE,
     rows_per_batch,
     shuffle_partitions,
 )
 from waybill.lake.snapshot_ranges import longest_row, onward
+from waybill.lake.table_files import data_files, searched_files, stored_files
+from waybill.lake.table_places import TablePlaces
+from waybill.lake.table_properties import QUALIFIED, TABLE_PROPERTIES
 from waybill.lake.task_rows import Piece, TaskRows, read_in_tasks, read_piece
 from waybill.lake_columns import log_namespace
+from waybill.storage.open import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from waybill.lake.data_files import DataFileWriter
     from waybill.lake.metadata import Metadata
     from waybill.lake.stored_files import StoredFile
     from waybill.spec.migration import Migration
-
-QUALIFIED = "waybill.table"
-"""Table property: the source table's name."""
-
-TABLE_PROPERTIES = {
-    "format-version": "2",
-    # Tasks write what they have; without these two every write would be shuffled or sorted.
-    "write.distribution-mode": "none",
-    "write.spark.fanout.enabled": "true",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-    "write.metadata.compression-codec": "gzip",
-    "write.merge.mode": "merge-on-read",
-    "write.update.mode": "merge-on-read",
-    "write.delete.mode": "merge-on-read",
-}
-"""Iceberg properties of every table."""
-
-
-LOG_PROPERTIES = {"write.parquet.row-group-size-bytes": str(ROW_GROUP_BYTES)}
-"""Beside these for tables of messages, where Spark writes them."""
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 
@@ -74,13 +64,12 @@ class Lake(History):
         migration: name of the migration.
     """
 
-    def __init__(
-        self, spark: SparkSession, migration: str, warehouse: str, pieces: int | None = None
-    ) -> None:
-        super().__init__(migration)
+    def __init__(self, spark: SparkSession, spec: Migration, pieces: int | None = None) -> None:
+        super().__init__(spec.name)
         self.spark = spark
         self._pieces = pieces
-        self._catalog = Catalog(spark, warehouse)
+        places = TablePlaces.of_file(catalog_properties(spec))
+        self._catalog = Catalog(spark, spec.lake.warehouse, places)
 
     @classmethod
     def open(cls, spark: SparkSession, spec: Migration) -> Lake:
@@ -91,7 +80,7 @@ class Lake(History):
         """
         given = spec.spark.get(SHUFFLE) or spark.sparkContext.getConf().get(SHUFFLE)
         pieces = None if given is None else int(given)
-        return cls(lake_session(spark, spec), spec.name, spec.lake.warehouse, pieces)
+        return cls(lake_session(spark, spec), spec, pieces)
 
     # Names. A full name is `lake.<namespace>.<table>`, plain words that need no quotes.
 
@@ -100,17 +89,20 @@ class Lake(History):
 
         Two source tables whose names differ only in signs or case get different tables.
         """
-        plain = table_name(qualified)
-        if self._catalog.exists(self.migration, plain):
-            owner = self.owner(plain)
-            if owner not in (None, qualified):
-                return f"{CATALOG}.{self.migration}.{distinct_name(qualified)}"
-        return f"{CATALOG}.{self.migration}.{plain}"
+        return self._merged(qualified)[0]
+
+    def _merged(self, qualified: str) -> tuple[str, Metadata | None]:
+        """The merged table of a source table: its full name, and what it is like if it is there."""
+        table = f"{CATALOG}.{self.migration}.{table_name(qualified)}"
+        found = self.found(table)
+        if found is None or _owned(found, qualified):
+            return table, found
+        table = f"{CATALOG}.{self.migration}.{distinct_name(qualified)}"
+        return table, self.found(table)
 
     def owner(self, name: str) -> str | None:
         """The source table of a merged table."""
-        table = self._catalog.load(self.migration, name)
-        return table.properties().get(QUALIFIED)  # type: ignore[no-any-return]
+        return self._catalog.metadata(self.migration, name).properties.get(QUALIFIED)
 
     # Tables.
 
@@ -140,36 +132,51 @@ class Lake(History):
         Returns:
             The full name.
         """
+        self._ensure(table, self.found(table), schema, partition_by, properties)
+        return table
+
+    def _ensure(
+        self,
+        table: str,
+        found: Metadata | None,
+        schema: pa.Schema,
+        partition_by: tuple[str, ...] = (),
+        properties: Mapping[str, str] | None = None,
+    ) -> Metadata:
+        """Make the table that was found to be like this, or add what it lacks."""
         namespace, name = split(table)
-        if self._catalog.exists(namespace, name):
-            self._catalog.complete(namespace, name, schema)
-        else:
+        if found is None:
             merged = {**TABLE_PROPERTIES, **(properties or {})}
             self._catalog.create(namespace, name, schema, partition_by, merged)
-        return table
+        elif found.layout.lacking(schema.names):
+            self._catalog.complete(namespace, name, schema)
+        else:
+            return found
+        return self.metadata(table)
 
     def ensure_merged(
         self,
         qualified: str,
         schema: pa.Schema,
         properties: Mapping[str, str] | None = None,
-    ) -> str:
+    ) -> tuple[str, dict[str, str]]:
         """Make the merged table of a source table if it is not there.
 
         Returns:
-            The full name.
+            The full name, and the types of its columns by their names.
         """
-        table = self.merged(qualified)
-        self.ensure(table, schema, properties={QUALIFIED: qualified, **(properties or {})})
-        if self.merged(qualified) != table:
+        own = {QUALIFIED: qualified, **(properties or {})}
+        table, found = self._merged(qualified)
+        made = self._ensure(table, found, schema, properties=own)
+        if not _owned(made, qualified):
             # Another table took the name in the same moment.
-            table = self.merged(qualified)
-            self.ensure(table, schema, properties={QUALIFIED: qualified, **(properties or {})})
-        return table
+            table, found = self._merged(qualified)
+            made = self._ensure(table, found, schema, properties=own)
+        return table, made.layout.types
 
     def properties(self, table: str) -> dict[str, str]:
         """The table's Iceberg properties."""
-        return dict(self._catalog.load(*split(table)).properties())
+        return dict(self.metadata(table).properties)
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
         """Set Iceberg properties of a table."""
@@ -180,13 +187,20 @@ class Lake(History):
 
     # Writing.
 
-    def branch(self, table: str, stage: str, batch: str) -> Branch:
+    def branch(self, table: str, stage: str, batch: str, at_once: bool = True) -> Branch:
         """A new branch from main for one run of a stage.
 
         Branches that a killed run of the same stage and batch left behind are dropped; should that
         run be alive after all, it ends with a `ConflictError`.
+
+        Args:
+            table: full name.
+            stage: that writes.
+            batch: that is written.
+            at_once: False leaves it to the first commit to make it, which saves one. For tables
+                that are written to next to at once, or whose record tells which branch counts.
         """
-        return commits.start_branch(self._catalog, table, stage, batch)
+        return commits.start_branch(self._catalog, table, stage, batch, at_once)
 
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
         """What is stamped and waits, and could become visible: main has not left it behind."""
@@ -195,17 +209,22 @@ class Lake(History):
             for name, commit in self.held_commits(table, stage, batch)
         ]
 
-    def reopen(self, table: str, name: str) -> Branch:
+    def reopen(self, table: str, name: str, metadata: Metadata | None = None) -> Branch:
         """A branch that another stage wrote, e.g. to judge or to fast-forward it.
+
+        Args:
+            table: full name.
+            name: of the branch.
+            metadata: what the table is like, if that was just asked for.
 
         Raises:
             ConfigurationError: there is no such branch.
         """
-        metadata = self._catalog.metadata(*split(table))
-        if name not in commits.branches(metadata):
+        metadata = metadata or self.metadata(table)
+        if name not in branches(metadata):
             message = f"there is no branch {name} of {table}: run the stage that writes it again"
             raise ConfigurationError(message, code=Code.STAGE_MISSING)
-        base = commits.branch_base(metadata, name)
+        base = branch_base(metadata, name)
         return Branch(self._catalog, table, name, base, metadata.refs[name])
 
     # Reading.
@@ -218,7 +237,11 @@ class Lake(History):
         snapshot: int | None = None,
         chosen: Chosen | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """See `History.scan`; a query of Spark."""
+        """See `History.scan`; a query of Spark where files are many or large."""
+        files = searched_files(self._catalog, table, snapshot, where)
+        if files is not None:
+            yield from rows_of_files(files, _opened, columns, chosen)
+            return
         rows = self.read(table, snapshot)
         for column, values in where.items():
             rows = rows.where(rows[column].isin(*values))
@@ -274,12 +297,18 @@ class Lake(History):
             schema: the columns that the work needs.
             where: the values that rows have in columns that the table is partitioned by.
         """
-        rows = self._rows(span, schema, where)
-        files = None if span.empty else self._catalog.data_files(span, where)
+        files = None if span.empty else data_files(self._catalog, span, where)
         if files is None:
-            return TaskRows.of(rows)
+            return TaskRows.of(self._rows(span, schema, where))
         size = self._piece_size(sum(file.bytes for file in files))
-        return read_in_tasks(self.spark, rows, files, schema, size)
+        query = partial(self._rows, span, schema, where)
+        few = len(files) <= FEW_FILES and self._is_little(span)
+        return read_in_tasks(self.spark, query, files, schema, size, few)
+
+    def _is_little(self, span: Span) -> bool:
+        """Whether all rows of a span fit into the memory of one process many times over."""
+        longest, rows = self.longest_row(span), self.added_rows(*span)
+        return longest is not None and rows <= MOST_ROWS and rows * longest <= BATCH_BYTES
 
     def few_rows(
         self, span: Span, schema: pa.Schema, where: Mapping[str, Sequence[str]]
@@ -291,7 +320,7 @@ class Lake(History):
             schema: the columns that are wanted.
             where: the values that rows have in columns that the table is partitioned by.
         """
-        files = [] if span.empty else self._catalog.data_files(span, where)
+        files = [] if span.empty else data_files(self._catalog, span, where)
         if files is None:
             return [row.asDict() for row in self._rows(span, schema, where).collect()]
         pieces = [Piece(file.path, 0, file.bytes) for file in files]
@@ -325,7 +354,7 @@ class Lake(History):
         """
         if span.empty:
             return []
-        files = self._catalog.data_files(span, where)
+        files = data_files(self._catalog, span, where)
         return None if files is None else row_groups(files, bounds, counted)
 
     def stored_files(self, table: str, snapshot: int | None) -> list[StoredFile] | None:
@@ -338,7 +367,7 @@ class Lake(History):
         Returns:
             None where tasks cannot read one of them.
         """
-        return [] if snapshot is None else self._catalog.stored_files(*split(table), snapshot)
+        return [] if snapshot is None else stored_files(self._catalog, table, snapshot)
 
     def data_file_writer(self, table: str, schema: pa.Schema) -> DataFileWriter | None:
         """What writes rows of a table in tasks; None where only Spark can.
@@ -413,9 +442,9 @@ class Lake(History):
 
     def read_marks(self, table: str) -> dict[str, int]:
         """Up to which snapshot each consumer has read a table."""
-        if not self.exists(table):
+        metadata = self.found(table)
+        if metadata is None:
             return {}
-        metadata = self._catalog.metadata(*split(table))
         prefix = "read_by_"
         return {
             tag.removeprefix(prefix): metadata.refs[tag]
@@ -427,6 +456,10 @@ class Lake(History):
         """Snapshots and refs of a table as they are now."""
         return self._catalog.metadata(*split(table))
 
+    def found(self, table: str) -> Metadata | None:
+        """Snapshots and refs of a table as they are now; None where it is not there."""
+        return self._catalog.find(*split(table))
+
     def iceberg(self, table: str) -> Any:
         """The table in Iceberg's own API."""
         return self._catalog.load(*split(table))
@@ -435,6 +468,17 @@ class Lake(History):
         """Names of the tables that are there, by namespace."""
         spaces: list[Any] = [self.migration, log_namespace(self.migration)]
         return {space: self.table_names(space) for space in spaces}
+
+
+def _owned(table: Metadata, qualified: str) -> bool:
+    """Whether a merged table is that of a source table; one that does not say so may be."""
+    return table.properties.get(QUALIFIED, qualified) == qualified
+
+
+def _opened(path: str) -> Any:
+    """A data file for whoever reads all of it here."""
+    system, place = open_storage(path)
+    return system.open(place, "rb")
 
 
 def _plain(value: Any) -> Any:

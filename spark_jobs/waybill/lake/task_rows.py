@@ -7,7 +7,7 @@ groups need none of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,19 +54,26 @@ class TaskRows:
     """Rows that tasks work on.
 
     Attributes:
-        rows: the rows, for queries.
+        query: gives the rows, for queries; that takes a while, and few ask for it.
         handed: what Spark hands to tasks: the rows, or numbers of what they are to read.
         read: from what is handed to the rows, None where it is the rows.
+        numbers: how many numbers are handed where all the rows are few; 0 where they are not.
     """
 
-    rows: DataFrame
+    query: Callable[[], DataFrame]
     handed: DataFrame
     read: Make | None = None
+    numbers: int = 0
 
     @classmethod
     def of(cls, rows: DataFrame) -> TaskRows:
         """Rows that Spark hands over."""
-        return cls(rows, rows)
+        return cls(lambda: rows, rows)
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows, for queries."""
+        return self.query()
 
     def through(self, make: Make) -> Make:
         """Work on the rows as work on what is handed to tasks."""
@@ -79,6 +86,19 @@ class TaskRows:
 
         return work
 
+    def here(self, make: Make) -> list[pa.RecordBatch] | None:
+        """What tasks would make of the rows, made here; None where they are not few.
+
+        Args:
+            make: the work.
+        """
+        import pyarrow as pa
+
+        if not self.numbers:
+            return None
+        numbers = pa.RecordBatch.from_arrays([pa.array(range(self.numbers))], ["id"])
+        return list(self.through(make)([numbers]))
+
     def map(self, make: Make, columns: Any) -> DataFrame:
         """What tasks make of the rows, batch by batch.
 
@@ -90,16 +110,22 @@ class TaskRows:
 
 
 def read_in_tasks(
-    spark: SparkSession, rows: DataFrame, files: Sequence[DataFile], schema: pa.Schema, size: int
+    spark: SparkSession,
+    query: Callable[[], DataFrame],
+    files: Sequence[DataFile],
+    schema: pa.Schema,
+    size: int,
+    few: bool,
 ) -> TaskRows:
     """Rows that tasks read from data files.
 
     Args:
         spark: the session.
-        rows: the rows, for queries.
+        query: gives the rows, for queries.
         files: all that hold them.
         schema: the columns to read.
         size: bytes of files that one task reads.
+        few: whether the rows are so few that they need no task.
     """
     dealt = deal(files, size)
     numbers = spark.range(0, len(dealt), 1, max(1, len(dealt)))
@@ -111,7 +137,7 @@ def read_in_tasks(
                 for piece in dealt[number]:
                     yield from read_piece(piece, schema)
 
-    return TaskRows(rows, numbers, read)
+    return TaskRows(query, numbers, read, len(dealt) if few else 0)
 
 
 def deal(files: Iterable[DataFile], size: int) -> list[list[Piece]]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import TYPE_CHECKING, NamedTuple
 
+from waybill.lake.branches import branches
 from waybill.lake.catalog import is_java
-from waybill.lake.commit import branches, read_commit
+from waybill.lake.commit import read_commit
 from waybill.lake.names import literal, split
 from waybill.lake.settings import CATALOG
 

@@ -8,7 +8,6 @@ object storage, and reads tables with deletes or files of a kind that is not kno
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -27,7 +26,7 @@ from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.planned_files import Planned, planned_files
 from waybill.lake.settings import CATALOG
 from waybill.lake.table_places import TablePlaces
-from waybill.lake.tables import QUALIFIED
+from waybill.lake.table_properties import QUALIFIED
 
 if TYPE_CHECKING:
     from waybill.lake.planned_files import Where
@@ -41,8 +40,6 @@ ACCESS = {
     "client.region": "s3.region",
 }
 """What a store's key is called by Iceberg in Java, and by PyIceberg."""
-
-GZIP = b"\x1f\x8b"
 
 FILES_AT_ONCE = 16
 """How many files are looked into before it is asked whether the others can hold any row."""
@@ -95,6 +92,10 @@ class LakeWithoutSpark(History):
     def metadata(self, table: str) -> Metadata:
         """Snapshots and refs of a table."""
         return self._metadata(table)
+
+    def found(self, table: str) -> Metadata | None:
+        """Snapshots and refs of a table; None where it is not there."""
+        return self._metadata(table) if self.exists(table) else None
 
     def scan(
         self,
@@ -199,8 +200,7 @@ class LakeWithoutSpark(History):
     def _loaded(self, table: str) -> Metadata:
         place = self._place(table)
         assert place is not None, f"{table} is asked for and is not there"
-        data = self._read(place)
-        return read_metadata(gzip.decompress(data) if data.startswith(GZIP) else data)
+        return read_metadata(self._read(place))
 
     def _read(self, place: str) -> bytes:
         opened = self._opened(place)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from waybill.lake import Span
 from waybill.lake.names import literal
-from waybill.lake_columns import CHANGE_PLACE
+from waybill.lake_columns import CHANGE_PLACE, SCHEMA_COLUMNS
 from waybill.merge.increment_counts import Survey, TableSurvey, count
 from waybill.merge.open_transactions import arrived, in_transactions, transaction_events
 from waybill.merge.position import REFUSED
@@ -101,7 +101,7 @@ class Increment:
         self.by_source_time = by_source_time
         self.order = order_sql(by_source_time)
         self._table = lake.log("changes")
-        self.frame = lake.increment(self._table, after, upto) if upto is not None else None
+        self._frame: DataFrame | None = None
         self.verdict = Verdict()
         self._held_back = False
         self._returned: DataFrame | None = None
@@ -117,9 +117,16 @@ class Increment:
             and not self.by_source_time
         )
 
+    @property
+    def frame(self) -> DataFrame:
+        """Its rows of `changes`; most batches need no query of them, and to plan one takes long."""
+        if self._frame is None:
+            self._frame = self.lake.increment(self._table, self.after, self.upto)
+        return self._frame
+
     def accepted(self) -> DataFrame:
         """Rows of `changes` that the merge takes."""
-        assert self.frame is not None
+        assert self.upto is not None
         return self.frame.where("outcome = 'ok'")
 
     # Transactions.
@@ -148,7 +155,7 @@ class Increment:
         Returns:
             How many rows that concerns.
         """
-        if self.frame is None:
+        if self.upto is None:
             self.verdict = Verdict(before, gone=gone)
             return Held()
         rows = self.accepted()
@@ -178,11 +185,11 @@ class Increment:
             held = Held(found.total() - gone_rows, gone_rows)
             if found:
                 self._held_back = True
-                self.frame = self.frame.where(f"NOT coalesce({mine}, false)")
+                self._frame = self.frame.where(f"NOT coalesce({mine}, false)")
         if verdict.released or verdict.dropped:
             back = self._earlier(verdict.released)
             self._returned = back if self._returned is None else self._returned.unionByName(back)
-            self.frame = self.frame.unionByName(back)
+            self._frame = self.frame.unionByName(back)
             dropped = Counter[tuple[str, str]]()
             if verdict.dropped:
                 dropped = self._by_name_and_batch(self._earlier(verdict.dropped))
@@ -224,14 +231,14 @@ class Increment:
         Returns:
             How many they are.
         """
-        assert self.frame is not None
+        assert self.upto is not None
         log = self.lake.increment(self._table, None, self.after).where("outcome = 'ok'")
         self._replaying = True
         back = log.join(F.broadcast(places), list(CHANGE_PLACE), "left_semi").select(
             *self.frame.columns
         )
         self._returned = back if self._returned is None else self._returned.unionByName(back)
-        self.frame = self.frame.unionByName(back)
+        self._frame = self.frame.unionByName(back)
         return back.count()
 
     def _earlier(self, transactions: tuple[Open, ...]) -> DataFrame:
@@ -284,7 +291,7 @@ class Increment:
     def survey(self) -> Survey:
         """Count the increment; reads only small columns."""
         survey = Survey(0, defaultdict(TableSurvey), Counter(), {})
-        if self.frame is None:
+        if self.upto is None:
             return survey
         rows = self._counted_in_tasks() if self.untouched else self._counted()
         for row in rows:
@@ -298,10 +305,13 @@ class Increment:
 
     def _counted_in_tasks(self) -> list[Row]:
         """Accepted changes by their names, as each task of several counts them."""
-        from waybill.merge.task_counts import SURVEY_DDL, SURVEYED, surveyed
+        from waybill.merge.task_counts import SURVEY_DDL, SURVEYED, named, surveyed
 
         span = Span(self._table, self.after, self.upto)
         rows = self.lake.task_rows(span, SURVEYED, {"outcome": ["ok"]})
+        here = rows.here(surveyed)
+        if here is not None:
+            return named(here)
         with unwrapped():
             return self._named(rows.map(surveyed, SURVEY_DDL))
 
@@ -359,10 +369,12 @@ class Increment:
 
     def schemas(self) -> dict[str, TableSchema]:
         """The schemas that the increment's changes refer to, by id."""
-        if self.frame is None:
+        if self.upto is None:
             return {}
-        rows = self.frame.where("outcome = 'schema'").select("extra").collect()
-        found = _schemas(rows)
+        # No transaction hides a schema, and what is brought back brings none.
+        span = Span(self._table, self.after, self.upto)
+        told = self.lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+        found = _schemas(row["extra"] for row in told)
         if self._returned is not None:
             # What waited may refer to schemas that came with it.
             ids = self._returned.select("schema_id").distinct().collect()
@@ -374,7 +386,8 @@ class Increment:
         if not ids:
             return {}
         log = self.lake.read(self._table, self.upto).where("outcome = 'schema'")
-        return _schemas(log.where(F.col("schema_id").isin(*ids)).select("extra").collect())
+        rows = log.where(F.col("schema_id").isin(*ids)).select("extra").collect()
+        return _schemas(row.extra for row in rows)
 
     def crossing(self, qualified: str) -> set[str]:
         """Keys that a transaction moved one row to and another away from."""
@@ -462,6 +475,6 @@ class Increment:
         )
 
 
-def _schemas(rows: Iterable[Row]) -> dict[str, TableSchema]:
-    found = [TableSchema.from_json(text) for text in {row.extra for row in rows}]
+def _schemas(texts: Iterable[str]) -> dict[str, TableSchema]:
+    found = [TableSchema.from_json(text) for text in {*texts}]
     return {schema.id: schema for schema in found}

@@ -144,7 +144,7 @@ class Ledger:
 
     def _open(self, batch: str) -> Branch:
         if self._branch is None:
-            self._branch = self.lake.branch(self.table, STAGE, batch)
+            self._branch = self.lake.branch(self.table, STAGE, batch, False)
         return self._branch
 
     def record(
@@ -158,8 +158,7 @@ class Ledger:
         row = {**dict.fromkeys(MERGES.names), "batch": batch, "kind": STATE}
         row["body"] = state.to_json()
         branch = self._open(batch)
-        columns = self.lake.read(self.table).schema
-        branch.append(self.lake.spark.createDataFrame([tuple(row.values())], columns))
+        branch.append_rows([[*row.values()]], MERGES)
         return branch.commit(cursor, report.to_dict(), batch, STAGE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -38,6 +38,8 @@ from waybill.merge.writing import FEW, FEW_BYTES, prepare
 from waybill.report import StageReport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from waybill.lake import Branch
@@ -190,9 +192,13 @@ class _Merge:
             return
         self._upsert([name for name in kept if plan.tables[name].survey.rows], plan)
         with_rows = [name for name, table in plan.tables.items() if table.survey.rows]
-        moving = any(table.survey.moves for table in plan.tables.values())
-        rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
-        plain = effects(rows.where("old_key IS NULL") if moving else rows)
+
+        @cache
+        def plain() -> DataFrame:
+            moving = any(table.survey.moves for table in plan.tables.values())
+            rows = self.increment.rows(with_rows[0] if len(with_rows) == 1 else None)
+            return effects(rows.where("old_key IS NULL") if moving else rows)
+
         # Tables whose rows keep their keys are reduced together: one shuffle for all of them.
         still = [
             name
@@ -203,7 +209,7 @@ class _Merge:
         ]
         shared = None
         if len(still) > 1:
-            shared = newest(plain.where(F.col("qualified").isin(still))).persist()
+            shared = newest(plain().where(F.col("qualified").isin(still))).persist()
         try:
             for name in sorted(kept):
                 self.context.progress("merging %s", name)
@@ -267,7 +273,7 @@ class _Merge:
         branch = self.made.get(name)
         if branch is None:
             table = prepare(self.lake, name, plan.state)
-            branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch)
+            branch = self.made[name] = self.lake.branch(table, STAGE, self.context.batch, False)
             self.branches[table] = branch.name
         return branch
 
@@ -287,7 +293,11 @@ class _Merge:
         self._commit(name, branch.table, branch)
 
     def _merge_table(
-        self, name: str, plan: TablePlan, plain: DataFrame, shared: DataFrame | None
+        self,
+        name: str,
+        plan: TablePlan,
+        plain: Callable[[], DataFrame],
+        shared: DataFrame | None,
     ) -> None:
         batch = self.context.batch
         if not plan.state.columns:
@@ -303,7 +313,7 @@ class _Merge:
             branch, name, plan.state, self.increment, batch, partial(self.ledger.refuse, batch)
         )
         if done is not None:
-            outcome = merge.merge_doubtful(done.doubtful, plain)
+            outcome = merge.merge_doubtful(done.doubtful, plain())
             plan.state.open_rows = outcome.open_rows
             self._account(name, plan, done.out + outcome.out, outcome.refused)
         else:
@@ -315,7 +325,7 @@ class _Merge:
         name: str,
         plan: TablePlan,
         merge: TableMerge,
-        plain: DataFrame,
+        plain: Callable[[], DataFrame],
         shared: DataFrame | None,
     ) -> None:
         """Merge a table that is not plain."""
@@ -328,7 +338,7 @@ class _Merge:
             merge.fill(column)
         refusals = 0
         if survey.rows or (plan.reached and plan.state.open_rows):
-            own = plain.where(F.col("qualified") == name)
+            own = plain().where(F.col("qualified") == name)
             if survey.moves:
                 moved, refusals = self._moves(name, plan, merge)
                 own = own.unionByName(moved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +12,8 @@ from waybill.order import CHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from pyspark.sql import Row
 
 _NAMES = ("database", "schema", "table", "operation", "topic", "partition")
 SURVEYED = columns_of(CHANGES, *_NAMES, "schema_id", "key", "old_key", "order_key", "source_time")
@@ -38,6 +40,25 @@ def surveyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             held = []
     if held:
         yield from _counted(held)
+
+
+def named(counted: Iterable[pa.RecordBatch]) -> list[Row]:
+    """Rows of `SURVEY_DDL` with the source table's name and the time in microseconds.
+
+    `waybill.merge.increment.QUALIFIED` is the same rule in SQL.
+    """
+    from pyspark.sql import Row
+
+    found = []
+    for batch in counted:
+        time: Any = batch.column("time")
+        micros = time.cast(pa.int64()).to_pylist()
+        # The time itself may be none of Python's.
+        for row, at in zip(batch.drop_columns(["time"]).to_pylist(), micros, strict=True):
+            parts = (row["database"], row["schema"], row["table"] or None)
+            name = ".".join(part for part in parts if part is not None)
+            found.append(Row(qualified=name or row["topic"], **row, micros=at))
+    return found
 
 
 def _counted(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, StructField, StructType
 
 from waybill.errors import Code, ReconciliationError
 from waybill.lake.names import quoted
 from waybill.lake.sizing import SHUFFLED
 from waybill.merge import columns as own
 from waybill.merge.columns import OWN_COLUMNS, holds, widens
+from waybill.merge.upsert.values import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,11 +50,9 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
         ReconciliationError: rows have values in a column that cannot take those of its type.
     """
     wanted = {**OWN_COLUMNS, **{column.lake: column.type for column in state.columns}}
-    fields = [StructField(name, DataType.fromDDL(type_)) for name, type_ in wanted.items()]
-    table = lake.ensure_merged(qualified, to_arrow_schema(StructType(fields)), TABLE_PROPERTIES)
+    schema = arrow_schema(wanted)
+    table, there = lake.ensure_merged(qualified, schema, TABLE_PROPERTIES)
     # The table is asked, not the state: a merge that was dropped may have changed it already.
-    rows = lake.read(table)
-    there = {field.name: field.dataType.simpleString() for field in rows.schema}
     for column in state.columns:
         have, want = there[column.lake], column.type
         if have == want or holds(have, want):
@@ -63,7 +60,7 @@ def prepare(lake: Lake, qualified: str, state: TableState) -> str:
         name, alter = quoted(column.lake), f"ALTER TABLE {quoted(*table.split('.'))}"
         if widens(have, want):
             lake.spark.sql(f"{alter} ALTER COLUMN {name} TYPE {want}")
-        elif rows.where(f"{name} IS NOT NULL").isEmpty():
+        elif lake.read(table).where(f"{name} IS NOT NULL").isEmpty():
             # A merge made it whose rows nobody got to see, and found another type for it.
             lake.spark.sql(f"{alter} DROP COLUMN {name}")
             lake.spark.sql(f"{alter} ADD COLUMN {name} {want}")

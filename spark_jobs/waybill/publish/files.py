@@ -136,9 +136,14 @@ def _publish_batch(
         check_sender(store, listed, sender)
     # A listed part is there for good: what would be written is held against it and thrown away.
     writer = PartWriter(folder, target.layout, sender.mark, keep=listed is None)
-    with unwrapped():
-        found = parts.map(writer.write_all, from_arrow_schema(WRITTEN_PARTS)).collect()
-    written = sorted(FilePart(*row) for row in found)
+    here = parts.here(writer.write_all)
+    if here is None:
+        with unwrapped():
+            told = parts.map(writer.write_all, from_arrow_schema(WRITTEN_PARTS)).collect()
+        found = [row.asDict() for row in told]
+    else:
+        found = [row for batch in here for row in batch.to_pylist()]
+    written = sorted(FilePart(**row) for row in found)
     put_manifest(store, manifest_of(written, sender, batch, target.layout), sender, listed)
     tidy(store, written, sender)
     return store, written

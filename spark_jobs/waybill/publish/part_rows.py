@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake.ordered_rows import behind, clusters, read_in_order
-from waybill.lake.sizing import SHUFFLED, dealt, shuffle_partitions
+from waybill.lake.sizing import BATCH_BYTES, MOST_ROWS, SHUFFLED, dealt, shuffle_partitions
 from waybill.lake.task_rows import TaskRows, opened
 from waybill.lake_columns import OUTBOX, columns_of
 from waybill.publish import parts as cutting
@@ -82,7 +82,9 @@ def parts_in_row_groups(
                 for rows in read_part(found[number], schema):
                     yield numbered(rows, "part", number)
 
-    return TaskRows(messages.rows, spark.range(0, len(found), 1, len(found)), read)
+    few = len(found) == 1 and count <= MOST_ROWS and most is not None and most <= BATCH_BYTES
+    handed = spark.range(0, len(found), 1, len(found))
+    return TaskRows(lambda: messages.rows, handed, read, 1 if few else 0)
 
 
 def measured(spark: SparkSession, groups: Sequence[RowGroup]) -> list[Range]:

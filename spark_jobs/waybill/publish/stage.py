@@ -82,7 +82,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
             found = outgoing(own, groups, target.label, longest)
             rows += _send(found, target, span, context, report)
     if rows:
-        branch.append(context.spark.createDataFrame(rows, from_arrow_schema(PUBLISHED)))
+        branch.append_rows(rows, PUBLISHED)
     land(branch, report, "published", started)
     lake.mark_read(span.table, STAGE, span.upto)
     return report

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from waybill.lake.ordered_rows import SORTED_AT_ONCE, RowGroup, behind, clusters
-from waybill.lake.sizing import SHUFFLED, dealt, shuffle_partitions
+from waybill.lake.sizing import FEW_BYTES, MOST_ROWS, SHUFFLED, dealt, shuffle_partitions
 from waybill.lake.task_rows import conformed, opened
 from waybill.lake_columns import MESSAGE_PLACE
 from waybill.spark_tasks.errors import unwrapped
@@ -130,14 +130,22 @@ def compare_in_tasks(
     result = Reread()
     if not tasks:
         return result
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    with unwrapped():
-        rows = numbers.mapInArrow(light(_work(tasks, schemas, readers)), _DDL).collect()
+    groups = [group for one in tasks[0] for group in one.changes]
+    few = sum(g.rows for g in groups) <= MOST_ROWS and sum(g.bytes for g in groups) <= FEW_BYTES
+    if few and not tasks[1:]:
+        rows = compared(tasks[0], schemas, readers).to_pylist()
+    else:
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        work = light(_work(tasks, schemas, readers))
+        with unwrapped():
+            told = numbers.mapInArrow(work, _DDL).collect()
+        rows = [row.asDict() for row in told]
     for row in rows:
-        result.messages[row.topic] += row.compared
-        result.undecodable[row.topic] += row.undecodable
-        result.different[row.topic] += row.different
-        result.examples += json.loads(row.examples)
+        topic = row["topic"]
+        result.messages[topic] += row["compared"]
+        result.undecodable[topic] += row["undecodable"]
+        result.different[topic] += row["different"]
+        result.examples += json.loads(row["examples"])
     result.examples.sort(key=lambda one: (one["target"], one["place"]))
     del result.examples[EXAMPLES:]
     for one in result.examples:

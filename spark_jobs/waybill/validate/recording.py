@@ -6,8 +6,6 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.pandas.types import from_arrow_schema
-
 from waybill.errors import ConflictError
 from waybill.lake.stage_commit import land
 from waybill.lake_columns import RUNS
@@ -39,7 +37,7 @@ def record(
         ConflictError: another run has added one first; nothing was recorded.
     """
     stage = report.stage
-    branch = lake.branch(lake.log("runs"), stage, report.batch)
+    branch = lake.branch(lake.log("runs"), stage, report.batch, False)
     row = (
         report.batch,
         stage,
@@ -48,7 +46,7 @@ def record(
         json.dumps(report.to_dict(), ensure_ascii=False),
         json.dumps(result, ensure_ascii=False, default=str),
     )
-    branch.append(lake.spark.createDataFrame([row], from_arrow_schema(RUNS)))
+    branch.append_rows([row], RUNS)
     report.stage = stamp
     try:
         land(branch, report, "runs", started)

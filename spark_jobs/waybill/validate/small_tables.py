@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from waybill.lake.sizing import dealt
+from waybill.lake.sizing import MOST_ROWS, dealt
 from waybill.lake.task_rows import opened
 from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
@@ -60,6 +60,8 @@ def counted_in_tasks(
         return []
     cores = spark.sparkContext.defaultParallelism
     sizes = [table.rows + 1 for table in tables]
+    if sum(sizes) <= MOST_ROWS:
+        return [look(table.files, batch) for table in tables]
     tasks = dealt(
         list(range(len(tables))), sizes, max(1, min(2 * cores, sum(sizes) // _ROWS_A_TASK))
     )

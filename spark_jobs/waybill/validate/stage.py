@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -17,7 +17,7 @@ from waybill.lake import TaskRows
 from waybill.lake.decisions import DROPPED, HELD, decision_on
 from waybill.lake.newest_rows import newest_rows
 from waybill.lake.stage_commit import repeated
-from waybill.lake_columns import CHANGE_PLACE, RUNS
+from waybill.lake_columns import CHANGE_PLACE, RUNS, SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.report import StageReport
 from waybill.validate.batch import (
@@ -45,7 +45,7 @@ from waybill.validate.recording import record
 from waybill.validate.rereading import MESSAGE, Reread, readers_of, reread
 from waybill.validate.result import APPROVED, FAILED, GateResult, sentence_of, verdict_mark
 from waybill.validate.results import keep
-from waybill.validate.suite_runs import SCHEMA, Found, run_every
+from waybill.validate.suite_runs import Found, run_every
 from waybill.validate.suites import ROWS, TRENDS, Suite, load_suites
 from waybill.validate.table_profiles import (
     TABLES_ASKED,
@@ -56,7 +56,7 @@ from waybill.validate.table_profiles import (
 from waybill.validate.trends import ages_of, past_of, trends_profile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -149,9 +149,10 @@ def judge(
         approval: what a person has approved. Ages are then those that they saw.
     """
     lake = context.lake
-    changes = changes_in(lake, batch.changes)
+    # To plan a query takes a while, and most batches need none.
+    changes = cache(partial(changes_in, lake, batch.changes))
     footers = Footers(lake, batch.changes, batch.outbox)
-    counted = outcomes(changes) if footers.counted is None else footers.counted
+    counted = outcomes(changes()) if footers.counted is None else footers.counted
     context.progress("validate: reading the messages to publish again")
     found = _reread(spec, context, batch, footers)
     rows = {f"changes {outcome}": 0 for outcome in ("ok", "refused", "replayed", "skipped")}
@@ -161,22 +162,22 @@ def judge(
         rows[f"changes {outcome}"] = rows.get(f"changes {outcome}", 0) + count
     rows["outbox ok"] = footers.sent if footers.sent is not None else _sent(lake, batch)
     accounts = account(lake, batch, rows)
-    merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
     refused = {}
     if rows["changes refused"] or batch.merge.report["refused"]:
+        merges = batch.record.read() if batch.record else lake.read(lake.log("merges"))
         own = merges.where(merges.batch == context.batch)
-        refused = refused_messages(changes, own, let_pass(lake, batch))
+        refused = refused_messages(changes(), own, let_pass(lake, batch))
     topic = spec.source.files.topic if spec.source.files else None
     profiles = {
         "changes": changes_profile(
             counted,
             refused,
-            backwards(changes) if ordered else {},
+            backwards(changes()) if ordered else {},
             found,
             len(accounts),
             [topic] if topic and not counted else [],
         ),
-        "tables": table_profiles(staged, context.batch),
+        "tables": table_profiles(context.spark, staged, context.batch),
     }
     now = datetime.now(UTC)
     if any(suite.over.name == TRENDS for suite in suites):
@@ -206,7 +207,7 @@ def judge(
 
 def _example(
     context: StageContext,
-    changes: DataFrame,
+    changes: Callable[[], DataFrame],
     staged: list[Staged],
     profile: str,
     column: str,
@@ -214,14 +215,14 @@ def _example(
 ) -> Example:
     """A row behind a figure of a profile, or one that a suite on rows has found."""
     if profile == "changes":
-        return example_of_topic(changes, column, name)
+        return example_of_topic(changes(), column, name)
     if profile == ROWS:
         name, key = column, name or None
     else:
-        tables = {table.name: table.rows for table in staged}
-        if name not in tables:
+        table = next((table for table in staged if table.name == name), None)
+        if table is None:
             return Example()
-        key = example_of_table(tables[name], column, context.batch)
+        key = example_of_table(table.rows, column, context.batch)
     log = context.lake.read(context.lake.log("changes"))
     # A row of a table without key has a key of the merge's own, which no change has.
     if key is not None and log.where(F.col("key") == key).isEmpty():
@@ -238,12 +239,12 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
     if not spec.publish:
         return Reread()
     lake = context.lake
-    told = lake.few_rows(batch.changes, SCHEMA, {"outcome": ["schema"]})
+    told = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:
         ids = older.select("schema_id").distinct()
         log = lake.read(batch.changes.table, batch.changes.upto).where("outcome = 'schema'")
-        rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA.names)
+        rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA_COLUMNS.names)
         told += [row.asDict() for row in rows.collect()]
     texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.lake_columns import CHANGES, columns_of
+from waybill.lake_columns import SCHEMA_COLUMNS
 from waybill.records import TableSchema
 from waybill.validate.expectations import nothing_to_check, run_suites
 from waybill.validate.result import Checked, Cost
@@ -22,21 +22,18 @@ if TYPE_CHECKING:
     from waybill.validate.batch import Judged
     from waybill.validate.table_profiles import Staged
 
-SCHEMA = columns_of(CHANGES, "schema_id", "extra")
-"""What a row of `changes` tells of a schema."""
-
 
 class Found(NamedTuple):
     """What there is to look at, beside the profiles.
 
     Attributes:
         batch: what is judged.
-        changes: its rows of `changes`.
+        changes: gives its rows of `changes`.
         staged: the merged tables that it changed.
     """
 
     batch: Judged
-    changes: DataFrame
+    changes: Callable[[], DataFrame]
     staged: list[Staged]
 
 
@@ -75,12 +72,12 @@ def _on_rows(
     if not suites:
         return
     lake, batch = context.lake, found.batch
-    told = lake.few_rows(batch.changes, SCHEMA, {"outcome": ["schema"]})
+    told = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     rows = Rows(
         batch=context.batch,
         staged=found.staged,
         tables=list(lake.merged_tables()),
-        changes=found.changes,
+        changes=found.changes(),
         schemas=[TableSchema.from_json(row["extra"]) for row in told],
         messages=lake.increment(*batch.outbox, parallel=True),
         targets=[target.label for target in spec.publish],

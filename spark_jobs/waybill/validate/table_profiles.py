@@ -7,9 +7,9 @@ one nothing else than its keys and its tombstones is read, and no row of it is s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
@@ -25,7 +25,7 @@ from waybill.validate.small_tables import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from waybill.lake import Branch, Lake
     from waybill.lake.stored_files import StoredFile
@@ -51,7 +51,7 @@ class Staged(NamedTuple):
 
     Attributes:
         name: the source table's name.
-        rows: its rows.
+        query: gives its rows, for queries.
         branch: what is to be shown, None where a run that was killed has shown it already.
         size: how many rows and tombstones it has.
         written: how many rows the batch has put into its data files, None where nobody can tell.
@@ -59,11 +59,16 @@ class Staged(NamedTuple):
     """
 
     name: str
-    rows: DataFrame
+    query: Callable[[], DataFrame]
     branch: Branch | None
     size: int = 0
     written: int | None = None
     files: tuple[StoredFile, ...] | None = None
+
+    @property
+    def rows(self) -> DataFrame:
+        """Its rows, for queries; that takes a while, and few ask for it."""
+        return self.query()
 
     @property
     def searched(self) -> bool:
@@ -77,11 +82,10 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
     names = {full: qualified for qualified, full in lake.merged_tables().items()}
 
     def staged(table: str, name: str) -> Staged:
-        waiting = {info.name for info in lake.waiting(table, "merge", batch)}
-        if name not in waiting:
-            return Staged(names.get(table, table), lake.read(table), None)
-        branch = lake.reopen(table, name)
         metadata = lake.metadata(table)
+        if name not in metadata.refs:
+            return Staged(names.get(table, table), cache(partial(lake.read, table)), None)
+        branch = lake.reopen(table, name, metadata)
         size = int(metadata.snapshots[branch.head].summary.get("total-records", 0))
         written = None
         if branch.base is not None:
@@ -93,7 +97,7 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
             )
         files = lake.stored_files(table, branch.head) if size <= LITTLE else None
         return Staged(
-            *(names.get(table, table), branch.read(), branch, size, written),
+            *(names.get(table, table), cache(branch.read), branch, size, written),
             None if files is None else tuple(files),
         )
 
@@ -101,16 +105,19 @@ def staged_tables(lake: Lake, branches: Mapping[str, str], batch: str) -> list[S
         return list(pool.map(lambda one: staged(*one), sorted(branches.items())))
 
 
-def table_profiles(tables: Sequence[Staged], batch: str) -> list[dict[str, Any]]:
+def table_profiles(
+    spark: SparkSession, tables: Sequence[Staged], batch: str
+) -> list[dict[str, Any]]:
     """The rows of merged tables.
 
     Args:
+        spark: the session.
         tables: the tables.
         batch: whose rows are looked at closely; older ones were, when they were new.
     """
     small = [table for table in tables if table.files is not None]
     others = [table for table in tables if table.files is None]
-    found = _in_tasks(small, batch)
+    found = _in_tasks(spark, small, batch)
     for first in range(0, len(others), TABLES_AT_ONCE):
         some = others[first : first + TABLES_AT_ONCE]
         for table, counts in zip(some, _counted(some, batch), strict=True):
@@ -123,12 +130,14 @@ def table_profiles(tables: Sequence[Staged], batch: str) -> list[dict[str, Any]]
     return [found[table.name] for table in tables]
 
 
-def _in_tasks(tables: Sequence[Staged], batch: str) -> dict[str, dict[str, Any]]:
+def _in_tasks(
+    spark: SparkSession, tables: Sequence[Staged], batch: str
+) -> dict[str, dict[str, Any]]:
     """The rows of small tables by their names."""
     if not tables:
         return {}
     small = [SmallTable(table.files or (), table.size) for table in tables]
-    counted = counted_in_tasks(tables[0].rows.sparkSession, small, batch)
+    counted = counted_in_tasks(spark, small, batch)
     return {
         table.name: _figures(table, batch, counts)
         for table, counts in zip(tables, counted, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,9 +19,9 @@ from waybill.lake.task_rows import Piece, read_piece
 from waybill.lake_columns import ARCHIVE
 
 SCHEMA = pa.schema([("id", pa.int64()), ("outcome", pa.string()), ("text", pa.string())])
-ICEBERG = json.dumps(
-    {"fields": [{"id": 7 + n, "name": name, "type": "x"} for n, name in enumerate(SCHEMA.names)]}
-)
+ICEBERG = {
+    "fields": [{"id": 7 + n, "name": name, "type": "x"} for n, name in enumerate(SCHEMA.names)]
+}
 
 
 def writer(folder: Path, *partition_by: str) -> DataFileWriter:
@@ -61,7 +60,7 @@ def test_lists_and_what_is_in_them_have_ids_too() -> None:
     header = {"id": 3, "name": "headers"}
     inner = [{"id": 5, "name": "key", "type": "string"}, {"id": 6, "name": "value", "type": "x"}]
     kind = {"type": "list", "element-id": 4, "element": {"type": "struct", "fields": inner}}
-    told = json.dumps({"fields": [{**header, "type": kind}]})
+    told = {"fields": [{**header, "type": kind}]}
     found = with_field_ids(pa.schema([ARCHIVE.field("headers")]), told)
     element = found.field("headers").type.value_field
     assert element.metadata == {b"PARQUET:field_id": b"4"}

@@ -18,7 +18,7 @@ from waybill.spark_tasks.errors import unwrapped
 from waybill.spark_tasks.worker_startup import light
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from waybill.lake.stored_files import StoredFile
     from waybill.merge.columns import Column
     from waybill.merge.increment import Increment
+    from waybill.spark_tasks.worker_startup import Make
 
 BUCKET_BYTES, BUCKET_ROWS = 64 << 20, 20_000
 """Winners that are written together have about so many bytes at most, and so many rows at least
@@ -85,16 +86,15 @@ def plain_table(
     lake: Lake, name: str, rows: int, above: str, columns: tuple[Column, ...], branch: Branch
 ) -> Plain | None:
     """A table for tasks to write; None where they cannot read or write its data files."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
+    from waybill.merge.upsert.values import arrow_schema
 
-    there = {field.name: field for field in lake.read(branch.table).schema}
+    there = lake.metadata(branch.table).layout.types
     for column in columns:
-        type_ = there[column.lake].dataType.simpleString()
+        type_ = there[column.lake]
         if type_ != column.type and not holds(type_, column.type):
             return None
     names = [*OWN_COLUMNS, *(column.lake for column in columns)]
-    schema = to_arrow_schema(StructType([there[name] for name in names]))
+    schema = arrow_schema({name: there[name] for name in names})
     writer = lake.data_file_writer(branch.table, schema)
     files = lake.stored_files(branch.table, branch.base)
     if writer is None or files is None:
@@ -134,15 +134,32 @@ def upsert(
     parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
-    found = changes.map(shuffled(wanted, parts), SHUFFLED_DDL)
-    together = found.repartitionById(parts, "part").sortWithinPartitions("number", "bucket")
-    with unwrapped():
-        told = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
+    told: Iterable[Any]
+    here = changes.here(shuffled(wanted, parts))
+    if here is not None:
+        told = _written_here(here, written(targets))
+    else:
+        found = changes.map(shuffled(wanted, parts), SHUFFLED_DDL)
+        together = found.repartitionById(parts, "part").sortWithinPartitions("number", "bucket")
+        with unwrapped():
+            told = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
     by_table = defaultdict(list)
     for row in told:
         by_table[row.number].append(row)
     done = ((table, _written(table, by_table[i])) for i, table in enumerate(tables))
     return {table.name: one for table, one in done if one is not None}
+
+
+def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[Any]:
+    """What tasks would tell of winners that are few, written here."""
+    import pyarrow as pa
+    from pyspark.sql import Row
+
+    if winners:
+        together = pa.Table.from_batches(winners)
+        ordered = together.sort_by([("number", "ascending"), ("bucket", "ascending")])
+        for told in write(ordered.to_batches()):
+            yield from (Row(**row) for row in told.to_pylist())
 
 
 def _buckets(rows: int, each: float, cores: int) -> int:

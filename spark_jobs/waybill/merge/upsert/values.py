@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from waybill.merge.exact_casts import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from waybill.merge.columns import Column
 
@@ -52,6 +52,12 @@ _KINDS: dict[str, Any] = {
     "timestamp": pa.timestamp("us", "UTC"),
 }
 _DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+
+
+def arrow_schema(types: Mapping[str, str]) -> pa.Schema:
+    """The Arrow schema of columns of the lake, by their types."""
+    fields: list[Any] = [pa.field(name, arrow_type(type_)) for name, type_ in types.items()]
+    return pa.schema(fields)
 
 
 def arrow_type(type_: str) -> Any:

@@ -141,7 +141,7 @@ def _read_in_order(
             # The first bound is the number of the batch, which is one for all of a cluster.
             yield numbered(batch, GROUP, cluster[0].low[0])
 
-    return TaskRows(rows, rows.sparkSession.range(0, 1, 1, 1), read)
+    return TaskRows(lambda: rows, rows.sparkSession.range(0, 1, 1, 1), read)
 
 
 def _sorted(rows: DataFrame, numbers: dict[str, int], little: bool) -> DataFrame:
