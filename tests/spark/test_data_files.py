@@ -149,6 +149,15 @@ def test_a_branch_that_its_first_commit_makes(lake: Lake, table: str, first: boo
     assert [info.name for info in lake.waiting(table, "merge")] == [late.name]
 
 
+def test_what_waits_is_in_the_order_in_which_it_was_stamped(lake: Lake, table: str) -> None:
+    batches = [f"b{number * 7 % 10}" for number in range(10)]
+    for batch in batches:
+        branch = lake.branch(table, "merge", batch, at_once=False)
+        branch.append_made(lake.spark.range(3), make, ARCHIVE)
+        branch.commit({}, {}, batch, "merge")
+    assert [commit.batch for commit, _ in lake.held(table, "merge")] == batches
+
+
 def test_rows_are_looked_for_in_few_files_without_a_query(
     lake: Lake, table: str, monkeypatch
 ) -> None:

@@ -209,17 +209,20 @@ class History(ABC):
     def held_commits(
         self, table: str, stage: str, batch: str | None = None
     ) -> list[tuple[str, Commit]]:
-        """Branches that are stamped and wait, and that main has not left behind."""
+        """Branches that are stamped and wait and that main has not left behind, the newest last."""
         metadata = self.found(table)
         if metadata is None:
             return []
         waiting = self._waiting(metadata, stage, batch)
         same = alike(metadata)
-        return [
+        found = [
             (info.name, info.commit)
             for info in waiting
             if info.commit is not None and branch_base(metadata, info.name) in same
         ]
+        # Two runs of a batch at once may leave two. Whoever asks takes the same one, also of two
+        # that were stamped in one millisecond.
+        return sorted(found, key=lambda one: (one[1].time_ms, one[0]))
 
     def added_rows(self, table: str, after: int | None, upto: int | None) -> int:
         """How many rows `increment` has, from the metadata alone.

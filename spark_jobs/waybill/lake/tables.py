@@ -203,7 +203,7 @@ class Lake(History):
         return commits.start_branch(self._catalog, table, stage, batch, at_once)
 
     def held(self, table: str, stage: str, batch: str | None = None) -> list[tuple[Commit, Branch]]:
-        """What is stamped and waits, and could become visible: main has not left it behind."""
+        """What is stamped and waits, the newest last; main has left none of it behind."""
         return [
             (commit, self.reopen(table, name))
             for name, commit in self.held_commits(table, stage, batch)

@@ -49,7 +49,7 @@ class Ledger:
         """The report of a batch that was merged before, whether or not the gate has judged it."""
         commit = self.lake.find(self.table, STAGE, batch)
         if commit is None:
-            commit = next((held for held, _ in self.lake.held(self.table, STAGE, batch)), None)
+            commit = next((c for c, _ in reversed(self.lake.held(self.table, STAGE, batch))), None)
         if commit is None:
             return None
         report = StageReport.from_dict(commit.report)

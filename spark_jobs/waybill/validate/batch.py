@@ -72,7 +72,7 @@ def _merge_of(lake: Lake, merges: str, batch: str) -> tuple[Commit | None, Branc
     if visible is not None:
         return visible, None
     held = lake.held(merges, "merge", batch)
-    return held[0] if held else (None, None)
+    return held[-1] if held else (None, None)
 
 
 def _encoded_upto(lake: Lake, line: list[Commit], changes: int | None) -> int | None:
