@@ -69,7 +69,7 @@ packed: dist/executors.tar.gz ## Pack Python and the packages of Spark's executo
 
 .PHONY: test
 test: setup ## Run every test that needs no server: fast, Spark, Airflow, the demo
-	@scripts/test.sh spark fast e2e airflow hostile
+	@scripts/test.sh spark merge fast e2e airflow hostile
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests that need neither Spark nor Airflow
@@ -81,7 +81,7 @@ test-hostile: setup ## Run a minute of damaged messages through every envelope
 
 .PHONY: test-spark
 test-spark: setup ## Run the tests that need Spark
-	@scripts/test.sh spark
+	@scripts/test.sh spark merge
 
 .PHONY: test-kafka
 test-kafka: setup servers ## Run the tests that need a Kafka broker
@@ -109,7 +109,7 @@ test-e2e: setup-s3 consumers ## Run what takes longer: killed runs, other reader
 
 .PHONY: test-all
 test-all: setup-s3 consumers ## Run both of them, in less time than one after the other
-	@scripts/test.sh spark stack kafka fast consumers e2e killed s3 airflow hostile
+	@scripts/test.sh spark merge stack kafka killed fast consumers e2e s3 airflow hostile
 
 .PHONY: test-nightly
 test-nightly: setup servers ## Draw more cases, and others: histories, envelopes, hostile messages, the gate's states, kills

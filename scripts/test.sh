@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the named phases of the tests, each to its end, and fail if any of them failed.
 #
-#   test.sh fast|hostile|spark|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...
+#   test.sh fast|hostile|spark|merge|kafka|s3|airflow|e2e|killed|consumers|stack|drawn|histories|campaign ...
 #
 # One phase runs in two processes and shows what it does. Of several, WAYBILL_LANES (3) run beside each other, begun in
 # the order of their names here, most in one process each: Spark and servers start once a phase, and while one waits
@@ -9,7 +9,7 @@
 set -u
 cd "$(dirname "$0")/.."
 
-PHASES="fast hostile spark kafka s3 airflow e2e killed consumers stack drawn histories campaign"
+PHASES="fast hostile spark merge kafka s3 airflow e2e killed consumers stack drawn histories campaign"
 LOGS=build/tests
 
 # Those of the given folders and files that hold a test, so that "nothing collected" stays an error.
@@ -34,7 +34,8 @@ run_phase() {
             paths="tests/unit tests/contract tests/golden tests/property tests/test_project_structure.py"
             options=$two ;;
         hostile) paths="tests/hostile" options=$two ;;
-        spark) paths="tests/spark" options=$two ;;
+        spark) paths="tests/spark" options="$two --ignore=tests/spark/merge" ;;
+        merge) paths="tests/spark/merge" options=$two ;;
         kafka) paths="tests/kafka" options=$two ;;
         s3) paths="tests/s3" options=$two ;;
         airflow) paths="tests/dags" options=$two_by_file ;;
@@ -46,9 +47,9 @@ run_phase() {
         # What draws cases by itself, for longer than `make test` does: see `make test-nightly`.
         drawn) paths="tests/property tests/contract tests/hostile" options="$two --timeout=7200" ;;
         histories)
-            paths="tests/spark/test_merge_histories.py tests/spark/test_merge_bags.py
-                tests/spark/test_merge_transaction_histories.py tests/spark/test_gate_machine.py
-                tests/spark/test_split_updates.py"
+            paths="tests/spark/merge/test_merge_histories.py tests/spark/merge/test_merge_bags.py
+                tests/spark/merge/test_merge_transaction_histories.py tests/spark/test_gate_machine.py
+                tests/spark/merge/test_split_updates.py"
             options="--timeout=1800" ;;
         # What it killed, and when, is on the terminal as it goes.
         campaign) paths="tests/killed/test_campaign.py" options="--capture=no" ;;

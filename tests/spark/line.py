@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.spark.test_full_loads import oms
+from tests.spark.merge.test_full_loads import oms
 from waybill import jobs
 from waybill.lake import Lake
 from waybill.spec.migration import Migration

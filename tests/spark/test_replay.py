@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.test_full_loads import oms
+from tests.spark.merge.test_full_loads import oms
 from tests.spark.test_jobs import canal
 from waybill import jobs
 from waybill.cli.quarantine import each_once, refused

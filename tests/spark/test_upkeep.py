@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import waybill.lake.upkeep
-from tests.spark.merge_lake import let_pass, merge, put, rows_of, schema
+from tests.spark.merge.merge_lake import let_pass, merge, put, rows_of, schema
+from tests.spark.merge.test_merge_stage import TABLE, images, row, step
+from tests.spark.merge.test_merge_transactions import event, inside
 from tests.spark.test_jobs import canal
-from tests.spark.test_merge_stage import TABLE, images, row, step
-from tests.spark.test_merge_transactions import event, inside
 from waybill import jobs
 from waybill.errors import ConfigurationError, ConflictError, LakeError
 from waybill.lake import Lake

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.property.split_updates import SplitHistory, came, cut, plain, split_history
-from tests.spark.merge_lake import digest, let_pass, merge, refused_by_gate
+from tests.spark.merge.merge_lake import digest, let_pass, merge, refused_by_gate
 from tests.spark.seeds import SEEDS
 from waybill.convert.stage import run_convert
 from waybill.lake import Lake

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.test_late_columns import NARROW, WIDE
-from tests.spark.test_merge_stage import ddl, images, row, step
+from tests.spark.merge.test_late_columns import NARROW, WIDE
+from tests.spark.merge.test_merge_stage import ddl, images, row, step
 from waybill.merge import multi_change_keys
 
 if TYPE_CHECKING:

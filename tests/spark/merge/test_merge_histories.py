@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.property.merge_histories import COLUMNS, delivered, history, misfit
-from tests.spark.merge_lake import (
+from tests.spark.merge.merge_lake import (
     change_row,
     let_pass,
     merge,

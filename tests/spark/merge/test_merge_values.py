@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.merge_lake import let_pass, merge, put, schema
-from tests.spark.test_merge_stage import TABLE, images, row, step
+from tests.spark.merge.merge_lake import let_pass, merge, put, schema
+from tests.spark.merge.test_merge_stage import TABLE, images, row, step
 from waybill.cli.quarantine import refused
 
 if TYPE_CHECKING:

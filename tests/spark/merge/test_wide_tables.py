@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.merge_lake import schema
-from tests.spark.test_merge_stage import images, row, step
+from tests.spark.merge.merge_lake import schema
+from tests.spark.merge.test_merge_stage import images, row, step
 from waybill.merge import table
 
 if TYPE_CHECKING:

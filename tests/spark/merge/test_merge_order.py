@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.merge_lake import change_row, merge, put, rows_of, schema
-from tests.spark.test_merge_stage import TABLE, ambiguous, ddl, images, row, step
+from tests.spark.merge.merge_lake import change_row, merge, put, rows_of, schema
+from tests.spark.merge.test_merge_stage import TABLE, ambiguous, ddl, images, row, step
 from waybill.cli import tables
 from waybill.errors import ConfigurationError
 from waybill.merge.ledger import Ledger

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.merge_lake import let_pass, merge, put, rows_of, schema
-from tests.spark.test_merge_stage import row, step
+from tests.spark.merge.merge_lake import let_pass, merge, put, rows_of, schema
+from tests.spark.merge.test_merge_stage import row, step
 from waybill.errors import ReconciliationError
 from waybill.merge.ledger import drop_held
 

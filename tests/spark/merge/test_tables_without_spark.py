@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.spark.merge_lake import change_row, merge, put, schema
-from tests.spark.test_merge_stage import step
+from tests.spark.merge.merge_lake import change_row, merge, put, schema
+from tests.spark.merge.test_merge_stage import step
 from waybill import jobs
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.merge.rules import Change

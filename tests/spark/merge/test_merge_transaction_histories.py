@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.property.transaction_histories import EVENTS, Sent, Sessions, delivered, visible
-from tests.spark.merge_lake import (
+from tests.spark.merge.merge_lake import (
     change_row,
     let_pass,
     merge,
@@ -17,8 +17,8 @@ from tests.spark.merge_lake import (
     rows_of,
     schema,
 )
+from tests.spark.merge.test_merge_bags import stored
 from tests.spark.seeds import SEEDS
-from tests.spark.test_merge_bags import stored
 from waybill.merge.rules import Change, Table, bag
 from waybill.records import NO_TABLE
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.spark.merge_lake import change_row, let_pass, schema
-from tests.spark.test_merge_stage import TABLE, ddl, images, merge, put, row, step
+from tests.spark.merge.merge_lake import change_row, let_pass, schema
+from tests.spark.merge.test_merge_stage import TABLE, ddl, images, merge, put, row, step
 from waybill.errors import WaitingError
 from waybill.merge.change_facts import changes_of, merged_facts
 from waybill.merge.explain import explain

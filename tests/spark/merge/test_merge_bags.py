@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from tests.property.bag_histories import Heap, dealt, plain
-from tests.spark.merge_lake import (
+from tests.spark.merge.merge_lake import (
     change_row,
     digest,
     let_pass,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.merge_lake import change_row, image_text, rows_of, schema
-from tests.spark.test_merge_stage import TABLE, images, row, step
+from tests.spark.merge.merge_lake import change_row, image_text, rows_of, schema
+from tests.spark.merge.test_merge_stage import TABLE, images, row, step
 from waybill.lake import Lake
 from waybill.merge.ledger import Ledger
 from waybill.merge.rules import Change

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.merge_lake import change_row, let_pass, merge, put, rows_of, schema
+from tests.spark.merge.merge_lake import change_row, let_pass, merge, put, rows_of, schema
 from waybill.errors import ConfigurationError, GateError, SchemaChangeError
 from waybill.merge import writing
 from waybill.merge.ledger import Ledger, drop_held
