@@ -25,9 +25,6 @@ LEAVE = "Leave held"
 WHY = "why"
 """The field of the form that holds the reason."""
 
-LONGEST_REASON = 1000
-"""Characters, see `waybill.validate.deciding`."""
-
 LONGEST_RULE = 400
 """Characters of a rule that the question shows; the report shows all of it."""
 
@@ -142,6 +139,8 @@ def ask(context: Context, question: dict[str, Any]) -> bool:
 
 
 def _form() -> Param:
+    from waybill.lake.decisions import LONGEST_REASON  # loads PyArrow
+
     return Param(
         None,
         type=["null", "string"],

@@ -23,6 +23,9 @@ STAMPS = {APPROVED: "gate-approved", DROPPED: "gate-dropped"}
 
 MERGE = "merge"
 
+LONGEST_REASON = 1000
+"""Characters: a reason is kept in the summary of a snapshot."""
+
 
 class Asked(NamedTuple):
     """A decision that somebody asks for.

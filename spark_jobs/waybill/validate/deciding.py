@@ -17,6 +17,7 @@ from waybill.errors import Code, ConfigurationError, ConflictError
 from waybill.lake.decisions import (
     APPROVED,
     DROPPED,
+    LONGEST_REASON,
     MERGE,
     STAMPS,
     Decision,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from waybill.lake import Commit, Lake
     from waybill.lake.decisions import Asked
     from waybill.spec.migration import Migration
-
-LONGEST_REASON = 1000
-"""Characters: a reason is kept in the summary of a snapshot."""
 
 TRIES = 5
 """How often a decision is taken down while other runs write to `runs`."""

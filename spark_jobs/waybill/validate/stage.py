@@ -249,13 +249,13 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
     texts = {row["schema_id"]: row["extra"] for row in told}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
     parts = outbox_parts(lake, batch.outbox)
-    readers = readers_of(spec.source, spec.publish, schemas.values(), parts[0][1])
-    if not readers:
+    read_by = [readers_of(spec.source, spec.publish, schemas.values(), ids) for _, ids in parts]
+    if not any(read_by):
         return Reread()
     if older is None and len(parts) == 1:
-        tasks = _side_by_side(lake, footers, list(readers))
+        tasks = _side_by_side(lake, footers, list(read_by[0]))
         if tasks is not None:
-            return compare_in_tasks(lake.spark, tasks, schemas, readers)
+            return compare_in_tasks(lake.spark, tasks, schemas, read_by[0])
     accepted = lake.task_rows(batch.changes, CHANGE, {"outcome": ["ok"]})
     read = [batch.changes, batch.outbox]
     if older is not None:
@@ -266,8 +266,7 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
         accepted = TaskRows.of(accepted.rows.unionByName(older.select(*CHANGE.names)))
     found = Reread()
     with lake.batches_by_rows(*read):
-        for span, written in parts:
-            readers = readers_of(spec.source, spec.publish, schemas.values(), written)
+        for (span, _), readers in zip(parts, read_by, strict=True):
             sent = lake.task_rows(span, MESSAGE, {"outcome": ["ok"], "target": list(readers)})
             found.add(reread(sent, accepted, schemas, readers))
     return found
