@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from waybill.errors import ConflictError, WaybillError
 from waybill.lake import Lake, Span, TaskRows
+from waybill.lake.catalog import Catalog
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake.settings import ANY_BYTES, ARROW_BYTES, ARROW_ROWS, SESSION_SETTINGS
 from waybill.lake.snapshot_ranges import LONGEST
@@ -147,6 +149,39 @@ def test_a_branch_that_its_first_commit_makes(lake: Lake, table: str, first: boo
     late = lake.branch(table, "merge", "b3", at_once=False)
     assert late.read().count() == main
     assert [info.name for info in lake.waiting(table, "merge")] == [late.name]
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_another_s_commit_in_the_middle_of_a_first_one_is_no_error(
+    lake: Lake, table: str, rows: int, monkeypatch
+) -> None:
+    land(lake, table, "b0", 0, 3)
+    one = lake.branch(table, "merge", "b1", at_once=False)
+    two = lake.branch(table, "merge", "b2", at_once=False)
+    for branch in (one, two):
+        branch.append_rows([[*messages([n]).to_pylist()[0].values()] for n in range(rows)], ARCHIVE)
+    honest = Catalog.load
+    # With files, their columns' bounds are looked up in the table first.
+    turns = iter([False, True] if rows else [True])
+
+    def overtaken(catalog: Catalog, namespace: str, name: str) -> object:
+        table = honest(catalog, namespace, name)
+        if not next(turns):
+            return table
+
+        def begin() -> object:
+            begun = table.newTransaction()
+            monkeypatch.undo()
+            two.commit({}, {}, "b2", "merge")
+            return begun
+
+        return SimpleNamespace(newTransaction=begin)
+
+    monkeypatch.setattr(Catalog, "load", overtaken)
+    stamped = one.commit({}, {}, "b1", "merge")
+    assert next(turns, None) is None
+    assert {branch.head for branch in lake.waiting(table, "merge")} == {two.head, stamped}
+    assert total(lake, table, stamped) == 3 + rows
 
 
 def test_what_waits_is_in_the_order_in_which_it_was_stamped(lake: Lake, table: str) -> None:

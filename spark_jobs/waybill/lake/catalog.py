@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -238,15 +238,49 @@ class Catalog:
         Raises:
             ReconciliationError: a file does not hold what its task says.
         """
-        table = self.load(namespace, name)
-        with _one_step(table, branch, start) as step:
+        described = self._described(self.load(namespace, name), files) if files else []
+
+        def append(step: Any) -> Any:
             # A stamp alone has no reason to join manifests.
-            append = step.newAppend() if files else step.newFastAppend()
-            for data in self._described(table, files) if files else ():
-                append = append.appendFile(data)
+            update = step.newAppend() if files else step.newFastAppend()
+            for data in described:
+                update = update.appendFile(data)
+            return update
+
+        self._commit_to_branch(namespace, name, branch, start, append, summary)
+
+    def _commit_to_branch(
+        self,
+        namespace: str,
+        name: str,
+        branch: str,
+        start: int | None,
+        make: Callable[[Any], Any],
+        summary: Mapping[str, str],
+    ) -> None:
+        """Commit a new snapshot to a branch, which is made in the same step if it has a start.
+
+        Iceberg itself makes a branch that it does not find, of main, but counts its rows from
+        nothing; and the step that makes one it does not repeat after another's commit.
+        """
+        while True:
+            table = self.load(namespace, name)
+            transaction = None if start is None else table.newTransaction()
+            if transaction is not None:
+                transaction.manageSnapshots().createBranch(branch, start).commit()
+            update = make(transaction or table)
             for key, value in summary.items():
-                append = append.set(key, value)
-            append.toBranch(branch).commit()
+                update = update.set(key, value)
+            update.toBranch(branch).commit()
+            if transaction is None:
+                return
+            try:
+                transaction.commitTransaction()
+            except Exception as error:
+                if is_java(error, "CommitFailedException"):
+                    continue
+                raise
+            return
 
     def _described(self, table: Any, files: Sequence[WrittenFile]) -> list[Any]:
         """Iceberg's description of data files that tasks have written."""
@@ -307,29 +341,33 @@ class Catalog:
             ReconciliationError: a file does not hold what its task says.
         """
         table = self.load(namespace, name)
-        with _one_step(table, branch, start) as step:
-            delta = step.newRowDelta()
+        described = self._described(table, files)
+        parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
+        bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
+        metadata = self.java("org.apache.iceberg.FileMetadata")
+        gone = []
+        for delete in deletes:
+            source = table.io().newInputFile(delete.path)
+            file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
+            file = file.withPath(delete.path).withFormat("parquet")
+            file = file.withFileSizeInBytes(delete.bytes)
+            gone.append(file.withMetrics(parquet.fileMetrics(source, bounds)).build())
+
+        def replace(step: Any) -> Any:
+            update = step.newRowDelta()
             if since is not None:
-                delta = delta.validateFromSnapshot(since)
-            for data in self._described(table, files):
-                delta = delta.addRows(data)
-            parquet = self.java("org.apache.iceberg.parquet.ParquetUtil")
-            bounds = self.java("org.apache.iceberg.MetricsConfig").forPositionDelete()
-            metadata = self.java("org.apache.iceberg.FileMetadata")
-            for delete in deletes:
-                source = table.io().newInputFile(delete.path)
-                file = metadata.deleteFileBuilder(table.spec()).ofPositionDeletes()
-                file = file.withPath(delete.path).withFormat("parquet")
-                file = file.withFileSizeInBytes(delete.bytes)
-                file = file.withMetrics(parquet.fileMetrics(source, bounds))
-                delta = delta.addDeletes(file.build())
+                update = update.validateFromSnapshot(since)
+            for data in described:
+                update = update.addRows(data)
+            for file in gone:
+                update = update.addDeletes(file)
             if deletes:
                 # Deletes of a file that is gone would let its rows, written elsewhere since, stay.
                 named = [delete.of for delete in deletes]
-                delta = delta.validateDataFilesExist(named).validateDeletedFiles()
-            for key, value in summary.items():
-                delta = delta.set(key, value)
-            delta.toBranch(branch).commit()
+                update = update.validateDataFilesExist(named).validateDeletedFiles()
+            return update
+
+        self._commit_to_branch(namespace, name, branch, start, replace, summary)
 
     def _columns(self, schema: pa.Schema) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -426,21 +464,6 @@ class Catalog:
                 return False
             raise
         return True
-
-
-@contextmanager
-def _one_step(table: Any, branch: str, start: int | None) -> Iterator[Any]:
-    """What makes new snapshots of a table: the table, or a transaction that makes a branch first.
-
-    Iceberg itself makes a branch that it does not find, of main, but counts its rows from nothing.
-    """
-    if start is None:
-        yield table
-        return
-    transaction = table.newTransaction()
-    transaction.manageSnapshots().createBranch(branch, start).commit()
-    yield transaction
-    transaction.commitTransaction()
 
 
 def is_java(error: BaseException, *names: str) -> bool:
