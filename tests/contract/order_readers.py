@@ -131,6 +131,14 @@ def canal(told: Row) -> Iterator[Effect]:
         yield from images(FULL, row if gone else old, None if gone else row)
 
 
+def tidb_canal(told: Row) -> Iterator[Effect]:
+    number, gone = told["_tidb"].get("commitTs", FULL), told["type"] == "DELETE"
+    assert number != FULL or told["type"] == "INSERT"
+    key, row = row_of(told["data"][0])
+    # Of one commit a DELETE of a row comes first.
+    yield key, number, 0 if gone else 1, None if gone else row
+
+
 def maxwell(told: Row) -> Iterator[Effect]:
     gone = told["type"] == "delete"
     yield from images(
@@ -214,6 +222,7 @@ READERS: dict[str, tuple[Reader, Row]] = {
     "databus-binary": (databus_binary, {}),
     "databus-json": (databus_json, {}),
     "ogg": (in_json(ogg), {}),
+    "tidb-canal": (in_json(tidb_canal), {}),
     "dms-s3": (in_json(dms_s3), S3),
 }
 """For each target with ids its consumer, and what writing is told."""

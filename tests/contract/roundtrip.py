@@ -213,7 +213,8 @@ def _alike(sequence: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         number = pack(sequence, wide)
     except Refusal:
         return (sequence,)
-    return (sequence, (number,), optional(number))
+    # The last is a row's place in a commit of TiDB.
+    return (sequence, (number,), optional(number), (number, 1))
 
 
 def _common_differences(change: Change, found: Change) -> set[str]:

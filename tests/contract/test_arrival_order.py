@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 APART = (
     *("datahub-tuple", "datahub-blob", "debezium-json", "debezium-avro", "ibmcdc-avro"),
-    *("databus-json", "databus-binary", "dms-s3"),
+    *("databus-json", "databus-binary", "dms-s3", "tidb-canal"),
 )
 """Targets that tell under its own message key, or that of the table, what becomes of each key."""
 TOGETHER = (

@@ -33,6 +33,7 @@ FAULTS = frozenset({"value", "shape", "schema"})
 
 ANYTHING = {
     "canal": {"bytes": "a text with one character per byte is bytes, whatever it says"},
+    "tidb-canal": {"bytes": "as for canal"},
 }
 """Types for which an envelope refuses hardly a value, and why none can be wrong."""
 
@@ -48,6 +49,7 @@ STATED = {
     "oms-canal": _MYSQL,
     "oms-dataworks": _LOGICAL,
     "canal": _MYSQL,
+    "tidb-canal": _MYSQL,
 }
 """Envelopes of text whose messages state types, and the types as their dialect has them."""
 

@@ -207,6 +207,7 @@ def _in(value: Row, name: str) -> Images:
 IMAGES: dict[str, Callable[[Row], Images]] = {
     "canal": _canal,
     "oms-canal": _canal,
+    "tidb-canal": _canal,
     "maxwell": _maxwell,
     "ogg": lambda value: (value.get("before"), value.get("after")),
     "datahub-blob": lambda value: _in(value, "dataColumn"),

@@ -20,6 +20,7 @@ MODULES = {
     "oms-dataworks": "waybill.envelopes.oms.dataworks.declaration",
     "oms-shareplex": "waybill.envelopes.oms.shareplex.declaration",
     "canal": "waybill.envelopes.canal.declaration",
+    "tidb-canal": "waybill.envelopes.tidb.declaration",
     "debezium-json": "waybill.envelopes.debezium.declaration",
     "debezium-avro": "waybill.envelopes.debezium.avro.declaration",
     "ibmcdc-avro": "waybill.envelopes.ibmcdc.declaration",

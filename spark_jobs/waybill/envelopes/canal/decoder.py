@@ -16,7 +16,8 @@ other notations of JSON) takes the slow way, which is exact and remembers what i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta, Raw
@@ -35,6 +36,8 @@ from waybill.values.temporal import zone_named
 from waybill.values.values import JSON_ERRORS, check_json, json_refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from waybill.envelopes.canal.settings import CanalReadSettings
     from waybill.records import Message
     from waybill.tables import TableRules
@@ -87,7 +90,6 @@ class FlatMessage(msgspec.Struct, gc=False):
 
 
 _json = msgspec.json.Encoder().encode
-_decode_flat = msgspec.json.Decoder(FlatMessage).decode
 _decode_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -98,6 +100,11 @@ class CanalDecoder(FastFirst[CanalTable]):
         settings: time zone of the Canal server.
         rules: declared keys and column types, which go before what the message says.
     """
+
+    flat: ClassVar[Callable[[bytes], Any]] = staticmethod(msgspec.json.Decoder(FlatMessage).decode)
+    """Decodes a message of which nothing is known yet."""
+    tool: ClassVar[str] = "Canal"
+    table_class: ClassVar[type[CanalTable]] = CanalTable
 
     def __init__(self, settings: CanalReadSettings, rules: TableRules) -> None:
         self.zone = zone_named(settings.timezone)
@@ -129,15 +136,23 @@ class CanalDecoder(FastFirst[CanalTable]):
     def _slow(self, message: Message, value: bytes) -> list[Change]:
         check_json(value)
         try:
-            flat = _decode_flat(value)
+            flat = type(self).flat(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         if flat.type in ROWS and not flat.isDdl:
             return self._rows(message, flat, value)
+        return [self._event(message, flat)]
+
+    def _event(self, message: Message, flat: FlatMessage) -> Change:
+        """The change of a message without rows.
+
+        Raises:
+            Refusal: there is no such event, or it says what it cannot say.
+        """
         operation = EVENTS.get(flat.type)
         if operation is None:
-            raise no_event(flat, "Canal")
-        return [event_of(message, flat, operation)]
+            raise no_event(flat, self.tool)
+        return event_of(message, flat, operation)
 
     def _rows(self, message: Message, flat: FlatMessage, value: bytes) -> list[Change]:
         if not flat.table:
@@ -170,9 +185,7 @@ class CanalDecoder(FastFirst[CanalTable]):
         """The table that a message describes, made now if it is new."""
         types = _typed(flat.mysqlType, dict[str, str | None] | None, "mysqlType") or {}
         key = _typed(flat.pkNames, list[str] | None, "pkNames")
-        names = dict.fromkeys(types)
-        for row in (*(flat.data or ()), *old):
-            names.update(dict.fromkeys(_names_of(row)))
+        names = self._columns(types, [_names_of(row) for row in (*(flat.data or ()), *old)])
         shape = Shape(
             flat.database,
             flat.table or "",
@@ -181,12 +194,12 @@ class CanalDecoder(FastFirst[CanalTable]):
             tuple(types.get(name) for name in names),
             len(types),
             tuple(key or ()),
-            bytes(flat.mysqlType) if "mysqlType" in fields else None,
+            self._stated(flat.mysqlType, types) if "mysqlType" in fields else None,
             bytes(flat.pkNames) if "pkNames" in fields else None,
         )
         table = self._shapes.get(shape)
         if table is None:
-            table = CanalTable(shape, self.rules, self.zone)
+            table = self.table_class(shape, self.rules, self.zone)
             if self._shapes.begins_anew_with(shape, table):
                 self._hints.clear()
             self._shapes[shape] = table
@@ -194,6 +207,14 @@ class CanalDecoder(FastFirst[CanalTable]):
             hint = _json(flat.database or "")[1:-1], _json(shape.table)[1:-1]
             self._hints[hint] = self._last = table
         return table
+
+    def _columns(self, types: dict[str, str | None], rows: list[list[str]]) -> list[str]:
+        """The columns of a table, those of `mysqlType` first, in its order."""
+        return list(dict.fromkeys([*types, *chain.from_iterable(rows)]))
+
+    def _stated(self, raw: Raw, types: dict[str, str | None]) -> bytes:
+        """`mysqlType` as messages of one shape have it."""
+        return bytes(raw)
 
 
 def _typed(raw: Raw, shape: Any, name: str) -> Any:

@@ -10,7 +10,7 @@ it without a look (Flink's CanalJsonDeserializationSchema).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET
@@ -33,6 +33,7 @@ from waybill.values.mysql_types import logical_type, name_of
 from waybill.values.temporal import ZoneName, zone_named
 
 if TYPE_CHECKING:
+    from operator import itemgetter
     from zoneinfo import ZoneInfo
 
     from waybill.records import Change
@@ -74,18 +75,20 @@ class CanalWriteSettings(CanalEventSettings):
     )
 
 
-class _Carried(msgspec.Struct, gc=False):
-    """What a message from Canal brought along (see `tables.extra_json`)."""
+class Carried(msgspec.Struct, gc=False):
+    """What a message from Canal or TiCDC brought along (see `tables.extra_json`)."""
 
     id: int | None = None
     ts: int | None = None
     type: str | None = None
     sql: str | None = None
     sqlType: msgspec.Raw = msgspec.Raw(b"")
+    commitTs: int | None = None
+    tidb: dict[str, msgspec.Raw] | None = None
 
 
 class _Extra(msgspec.Struct, gc=False):
-    canal: _Carried | None = None
+    canal: Carried | None = None
 
 
 WITHOUT_STATEMENTS = (
@@ -95,7 +98,7 @@ WITHOUT_STATEMENTS = (
 """What the setting `statements` gives up."""
 
 _OURS = b'{"canal":'
-_NOTHING = _Carried()
+_NOTHING = Carried()
 _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 
@@ -110,7 +113,7 @@ class CanalEncoder:
         self.zone = zone_named(settings.timezone)
         self.control_messages = settings.control_messages
         self.statements = settings.statements
-        self._tables: Bounded[TableSchema, _TableEncoder] = Bounded()
+        self._tables: Bounded[TableSchema, TableEncoder] = Bounded()
 
     def encode(self, change: Change, losses: list[str]) -> list[Encoded]:
         """The FlatMessage of a change; see `Encoder.encode`.
@@ -127,7 +130,17 @@ class CanalEncoder:
         schema = change.schema
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _TableEncoder(schema, self.zone)
+            table = self._tables[schema] = self._table(schema)
+        return self._messages(table, change, kind, losses)
+
+    def _table(self, schema: TableSchema) -> TableEncoder:
+        """What a schema decides about its messages."""
+        return TableEncoder(schema, self.zone)
+
+    def _messages(
+        self, table: TableEncoder, change: Change, kind: bytes, losses: list[str]
+    ) -> list[Encoded]:
+        """The messages of a row."""
         return [table.message(change, kind, losses)]
 
     def _event(self, change: Change, losses: list[str]) -> list[Encoded]:
@@ -178,8 +191,17 @@ class CanalEncoder:
         return [Encoded(None, _json(value))]
 
 
-class _TableEncoder:
+class TableEncoder:
     """What a schema decides about its messages."""
+
+    layout: ClassVar[bytes] = (
+        b'{"data":[%%b],"database":%(database)b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
+        b'"mysqlType":%(mysqlType)b,"old":%%b,"pkNames":%(pkNames)b,"sql":%%b,"sqlType":%%b,'
+        b'"table":%(table)b,"ts":%%d,"type":"%%b"}'
+    )
+    """A message: what its table decides by name, and the values of a row in their order."""
+    pick: ClassVar[itemgetter[Any] | None] = None
+    """Picks the values of a row where `layout` has them in another order than Canal."""
 
     def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
         self.schema = schema
@@ -205,19 +227,15 @@ class _TableEncoder:
         self.types = SqlTypes(named)
         self.usual = _json(self.types.usual)
         mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
-        self.template = (
-            b'{"data":[%%b],"database":%b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
-            b'"mysqlType":%b,"old":%%b,"pkNames":%b,"sql":%%b,"sqlType":%%b,"table":%b,"ts":%%d,'
-            b'"type":"%%b"}'
-        ) % tuple(
-            _json(part).replace(b"%", b"%%")
-            for part in (
-                schema.database or "",
-                mysql,
-                list(schema.key) if schema.key else None,
-                schema.table or "",
+        self.template = self.layout % {
+            name: _json(part).replace(b"%", b"%%")
+            for name, part in (
+                (b"database", schema.database or ""),
+                (b"mysqlType", mysql),
+                (b"pkNames", list(schema.key) if schema.key else None),
+                (b"table", schema.table or ""),
             )
-        )
+        }
         # Without key only one partition keeps the order.
         self.no_key = None if schema.key else schema.qualified_name.encode()
         self.key_fields = schema.key_fields if schema.key else ()
@@ -254,7 +272,7 @@ class _TableEncoder:
             or self.loses_schema
             or kind == b"INSERT"
         ):
-            count_losses(change, carried, losses)
+            self.count_losses(change, carried, losses)
         if self.loses_types:
             losses.append("types")
         es = (change.message.timestamp or 0) if time is None else time // 1000
@@ -269,8 +287,13 @@ class _TableEncoder:
             types = self.types.json(row)
         gtid = b'""' if change.transaction is None else _json(gtid_of(change, carried))
         sql = b'""' if carried.sql is None else _json(carried.sql)
-        value = self.template % (_json(row), es, gtid, identity, old, sql, types, ts, kind)
-        return Encoded(key, value)
+        values = _json(row), es, gtid, identity, old, sql, types, ts, kind
+        return Encoded(key, self.template % (self.pick(values) if self.pick else values))
+
+    @staticmethod
+    def count_losses(change: Change, carried: Carried, losses: list[str]) -> None:
+        """Note what a message leaves out of a change."""
+        count_losses(change, carried, losses)
 
     def _completed(self, change: Change, after: Any, losses: list[str]) -> Any:
         """A copy of an image that lacks columns, filled up as far as the change knows them."""
@@ -305,7 +328,7 @@ class _TableEncoder:
         return b"[%b]" % text
 
 
-def carried_by(change: Change) -> _Carried:
+def carried_by(change: Change) -> Carried:
     """What a message from Canal brought along; nothing for changes from elsewhere."""
     extra = change.extra
     if extra is None or not extra.startswith(_OURS):
@@ -313,12 +336,12 @@ def carried_by(change: Change) -> _Carried:
     return _decode_extra(extra).canal or _NOTHING
 
 
-def gtid_of(change: Change, carried: _Carried) -> str:
+def gtid_of(change: Change, carried: Carried) -> str:
     """The transaction of a change that came from Canal, where it is the GTID; else nothing."""
     return "" if carried is _NOTHING else change.transaction or ""
 
 
-def count_losses(change: Change, carried: _Carried, losses: list[str]) -> None:
+def count_losses(change: Change, carried: Carried, losses: list[str]) -> None:
     """Note what a message of Canal leaves out of a change."""
     if change.operation == "read":
         losses.append("full_rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Raw
@@ -84,6 +84,9 @@ class CanalTable:
         zone: time zone of the Canal server.
     """
 
+    own_fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields that messages have beside those of Canal, if they are to be read fast."""
+
     def __init__(self, shape: Shape, rules: TableRules, zone: ZoneInfo) -> None:
         rules.admit(len(shape.names), shape.database or None, None, shape.table)
         rule = rules.find(shape.database or None, None, shape.table)
@@ -117,31 +120,24 @@ class CanalTable:
         self.loose = shape.named < len(columns)
         self.gaps = gaps(len(columns))
         self.untold = untold(len(columns))
-        self.mysql = None if shape.mysql is None else Raw(shape.mysql)
+        self.mysql: Any = None if shape.mysql is None else Raw(shape.mysql)
         self.pk = None if shape.pk is None else Raw(shape.pk)
         self.sql: Raw | None = Raw(b"?")
         self.sql_quotes = 0
         self.stated = b""
         self.known: dict[tuple[bytes, Unusual], bytes] = {}
         # Names at the top, and the strings that are the same in every message.
-        self.strings = len(shape.fields) + 2 + (shape.database is not None)
+        self.strings = len(shape.fields) + 2 + (shape.database is not None) + len(self.own_fields)
         self.raw_quotes = quotes_of(shape.mysql or b"") + quotes_of(shape.pk or b"")
         fields = set(shape.fields)
-        self.fast = fields >= _REQUIRED and fields <= {"data", "table", "type", *_FIELDS, *_ABSENT}
+        required = _REQUIRED | self.own_fields
+        self.fast = fields >= required and fields <= {*required, *_FIELDS, *_ABSENT}
         if self.fast:
             self.decode = self._typed_decoder(shape)
 
     def _typed_decoder(self, shape: Shape) -> Callable[[bytes], Any]:
         """A decoder of whole messages; the shape's fields are required, no other is allowed."""
-        images = list[self.image]  # type: ignore[name-defined]
-        kinds = {
-            **_FIELDS,
-            "data": images,
-            "old": images | None,
-            "table": Literal[shape.table],
-            "database": None if shape.database is None else Literal[shape.database],
-            "type": Literal["INSERT", "UPDATE", "DELETE"],
-        }
+        kinds = self._kinds(shape)
         # In the order of the message, so that encoding gives the same bytes again.
         made = msgspec.defstruct(
             "Flat",
@@ -151,6 +147,18 @@ class CanalTable:
             gc=False,
         )
         return msgspec.json.Decoder(made).decode
+
+    def _kinds(self, shape: Shape) -> dict[str, Any]:
+        """What each field holds."""
+        images = list[self.image]  # type: ignore[name-defined]
+        return {
+            **_FIELDS,
+            "data": images,
+            "old": images | None,
+            "table": Literal[shape.table],
+            "database": None if shape.database is None else Literal[shape.database],
+            "type": Literal["INSERT", "UPDATE", "DELETE"],
+        }
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The changes of a message of this table; None if it needs a closer look.
@@ -163,7 +171,14 @@ class CanalTable:
             return None
         if not (self._numbered(flat) and self._understood(flat, value)):
             return None
-        operation = _OPERATIONS[flat.type]
+        return self._changes(message, flat, _OPERATIONS[flat.type])
+
+    def _changes(self, message: Message, flat: Any, operation: str) -> list[Change]:
+        """The changes of a message that is understood.
+
+        Raises:
+            Exception: see `read`.
+        """
         rows, old = flat.data, flat.old
         if old is not None and (operation != "update" or len(old) != len(rows)):
             old = self._filled_up(operation, rows, old)

@@ -101,10 +101,12 @@ class MaxwellReader(RememberingReader):
         free_slots = {slot: ANY for path, slot in slots.items() if path[0] == "primary_key"}
         told_key: tuple[int, ...] = ()
         if free_slots and is_compared(schema):
-            told_key = tuple(slots[("primary_key", i)] for i in range(len(free_slots)))
+            # A key that is null, or holds an object, has no values by their places.
+            found = [slots.get(("primary_key", i)) for i in range(len(free_slots))]
+            told_key = tuple(slot for slot in found if slot is not None)
             names = [slots.get(("primary_key_columns", i)) for i in range(len(free_slots))]
             texts = [None if slot is None else sample.text(slot).decode() for slot in names]
-            if tuple(texts) != schema.key:
+            if tuple(texts) != schema.key or len(told_key) < len(found):
                 told_key = ()
         query = slots.get(("query",))
         if query is not None and sample.kinds[query] <= ESCAPED:

@@ -1,0 +1,1 @@
+"""TiDB's changefeeds."""

@@ -1,0 +1,109 @@
+"""Messages of TiCDC: the order of their types, their commits, and what is never written."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from waybill.envelopes.tidb.decoder import TidbDecoder
+from waybill.envelopes.tidb.encoder import TidbEncoder
+from waybill.envelopes.tidb.settings import TidbReadSettings, TidbWriteSettings
+from waybill.errors import Refusal
+from waybill.records import Message
+from waybill.tables import TableRules
+
+TYPES = {"id": "bigint", "v": "varchar(9)", "n": "int"}
+
+
+def message(kind: str = "INSERT", commit: Any = 7, offset: int = 0, **fields: Any) -> Message:
+    told = {"id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False}
+    told |= {"type": kind, "es": 1_700_000_000_000, "ts": 1_700_000_000_001, "sql": ""}
+    told |= {"sqlType": {"id": -5, "v": 12, "n": 4}, "mysqlType": TYPES, "old": None}
+    told |= {"data": [{"id": "1", "v": "a", "n": "5"}], "_tidb": {"commitTs": commit}}
+    value = json.dumps({**told, **fields}, separators=(",", ":")).encode()
+    return Message("t", 0, offset, None, None, value)
+
+
+def decoder() -> TidbDecoder:
+    return TidbDecoder(TidbReadSettings(), TableRules())
+
+
+def test_types_in_any_order_are_of_one_table_and_read_by_it(monkeypatch):
+    read = decoder()
+    (first,) = read.decode(message())
+    exact = read.exact
+    monkeypatch.setattr(read, "_slow", lambda *_: pytest.fail("read as if nothing were known"))
+    for names in itertools.permutations(TYPES):
+        told = message(mysqlType={name: TYPES[name] for name in names})
+        (change,) = read.decode(told)
+        assert change.schema is first.schema
+        assert change.schema.names == ("id", "v", "n")
+    monkeypatch.undo()
+    assert exact(told) == [change]
+
+
+def test_another_type_is_of_another_table():
+    read = decoder()
+    (first,) = read.decode(message())
+    (other,) = read.decode(message(mysqlType={**TYPES, "n": "bigint"}))
+    assert other.schema is not first.schema
+    assert read.decode(message())[0].schema is first.schema
+
+
+@pytest.mark.parametrize("commit", [2**63 - 1, 2**63, 2**64 - 1])
+def test_timestamps_of_64_bits(commit):
+    read = decoder()
+    for _ in range(2):
+        (change,) = read.decode(message(commit=commit))
+        assert change.sequence == (commit, 1)
+        (out,) = TidbEncoder(TidbWriteSettings()).encode(change, [])
+        assert json.loads(out.value or b"")["_tidb"] == {"commitTs": commit}
+
+
+def test_a_delete_of_a_commit_comes_before_its_insert():
+    read = decoder()
+    (come,), (gone,) = read.decode(message(offset=1)), read.decode(message("DELETE", offset=2))
+    (later,) = read.decode(message("DELETE", commit=8, offset=0))
+    assert gone.order_key < come.order_key < later.order_key
+
+
+def test_ids_from_positions_take_the_place_of_commits():
+    (change,) = decoder().decode(message(offset=3))
+    losses: list[str] = []
+    settings = TidbWriteSettings(sequence_from="position", sequence_start=1_700_000_000)
+    (out,) = TidbEncoder(settings).encode(change, losses)
+    assert json.loads(out.value or b"")["_tidb"] == {"commitTs": 1_700_000_000_000_300_000}
+    assert "sequence_id" in losses
+
+
+def test_an_id_without_room_is_refused():
+    (change,) = decoder().decode(message())
+    elsewhere = structs.replace(change, sequence=(2**64,), extra=None)
+    with pytest.raises(Refusal, match="no room for the sequence id 18446744073709551616"):
+        TidbEncoder(TidbWriteSettings()).encode(elsewhere, [])
+
+
+def test_what_a_new_key_lacks_comes_from_the_row_before_and_is_counted_once():
+    (change,) = decoder().decode(message("UPDATE", old=[{"id": "2"}], data=[{"id": "1", "v": "a"}]))
+    assert change.before is None or change.before != change.after
+    losses: list[str] = []
+    gone, come = TidbEncoder(TidbWriteSettings()).encode(change, losses)
+    told = [json.loads(one.value or b"") for one in (gone, come)]
+    assert [one["type"] for one in told] == ["DELETE", "INSERT"]
+    assert [one["data"][0]["id"] for one in told] == ["2", "1"]
+    assert (gone.key, come.key) == (b'["2"]', b'["1"]')
+    assert losses.count("key_change") == 1
+
+
+def test_watermarks_are_never_written():
+    nothing = {"database": "", "table": "", "data": None, "sqlType": None, "mysqlType": None}
+    told = message("TIDB_WATERMARK", pkNames=None, _tidb={"watermarkTs": 9}, **nothing)
+    (change,) = decoder().decode(told)
+    assert change.operation == "heartbeat"
+    losses: list[str] = []
+    assert TidbEncoder(TidbWriteSettings()).encode(change, losses) == []
+    assert losses == ["heartbeat"]
