@@ -175,6 +175,9 @@ WRITTEN = {
     "canal-json": Written(
         "canal-json", "canal", CANAL, options={"canal-json.table.include": "^{table}$"}
     ),
+    "canal-json of TiCDC": Written(
+        "canal-json", "tidb-canal", CANAL, options={"canal-json.table.include": "^{table}$"}
+    ),
     "maxwell-json": Written(
         "maxwell-json",
         "maxwell",
