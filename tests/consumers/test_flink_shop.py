@@ -92,7 +92,8 @@ def test_changes_in_order_and_some_twice(flink, registry, in_order, duplicates_k
 
 def as_flink_reads(rows: dict[tuple, dict[str, Any]], envelope: str) -> dict[tuple, dict[str, Any]]:
     """Rows as a format leaves them: those that write numbers in JSON lose the sign of -0.0."""
-    return rows if envelope in ("canal", "tidb-canal", "debezium-avro") else without_signs_of_zero(rows)
+    signed = envelope in ("canal", "tidb-canal", "debezium-avro")
+    return rows if signed else without_signs_of_zero(rows)
 
 
 def test_rows_of_two_tables_in_one_topic_replace_each_other(
