@@ -353,7 +353,7 @@ class Change(_Event, kw_only=True, gc=False):
         """
         image = self.before if self.after is None else self.after
         if not self.schema.key and image is not None and image == self.schema.empty:
-            raise Refusal("shape", "the row tells none of its columns")
+            raise Refusal("shape", "the row has none of its columns")
         return key_of(self.schema, image)
 
     def old_key_image(self) -> Any:

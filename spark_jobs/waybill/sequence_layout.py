@@ -90,7 +90,7 @@ def pack(sequence: tuple[int, ...], layout: SequenceLayout) -> int:
     if len(rest) > len(layout.digits):
         raise Refusal(
             "encoding",
-            f"the sequence id has {len(sequence)} parts and sequence_digits tells digits for "
+            f"the sequence id has {len(sequence)} parts, and sequence_digits has digits for "
             f"{len(layout.digits)} behind the first: add to sequence_digits of the target",
         )
     number: int = first
@@ -128,7 +128,7 @@ def placed(number: int, partition: int, offset: int, index: int) -> int:
     if not 0 <= offset < MAX_OFFSET or not 0 <= partition < MAX_INDEX // 10:
         raise Refusal(
             "encoding",
-            f"partition {partition}, offset {offset} cannot stand behind a sequence id that "
+            f"partition {partition}, offset {offset} cannot follow a sequence id that "
             f"several changes share: there is room for {MAX_INDEX // 10} partitions and "
             f"{MAX_OFFSET} offsets",
         )

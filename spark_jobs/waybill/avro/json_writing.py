@@ -175,7 +175,7 @@ def _fixed(size: int) -> Write:
 
 def _null(_out: bytearray, value: Any) -> None:
     if value is not None:
-        raise ValueError("a value stands where there is none")
+        raise ValueError("a value where null belongs")
 
 
 def _base64(out: bytearray, value: str) -> None:

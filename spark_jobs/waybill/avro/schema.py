@@ -140,7 +140,7 @@ class _Parser:
             raise ValueError("a union of no types")
         branches = tuple(self.node(branch, namespace, depth + 1) for branch in data)
         if any(branch.kind == "union" for branch in branches):
-            raise ValueError("a union stands in a union")
+            raise ValueError("a union directly inside a union")
         types = 1 + sum(branch.types for branch in branches)
         _check_types(types)
         return Node("union", branches=branches, types=types)
@@ -155,7 +155,7 @@ class _Parser:
             _check_types(types)
             fields.append(Field(_text(item["name"]), node, _rest(item, ("name", "type"))))
         if len({f.name for f in fields}) != len(fields):
-            raise ValueError(f"a field stands twice in {name!r}")
+            raise ValueError(f"a field occurs twice in {name!r}")
         node = Node("record", name, _rest(data, ("type", "name", "namespace", "fields")))
         node.fields, node.types, node.least = tuple(fields), types, least
         self.named[name] = node
@@ -202,7 +202,7 @@ class _Parser:
             inner = _text(data.get("namespace", namespace) or "")
             name = f"{inner}.{name}" if inner else name
         if name in self.named or name in PRIMITIVES:
-            raise ValueError(f"the name {name[:200]!r} stands for two types")
+            raise ValueError(f"the name {name[:200]!r} names two types")
         return name, inner
 
 

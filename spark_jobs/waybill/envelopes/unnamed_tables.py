@@ -22,7 +22,7 @@ def _checked(text: str) -> str:
     if _NAME.fullmatch(text.replace(_TOPIC, "topic", 1)) is None:
         raise ValueError(
             f"{text[:60]!r} is no name of a table: write database.table or table; {_TOPIC} in it "
-            "stands for the name of the topic"
+            "is the name of the topic"
         )
     return text
 

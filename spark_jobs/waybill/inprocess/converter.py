@@ -319,5 +319,5 @@ def _key_check(schema: TableSchema) -> Callable[[Change], None]:
 
 
 def _alone(half: Change) -> Refusal:
-    sentence = "no row after this update stands in the input"
+    sentence = "the input has no row after this update"
     return Refusal("pair", sentence, half.index)

@@ -80,7 +80,7 @@ def layout_of(head: bytes, ended: bool) -> Layout:
         lines.pop()
     lines = lines[:_LOOKED_AT]
     if not lines:
-        return Layout("lines", "nothing but blanks stands in it" if head else "it is empty")
+        return Layout("lines", "it holds nothing but blanks" if head else "it is empty")
     objects = sum(_is_object(line) for line in lines)
     if 2 * objects >= len(lines):
         if 2 * sum(_fits(_kcat, line) for line in lines) >= len(lines):

@@ -65,7 +65,7 @@ class TopicFile:
         self.foreign = foreign(head)
         self.layout = layout_of(head, ended)
         if layout is not None and layout != self.layout.name:
-            self.layout = Layout(layout, "it was told so")
+            self.layout = Layout(layout, "the layout was given")
 
     def messages(self) -> Iterator[Message]:
         """The messages in the file's order; blank lines are none.

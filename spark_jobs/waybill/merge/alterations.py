@@ -153,7 +153,7 @@ def _add(
         return None, warnings
     if len(fits) > 1 or (not fits and _may_differ(column, state.names, alteration)):
         warnings.append(
-            f"the new column {column} of {table} has a default, and its case does not tell which "
+            f"the new column {column} of {table} has a default, and its case does not show which "
             f"column that is beside {', '.join(fits or state.names)}: make a full reload if "
             "existing rows are without it"
         )

@@ -209,7 +209,7 @@ def _rise(plan: Plan, table: TablePlan, statement: Statement) -> None:
     if statement.order > table.state.truncated:
         place = f"{statement.topic}/{statement.partition}/{statement.offset}"
         plan.warnings.append(
-            f"changes of {statement.qualified} came late that stand before the TRUNCATE or DROP "
+            f"changes of {statement.qualified} came late that belong before the TRUNCATE or DROP "
             f"{place}, which has no sequence id: it takes all rows away with ids up to theirs"
         )
 

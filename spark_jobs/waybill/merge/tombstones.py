@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from waybill.lake import Branch, Lake
 
 FORGETTING = "upkeep"
-UNKNOWN = "snapshots of the record of merges are gone that tell which tombstones are old"
+UNKNOWN = "the snapshots of the record of merges that show which tombstones are old are gone"
 
 
 def forget_tombstones(lake: Lake, qualified: str, oldest_ms: int) -> tuple[int, str | None]:

@@ -55,7 +55,7 @@ class Marked:
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
-_ITSELF = "an alias (*) refers to what it stands in"
+_ITSELF = "an alias (*) refers to what contains it"
 
 
 class _Loader(yaml.SafeLoader):

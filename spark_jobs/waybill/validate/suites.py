@@ -233,7 +233,7 @@ def _faults_of_meta(meta: Any) -> Iterator[str]:
     if not isinstance(meta[kind], str) or not meta[kind]:
         yield f"its meta.{kind} must be a name"
     if "of" in meta and (kind != ROWS or meta["of"] not in (BATCH, TABLE)):
-        yield f"its meta.of stands with meta.rows and is one of {BATCH}, {TABLE}"
+        yield f"its meta.of belongs with meta.rows and is one of {BATCH}, {TABLE}"
     shown = meta.get("show_values", [])
     listed = isinstance(shown, list) and all(isinstance(column, str) for column in shown)
     if not isinstance(shown, bool) and not listed:

@@ -422,7 +422,7 @@ def write_document(text: str) -> Raw:
     except (Refusal, *JSON_ERRORS):
         raise _no_part(f"{text[:60]!r} is not a JSON document") from None
     if data != data.strip() or data == b"null" or b"\n" in data or b"\r" in data:
-        raise _no_part(f"{text[:60]!r} cannot stand inside a message")
+        raise _no_part(f"{text[:60]!r} cannot be part of a message")
     return Raw(data)
 
 

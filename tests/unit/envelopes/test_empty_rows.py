@@ -15,7 +15,7 @@ from waybill.tables import TableRules
 from waybill.types import STRING
 
 SCHEMA = intern_schema("shop", None, "notes", (Column("note", STRING),), ())
-SENTENCE = "the row tells none of its columns"
+SENTENCE = "the row has none of its columns"
 
 
 def lobs_alone() -> Message:

@@ -100,7 +100,7 @@ def test_nothing_overtakes_a_row_after_that_never_gets_its_row_before(tmp_path):
 def test_a_row_before_that_stays_alone_is_refused(tmp_path):
     rows, reasons = _converted(tmp_path, [_before(5), _after(6)])
     assert _told(rows) == [(None, "new")]
-    assert reasons == ["no row after this update stands in the input"]
+    assert reasons == ["the input has no row after this update"]
 
 
 def test_halves_that_come_twice(tmp_path):
@@ -120,7 +120,7 @@ def test_what_is_held_is_bounded(tmp_path, monkeypatch, halves, size):
         tmp_path, [_after(5), _before(9), _after(9), _after(6), _before(5), _before(6)]
     )
     assert _told(rows) == [(None, "new"), ("old", "new"), ("old", "new")]
-    assert reasons == ["no row after this update stands in the input"]
+    assert reasons == ["the input has no row after this update"]
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 2, 3, 4096])

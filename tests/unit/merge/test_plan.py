@@ -165,7 +165,7 @@ def test_a_statement_that_rises_takes_more_and_is_told(text):
     # It is the table of before, so its key stays.
     assert (table.dropped, table.state.key) == ("", before.key)
     (warning,) = found.warnings
-    assert "came late that stand before the TRUNCATE or DROP t/0/50" in warning
+    assert "came late that belong before the TRUNCATE or DROP t/0/50" in warning
 
 
 def test_what_was_before_a_drop_says_nothing_of_the_table_after_it():
@@ -285,7 +285,7 @@ def test_a_default_goes_to_the_column_that_rows_show():
 @pytest.mark.parametrize(
     ("columns", "dialect", "given", "warned"),
     [
-        (("id", "TIER", "Tier"), "", [], "its case does not tell which column that is beside TIER"),
+        (("id", "TIER", "Tier"), "", [], "its case does not show which column that is beside TIER"),
         (("ID",), "", [("tier", "basic")], "beside ID: make a full reload"),
         (("id",), "", [("tier", "basic")], ""),
         (("ID",), "mysql", [("tier", "basic")], ""),

@@ -271,7 +271,7 @@ def test_a_missing_part_names_the_nearest_line(write):
         ("name: shop\nschedule: @hourly\n", "2: is not YAML: "),
         ("name: shop\nname: shop2\n", "2: name occurs twice in one place; keep one of them"),
         ("name: [shop\n", "2: is not YAML: "),
-        ("a: &x {b: *x}\n", "1: an alias (*) refers to what it stands in"),
+        ("a: &x {b: *x}\n", "1: an alias (*) refers to what contains it"),
         ("? [a, b]\n: c\n", "1: a field's name must be plain text"),
         ("a: !!python/object:os.system {}\n", "1: "),
         ("a: \x00\n", "1: is not YAML: "),

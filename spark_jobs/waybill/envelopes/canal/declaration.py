@@ -27,7 +27,7 @@ ENVELOPE = Envelope(
         "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "canal names MySQL types; types of other databases become the nearest one, and "
         "times of more than six digits keep these in a name that MySQL does not have",
-        "before_image": "canal tells the columns that changed; what a before image leaves out is "
+        "before_image": "canal has the columns that changed; what a before image leaves out is "
         "taken for unchanged, and where the row before is not known `old` has an empty entry, "
         "which others take for a row that did not change",
         "unchanged_columns": "canal holds full rows; a column that the source left out and the row "

@@ -21,9 +21,9 @@ class CanalReadSettings(UnnamedTableSettings):
     )
     values: Literal["text", "json"] = Field(
         default="text",
-        description="How values stand in rows: all as texts (Canal, TiCDC), or as JSON values of "
-        "their types, bytes as Base64 (canal-json of Flink, Flink CDC, SeaTunnel and InLong, whose "
-        "updates may come as a delete and an insert).",
+        description="How values are written in rows: all as texts (Canal, TiCDC), or as JSON "
+        "values of their types, bytes as Base64 (canal-json of Flink, Flink CDC, SeaTunnel and "
+        "InLong, whose updates may come as a delete and an insert).",
     )
 
     @property

@@ -223,7 +223,7 @@ class CanalTable:
         """
         if self.gaps(after):
             if self.untold(changed, after):
-                raise ValueError("old tells a column that data does not")
+                raise ValueError("old has a column that data does not have")
             if changed == self.empty:
                 return None
         self.overlay(changed, after)

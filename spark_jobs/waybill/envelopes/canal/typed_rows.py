@@ -80,44 +80,46 @@ class TypedRowsDecoder(Remembering):
             return [skipped(message, "no value")]
         check_json(value)
         try:
-            told = _decode(value)
+            parsed = _decode(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        operation = ROWS.get(told.type)
-        if operation is None or told.isDdl:
-            sentence = f"{told.type[:40]!r} is no change of a row, which `values: json` reads alone"
+        operation = ROWS.get(parsed.type)
+        if operation is None or parsed.isDdl:
+            sentence = (
+                f"{parsed.type[:40]!r} is no change of a row, which `values: json` reads alone"
+            )
             raise Refusal("operation", sentence)
-        name = self._name_of(message, told)
-        rows, old = _rows_of(told.data, "data"), _rows_of(told.old, "old")
+        name = self._name_of(message, parsed)
+        rows, old = _rows_of(parsed.data, "data"), _rows_of(parsed.old, "old")
         if not rows:
-            raise Refusal("shape", f"{told.type} without rows")
+            raise Refusal("shape", f"{parsed.type} without rows")
         if operation != "update" and any(old):
-            raise Refusal("shape", f"{told.type} with a row in old, which only updates have")
+            raise Refusal("shape", f"{parsed.type} with a row in old, which only updates have")
         if operation == "update" and old and len(old) != len(rows):
             raise Refusal("shape", f"{counted(len(rows), 'row')} in data but {len(old)} in old")
         changes = []
         for index, row in enumerate(rows):
             changed = old[index] if old else {}
             try:
-                changes.append(self._change(message, told, name, (index, row, changed)))
+                changes.append(self._change(message, parsed, name, (index, row, changed)))
             except Refusal as refusal:
                 here = Refusal(refusal.kind, refusal.sentence, index)
                 changes.append(refused(message, here))
         return changes
 
-    def _name_of(self, message: Message, told: _Typed) -> TableName:
+    def _name_of(self, message: Message, parsed: _Typed) -> TableName:
         """The table of a message: as it says, or where it names none as the setting says.
 
         Raises:
             Refusal: neither does.
         """
-        if told.table:
-            return told.database or None, None, told.table
+        if parsed.table:
+            return parsed.database or None, None, parsed.table
         database, table = named_by(self.settings.table, message.topic, "a message with rows")
-        return told.database or database, None, table
+        return parsed.database or database, None, table
 
     def _change(
-        self, message: Message, told: _Typed, name: TableName, found: tuple[int, Row, Row]
+        self, message: Message, parsed: _Typed, name: TableName, found: tuple[int, Row, Row]
     ) -> Change:
         """One row of a message.
 
@@ -131,10 +133,10 @@ class TypedRowsDecoder(Remembering):
             if column not in row:
                 sentence = f"column {column!r} is in old and not in data"
                 raise Refusal("shape", f"{sentence}, so that its value after the update is open")
-        key = None if told.pkNames is None else tuple(told.pkNames)
+        key = None if parsed.pkNames is None else tuple(parsed.pkNames)
         reader = self._readers.find(name, (row, old), key)
         after, before = reader.image(row), None
-        operation = ROWS[told.type]
+        operation = ROWS[parsed.type]
         if operation == "update" and old:
             before = reader.image(old)
             overlay(len(reader.schema.columns), {})(before, after)
@@ -148,9 +150,9 @@ class TypedRowsDecoder(Remembering):
             index=index,
             before=before,
             after=after,
-            source_time=None if told.es is None else told.es * 1000,
-            transaction=told.gtid or None,
-            extra=extra_json(told.id, told.ts),
+            source_time=None if parsed.es is None else parsed.es * 1000,
+            transaction=parsed.gtid or None,
+            extra=extra_json(parsed.id, parsed.ts),
         )
 
 

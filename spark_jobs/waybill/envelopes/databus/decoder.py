@@ -165,7 +165,7 @@ class EventDecoder:
         values = {}
         for name in schema.key or ():
             if name not in told.schema.index or name not in schema.index:
-                sentence = f"has no value, and its key does not tell the key column {name!r}"
+                sentence = f"has no value, and its key lacks the key column {name!r}"
                 raise Refusal("key", sentence)
             text = getattr(row, f"f{told.schema.index[name]}")
             check = check_for(schema.columns[schema.index[name]].type)
@@ -288,8 +288,8 @@ def key_row(plan: RowPlan, key: int | bytes | Part) -> Any:
     if not schema.key or len(schema.key) != 1 or isinstance(key, Part):
         columns = "no key column" if not schema.key else f"{len(schema.key)} key columns"
         kind = "a key with a schema" if isinstance(key, Part) else "one key"
-        message = f"has no value, {kind}, and its table has {columns}: the row cannot be told"
-        raise Refusal("key", message)
+        message = f"has no value, {kind}, and its table has {columns}"
+        raise Refusal("key", f"{message}: it is not known which row it is about")
     (name,) = schema.key
     if name not in schema.index:
         sentence = f"has no value, and key column {name!r} is not among the row's columns"

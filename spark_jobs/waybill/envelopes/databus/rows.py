@@ -81,7 +81,7 @@ class RowPlan:
             else:
                 self.places = self._table(registered, rules, settings)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            message = f"the schema {registered.source!r} does not tell its table: {error!r}"
+            message = f"the schema {registered.source!r} does not name its table: {error!r}"
             raise Refusal("schema", message[:500]) from None
         self.leaves = [self._leaf(i, at) for i, at in enumerate(self.places)]
         values = ", ".join(f"f{at}=v{i}" for i, at in enumerate(self.places))

@@ -241,9 +241,9 @@ class Readings:
             unit = self._digits(declared) if counts else 0
             return held(ColumnReading(declared, wire, read, source, marks, raw, quick, unit=unit))
         if kind == "real" and declared.kind in (*_COUNTED, "interval"):
-            raise ValueError(f"a number with a fraction stands in a column declared {declared}")
+            raise ValueError(f"a number with a fraction in a column declared {declared}")
         if kind == "mixed" and declared.kind in _ALIKE:
-            raise ValueError(f"values of several kinds stand in a column declared {declared}")
+            raise ValueError(f"values of several kinds in a column declared {declared}")
         reading = checked(self._undeclared(kind), declared)._replace(source_type=None)
         if kind == "int" and declared.kind in _RANGED:
             # The range is checked where the number is decoded.

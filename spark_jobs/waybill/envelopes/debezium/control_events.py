@@ -208,8 +208,8 @@ def _is_transaction(fields: Mapping[str, Raw]) -> bool:
     return counted and _TRANSACTION.issuperset(fields)
 
 
-def _micros(told: Any) -> int | None:
-    return None if told.ts_ms is None else told.ts_ms * 1000
+def _micros(parsed: Any) -> int | None:
+    return None if parsed.ts_ms is None else parsed.ts_ms * 1000
 
 
 def _control(
@@ -221,8 +221,8 @@ def _control(
 
 
 def _log_message(message: Message, payload: bytes) -> Change:
-    told = msgspec.json.decode(payload, type=_LogMessage)
-    source = told.source or Source()
+    parsed = msgspec.json.decode(payload, type=_LogMessage)
+    source = parsed.source or Source()
     return _control(
         "other",
         NO_TABLE,
@@ -236,20 +236,20 @@ def _log_message(message: Message, payload: bytes) -> Change:
 
 def _schema_change(message: Message, payload: bytes) -> Change:
     """One statement; the table is told only where the statement concerns exactly one."""
-    told = msgspec.json.decode(payload, type=_SchemaChange)
-    source = told.source or Source()
+    parsed = msgspec.json.decode(payload, type=_SchemaChange)
+    source = parsed.source or Source()
     table = source.table or None
-    if told.tableChanges is not None and len(told.tableChanges) > 1:
+    if parsed.tableChanges is not None and len(parsed.tableChanges) > 1:
         table = None
-    database = told.databaseName or source.db or None
-    schema = told.schemaName or source.schema or None
+    database = parsed.databaseName or source.db or None
+    schema = parsed.schemaName or source.schema or None
     sequence = sequence_of(source)
     return _control(
         "ddl",
         intern_schema(database, schema, table),
         message,
         payload,
-        ddl_text=told.ddl,
+        ddl_text=parsed.ddl,
         sequence=sequence,
         full_row=is_snapshot(source) and sequence is None,
         source_time=source_time(source),
@@ -257,10 +257,10 @@ def _schema_change(message: Message, payload: bytes) -> Change:
 
 
 def _transaction(message: Message, payload: bytes) -> Change:
-    told = msgspec.json.decode(payload, type=_Transaction)
-    operation = {"BEGIN": "begin", "END": "commit"}.get(told.status)
+    parsed = msgspec.json.decode(payload, type=_Transaction)
+    operation = {"BEGIN": "begin", "END": "commit"}.get(parsed.status)
     if operation is None:
-        raise Refusal("operation", f"a transaction message says {told.status[:40]!r}")
+        raise Refusal("operation", f"a transaction message says {parsed.status[:40]!r}")
     return _control(
-        operation, NO_TABLE, message, payload, source_time=_micros(told), transaction=told.id
+        operation, NO_TABLE, message, payload, source_time=_micros(parsed), transaction=parsed.id
     )

@@ -63,15 +63,15 @@ ENVELOPE = Envelope(
             "control_messages",
             True,
             "source_time",
-            "messages about transactions and heartbeats tell whole milliseconds, and the time of"
-            " the message where the source tells none",
+            "messages about transactions and heartbeats have whole milliseconds, and the time of"
+            " the message where the source has none",
         ),
     ),
     layouts=LAYOUTS,
     not_written={
         **NOT_WRITTEN,
         "tableChanges": "empty in schema changes that did not come from Debezium: the statement "
-        "is told, not the table that it leaves",
+        "is known, not the table that results from it",
     },
     decoder=Named("waybill.envelopes.debezium.decoder:DebeziumDecoder"),
     encoder=Named("waybill.envelopes.debezium.encoder:DebeziumEncoder"),

@@ -215,8 +215,8 @@ class DebeziumDecoder:
             if event is None:
                 return None
         try:
-            told = event.decode(value)
-            source = told.source or topic.fallback
+            parsed = event.decode(value)
+            source = parsed.source or topic.fallback
             plan = event.plan
             fits = (
                 plan.table == source.table
@@ -230,18 +230,18 @@ class DebeziumDecoder:
             event = topic.other_event(value)
             if event is None:
                 return None
-            told = event.decode(value)
-            source, plan = told.source or topic.fallback, event.plan
+            parsed = event.decode(value)
+            source, plan = parsed.source or topic.fallback, event.plan
             if plan.connector != source.connector:
                 return None
-        operation = ROWS.get(told.op)
-        row = told.before if told.after is None else told.after
+        operation = ROWS.get(parsed.op)
+        row = parsed.before if parsed.after is None else parsed.after
         if operation is None or not plan.fits_key(message.key, row):
             return None
-        return self._change(message, event, value, told, source, operation)
+        return self._change(message, event, value, parsed, source, operation)
 
     def _change(
-        self, message: Message, event: Event, body: bytes, told: Any, source: Any, operation: str
+        self, message: Message, event: Event, body: bytes, parsed: Any, source: Any, operation: str
     ) -> Change:
         """The change of a row event.
 
@@ -249,7 +249,7 @@ class DebeziumDecoder:
             message: where it came from.
             event: how it was read.
             body: its JSON without schema.
-            told: what was read.
+            parsed: what was read.
             source: its source block.
             operation: what happened to the row.
 
@@ -258,16 +258,16 @@ class DebeziumDecoder:
             Refusal: it cannot be taken.
         """
         plan = event.plan
-        head, rank, moved, before, after = EXTRA, 1, None, told.before, None
-        tail = event.tail(body, told)
+        head, rank, moved, before, after = EXTRA, 1, None, parsed.before, None
+        tail = event.tail(body, parsed)
         if operation == "delete":
-            before = self._deleted(message, plan, told)
+            before = self._deleted(message, plan, parsed)
             if message.headers:
                 head, rank = self._left(message, plan)
         else:
-            after = told.after
+            after = parsed.after
             if after is None or (before is not None and operation != "update"):
-                raise _misfit(told)
+                raise _misfit(parsed)
             if before is None:
                 after = plan.after(after)
             else:
@@ -296,8 +296,8 @@ class DebeziumDecoder:
             full_row=full_row,
             moved_from=moved,
             source_time=source_time(source) if source.ts_us is None else source.ts_us,
-            transaction=_transaction_id(told.transaction, source),
-            extra=_carried(head, tail) if told.source is not None else None,
+            transaction=_transaction_id(parsed.transaction, source),
+            extra=_carried(head, tail) if parsed.source is not None else None,
         )
 
     def _left(self, message: Message, plan: RowPlan) -> tuple[bytes, int]:
@@ -321,11 +321,11 @@ class DebeziumDecoder:
         streamed = source.snapshot in STREAMING
         return operation, not streamed and self._oldest and is_postgresql(source)
 
-    def _deleted(self, message: Message, plan: RowPlan, told: Any) -> Any:
+    def _deleted(self, message: Message, plan: RowPlan, parsed: Any) -> Any:
         """The image of a deleted row: what can be trusted of it, at least its key."""
-        if told.after is not None:
+        if parsed.after is not None:
             raise Refusal("shape", "op 'd' with a row in `after`, which a deleted row has not")
-        before = None if told.before is None else plan.before(told.before)
+        before = None if parsed.before is None else plan.before(parsed.before)
         if before is None or before == plan.schema.empty:
             # An object without columns tells as little as null.
             return self._row_of_key(message, plan)
@@ -392,8 +392,8 @@ class DebeziumDecoder:
             plan, tuple(fields), () if block == b"null" else tuple(fields_of(block))
         )
         try:
-            told = event.decode(body)
-            change = self._change(message, event, body, told, source, operation)
+            parsed = event.decode(body)
+            change = self._change(message, event, body, parsed, source, operation)
             check_message_key(plan, message.key, (change.after, change.before))
         except Refusal as refusal:
             raise plan.explain(rows, refusal) if refusal.kind == "value" else refusal from None
@@ -448,12 +448,12 @@ def _source_by_topic(topic: str) -> Source:
     return Source(db=parts[-2] if len(parts) > 1 else None, table=parts[-1])
 
 
-def _misfit(told: Any) -> Refusal:
+def _misfit(parsed: Any) -> Refusal:
     """The refusal for images that the operation cannot have."""
-    if told.after is None:
-        return Refusal("shape", f"op {told.op!r} without a row in `after`")
+    if parsed.after is None:
+        return Refusal("shape", f"op {parsed.op!r} without a row in `after`")
     # Most targets have no place for it, so it would be gone without a word.
-    return Refusal("shape", before_nothing(told.op))
+    return Refusal("shape", before_nothing(parsed.op))
 
 
 def _truncated(message: Message, fields: dict[str, Raw], source: Source) -> Change:

@@ -151,7 +151,7 @@ def _identity(key: bytes | None, kind: LogicalType) -> str:
         Refusal: kind `key`, when the message key does not tell it.
     """
     if key is None:
-        sentence = "the `_id` of a document stands in the message key: keep the message keys"
+        sentence = "the `_id` of a document is in the message key: keep the message keys"
         raise Refusal("key", sentence)
     try:
         text = _text(opened_key(key).fields[ID])
@@ -166,7 +166,7 @@ def _identity(key: bytes | None, kind: LogicalType) -> str:
 def _incomplete(fields: dict[str, Raw], op: str) -> str:
     if op == "u" and ("updateDescription" in fields or "patch" in fields):
         return (
-            "an update without the document in `after` tells only what changed: set the "
+            "an update without the document in `after` has only what changed: set the "
             "connector's capture.mode to change_streams_update_full"
         )
     return f"op {op!r} without a document in `after`"

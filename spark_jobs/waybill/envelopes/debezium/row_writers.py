@@ -192,8 +192,7 @@ def taken(_value: Any) -> Any:
         ValueError: always.
     """
     raise ValueError(
-        "a value is the text that stands for values that were not sent: "
-        "set `unavailable` to another text"
+        "a value is the placeholder of values that were not sent: set `unavailable` to another text"
     )
 
 

@@ -33,7 +33,7 @@ _ROUTED = "__dbz__physicalTableIdentifier"
 NO_ROW = "a delete has neither a row in `before` nor a message key"
 KEY_UNKNOWN = (
     "of a deleted row of PostgreSQL only the key can be trusted, and neither a message key nor the "
-    "row tells whether the table has one: keep the message keys, declare the key under `tables` "
+    "row shows whether the table has one: keep the message keys, declare the key under `tables` "
     "(`key: []` for a table without one), or set `replica_identity: full` if the rows before are "
     "whole"
 )

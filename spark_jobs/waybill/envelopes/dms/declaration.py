@@ -26,9 +26,9 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "dms tells numbers, texts and booleans apart and nothing more; declare the types "
-        "under tables when it is read",
-        "key_columns": "dms names the key columns in control records only, which stand apart from "
+        "types": "dms distinguishes numbers, texts and booleans and nothing more; declare the "
+        "types under tables when it is read",
+        "key_columns": "dms names the key columns in control records only, which are apart from "
         "the rows; declare them under tables when it is read",
         "transactions": "dms has no begin, commit and rollback, and only numbers as the id of a "
         "transaction",
@@ -44,7 +44,7 @@ ENVELOPE = Envelope(
         SequenceLayout(("first number of the position", "second", "third"), (20, 20), 10**18),
     ),
     not_written={
-        "control": "control records are carried on from DMS; none are made to tell the keys and "
+        "control": "control records are carried on from DMS; none are made for the keys and "
         "types of tables",
         "metadata.partition-key-value": "carried on from messages of DMS, made for no others",
         "metadata.transaction-record-id": "carried on from DMS; the place in a transaction of "

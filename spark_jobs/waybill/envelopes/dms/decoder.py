@@ -132,23 +132,23 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
             sentence = "a record without metadata, and without Op, which a row of a file has"
             raise Refusal("shape", f"{sentence}; rows of a full load are read by dms-s3")
         try:
-            told = _decode_metadata(top["metadata"])
+            parsed = _decode_metadata(top["metadata"])
             stated = _decode_names(top["metadata"])
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        if told.table_name and told.table_name.startswith(OWN):
+        if parsed.table_name and parsed.table_name.startswith(OWN):
             return skipped(message, "DMS's own table")
         mine = MEMBERS | {self.settings.before_field}
         others = _Others(
             {name: stated[name] for name in stated if name not in _TAKEN},
             {name: top[name] for name in top if name not in mine},
         )
-        if told.record_type == "control":
-            return self._control(message, told, top, others)
-        if told.record_type != "data":
+        if parsed.record_type == "control":
+            return self._control(message, parsed, top, others)
+        if parsed.record_type != "data":
             kind = bytes(stated.get("record-type", b"absent"))[:40].decode(errors="replace")
             raise Refusal("shape", f"record-type is {kind} and neither data nor control")
-        return self._row(message, told, top, _operation(told, top), others)
+        return self._row(message, parsed, top, _operation(parsed, top), others)
 
     def _of_file(self, message: Message, top: dict[str, Raw]) -> Change:
         """A row of a file, of which nothing is remembered for records."""
@@ -156,34 +156,36 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
             raise News(apart=True)
         return self._files.row(message, top)
 
-    def _control(self, message: Message, told: Any, top: dict[str, Raw], others: _Others) -> Change:
+    def _control(
+        self, message: Message, parsed: Any, top: dict[str, Raw], others: _Others
+    ) -> Change:
         """A control record, e.g. the definition of a table; it holds no statement."""
-        if told.operation in ROWS:
-            sentence = f"a control record with operation {told.operation!r}"
+        if parsed.operation in ROWS:
+            sentence = f"a control record with operation {parsed.operation!r}"
             raise Refusal("operation", f"{sentence}, which is one of rows")
         for image in ("data", self.settings.before_field):
             # It would be read by nobody.
             if top.get(image, _NULL) != _NULL and row_of(top[image], image):
-                sentence = f"control record {told.operation[:40]!r} with a row in {image}"
+                sentence = f"control record {parsed.operation[:40]!r} with a row in {image}"
                 raise Refusal("shape", f"{sentence}, which it cannot have")
         schema = NO_TABLE
-        if told.schema_name or told.table_name:
-            schema = intern_schema(told.schema_name or None, None, told.table_name or None)
-        control = {"operation": told.operation, "control": top.get("control", _NULL)}
-        extra = _extra(told, others._replace(metadata={**others.metadata, **control}))
-        return _change(message, schema, told, ("other", None, None, extra))
+        if parsed.schema_name or parsed.table_name:
+            schema = intern_schema(parsed.schema_name or None, None, parsed.table_name or None)
+        control = {"operation": parsed.operation, "control": top.get("control", _NULL)}
+        extra = _extra(parsed, others._replace(metadata={**others.metadata, **control}))
+        return _change(message, schema, parsed, ("other", None, None, extra))
 
     def _row(
         self,
         message: Message,
-        told: Any,
+        parsed: Any,
         top: dict[str, Raw],
         operation: str,
         others: _Others,
     ) -> Change:
-        images = images_of(told.operation, top, self.settings)
+        images = images_of(parsed.operation, top, self.settings)
         data, old = images.data, {**images.old, **images.prefixed}
-        name = (told.schema_name or None, None, told.table_name)
+        name = (parsed.schema_name or None, None, parsed.table_name)
         missing = self.settings.missing
         declared: tuple[str, ...] = ()
         if missing == "null":
@@ -206,45 +208,45 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
             sentence += "leaves nulls and empty texts out; set missing to null or unchanged"
             raise Refusal("shape", sentence)
         before_image = reader.image(old) if old else None
-        row = (operation, before_image, after, _extra(told, others))
-        change = _change(message, reader.schema, told, row, whole)
+        row = (operation, before_image, after, _extra(parsed, others))
+        change = _change(message, reader.schema, parsed, row, whole)
         self._readers.keep(reader.schema)
         if not others.metadata and not others.record:
-            self._learn(told, reader)
+            self._learn(parsed, reader)
         return change
 
-    def _learn(self, told: Any, reader: RowReader) -> None:
+    def _learn(self, parsed: Any, reader: RowReader) -> None:
         """Take the fast way for the next records of this table, once a second one is like it."""
         prefix = self.settings.before_prefix
         if prefix and any(name.startswith(prefix) for name in reader.schema.names):
             # Declared so; in data such a column is one of the row before.
             return
-        schema = None if told.schema_name is UNSET else told.schema_name
-        hint = _hint_of(schema, told.table_name)
+        schema = None if parsed.schema_name is UNSET else parsed.schema_name
+        hint = _hint_of(schema, parsed.table_name)
         known = self._tables.get(hint)
         if known is not None and known.reader is reader and known.schema_name == schema:
             return
         if reader.repeats():
-            self._remember(hint, _TableDecoder(schema, told.table_name, reader, self.settings))
+            self._remember(hint, _TableDecoder(schema, parsed.table_name, reader, self.settings))
         else:
             self._forget(hint)
 
 
-def _operation(told: Any, top: dict[str, Raw]) -> str:
+def _operation(parsed: Any, top: dict[str, Raw]) -> str:
     """What happened to the row of a record.
 
     Raises:
         Refusal: the record is none of a row.
     """
-    operation = ROWS.get(told.operation)
+    operation = ROWS.get(parsed.operation)
     if operation is None:
-        raise Refusal("operation", f"DMS has no operation {told.operation[:40]!r} of rows")
+        raise Refusal("operation", f"DMS has no operation {parsed.operation[:40]!r} of rows")
     if "data" not in top:
-        raise Refusal("shape", f"operation {told.operation} without a row in data")
-    if not told.table_name:
+        raise Refusal("shape", f"operation {parsed.operation} without a row in data")
+    if not parsed.table_name:
         raise Refusal("shape", "a record with a row names no table in table-name")
     if top.get("control", _NULL) != _NULL:
-        sentence = f"operation {told.operation} of a row with something in control"
+        sentence = f"operation {parsed.operation} of a row with something in control"
         raise Refusal("shape", f"{sentence}, which only control records have")
     return operation
 
@@ -306,16 +308,16 @@ class _TableDecoder:
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a record of this table; None if it needs a closer look."""
-        told = self.decode(value)
-        if not self.same(told, value):
+        parsed = self.decode(value)
+        if not self.same(parsed, value):
             return None
-        metadata, reader = told.metadata, self.reader
+        metadata, reader = parsed.metadata, self.reader
         operation = ROWS[metadata.operation]
         before, whole = None, False
-        if told.before is UNSET or told.before is None:
-            after = reader.read(told.data)
+        if parsed.before is UNSET or parsed.before is None:
+            after = reader.read(parsed.data)
         else:
-            before, after = reader.reads(told.before, told.data)
+            before, after = reader.reads(parsed.before, parsed.data)
             if before == reader.empty:
                 before = None
             elif operation == "delete":
@@ -336,9 +338,9 @@ class _TableDecoder:
         return [_change(message, reader.schema, metadata, row, whole)]
 
 
-def _extra(told: Any, others: _Others | None = None) -> bytes:
+def _extra(parsed: Any, others: _Others | None = None) -> bytes:
     """What only a DMS target can carry on."""
-    carried = _json(_carried_of(told))
+    carried = _json(_carried_of(parsed))
     if others is None:
         return b'{"dms":%b}' % carried
     if others.metadata:
@@ -351,7 +353,7 @@ def _extra(told: Any, others: _Others | None = None) -> bytes:
 def _change(
     message: Message,
     schema: TableSchema,
-    told: Any,
+    parsed: Any,
     row: tuple[str, Any, Any, bytes],
     whole: bool = False,
 ) -> Change:
@@ -360,7 +362,7 @@ def _change(
     Args:
         message: where it came from.
         schema: the table.
-        told: the metadata.
+        parsed: the metadata.
         row: operation, image before, image in `data`, and what is carried on.
         whole: whether a delete told the row before apart, so that its nulls are nulls.
     """
@@ -369,15 +371,15 @@ def _change(
         before, after = after if whole else key_alone(schema, after), None
     transaction, place = (
         None if number is UNSET else number
-        for number in (told.transaction_id, told.transaction_record_id)
+        for number in (parsed.transaction_id, parsed.transaction_record_id)
     )
     for number, field in ((transaction, "transaction-id"), (place, "transaction-record-id")):
         if number is not None and number < 0:
             raise Refusal("shape", f"{field} is {number}, which is below zero")
-    sequence = order_of(told.stream_position or None, transaction, place)
-    time = micros_of(told.commit_timestamp or None, "commit-timestamp")
+    sequence = order_of(parsed.stream_position or None, transaction, place)
+    time = micros_of(parsed.commit_timestamp or None, "commit-timestamp")
     if time is None:
-        time = micros_of(told.timestamp or None, "timestamp")
+        time = micros_of(parsed.timestamp or None, "timestamp")
     return Change(
         operation,
         schema,

@@ -48,7 +48,7 @@ class DmsFilesSettings(Settings):
 
     bytes_as: Literal["hex", "base64"] = Field(
         default="hex",
-        description="How bytes stand: hexadecimal digits, after 0x or alone, or Base64.",
+        description="How bytes are written: hexadecimal digits, after 0x or alone, or Base64.",
     )
     before_prefix: str = Field(
         default="BI_",
@@ -92,7 +92,7 @@ class DmsWriteSettings(DmsSettings):
 
     missing: Literal["refuse", "unchanged"] = Field(
         default="unchanged",
-        description="What becomes of a row of which the source does not tell every column: the "
+        description="What becomes of a row of which the source did not send every column: the "
         "columns are left out, and the reader has to know that they are unchanged, or the row is "
         "refused.",
     )
@@ -106,7 +106,7 @@ class DmsWriteSettings(DmsSettings):
     def _told_apart(self) -> Self:
         # The values before the change would take the place of those after it.
         if self.before_images == "columns" and not self.before_prefix:
-            message = "before_images: columns needs a before_prefix, which tells the row before"
+            message = "before_images: columns needs a before_prefix, which marks the row before"
             raise ValueError(f"{message} from the row; name one, or set before_images: object")
         return self
 

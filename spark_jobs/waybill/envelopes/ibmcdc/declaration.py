@@ -15,15 +15,15 @@ ENVELOPE = Envelope(
     sequence="none in the message; partition and offset order the changes of a key",
     carries=frozenset({"delete", "types", "exact_numbers", "schema_name"}),
     partly={
-        "before_image": f"a delete tells the key of the row; the whole row before is {_AUDIT}",
+        "before_image": f"a delete has the key of the row; the whole row before is {_AUDIT}",
         "unchanged_columns": "ibmcdc-avro holds full rows; a column that the source left out is "
         "left out of the schema of that message, which not every reader expects",
-        "operations": f"a row does not tell how it came about; the operation is {_AUDIT}",
+        "operations": f"a row does not show how it came about; the operation is {_AUDIT}",
         "full_rows": f"a row of a snapshot does not look like one; the operation is {_AUDIT}",
         "key_change": "a change of the key is a delete and a row; one event with both rows is "
         f"{_AUDIT}",
         "key_columns": "a table without key gets all its columns as the key, so equal rows become "
-        "one; an update that does not tell the whole row before it is refused",
+        "one; an update without the whole row before it is refused",
         "source_time": f"the time of a change is {_AUDIT}",
         "transactions": f"the id of a row's transaction is {_AUDIT}; begin and commit are not",
     },

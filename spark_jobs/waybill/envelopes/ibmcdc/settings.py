@@ -44,7 +44,7 @@ class IbmCdcReadSettings(AvroReadSettings):
     def _telling(self) -> Self:
         given = self.audit_columns
         if given and self.entry_type not in given:
-            message = f"audit_columns lacks {self.entry_type}, which tells the operation: add it"
+            message = f"audit_columns lacks {self.entry_type}, which holds the operation: add it"
             raise ValueError(message)
         strange = [name for name in given or () if not name.startswith(self.audit_prefix)]
         if strange:

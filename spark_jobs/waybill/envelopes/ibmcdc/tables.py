@@ -230,7 +230,7 @@ def _schema(
 ) -> TableSchema:
     names = [reading.name for reading in readings]
     if len(set(names)) != len(names):
-        raise Refusal("schema", "a column stands twice in the Avro schema (dbColumnName)")
+        raise Refusal("schema", "a column occurs twice in the Avro schema (dbColumnName)")
     if rule.key is not None:
         key = rule.key
     elif key is not None:

@@ -30,9 +30,9 @@ ENVELOPE = Envelope(
         "heartbeat": "heartbeats are written with `control_messages: true` only",
         "full_rows": f"{AS_INSERT}; with `full_rows: insert` all of them are",
         "sequence_id": WITHOUT_PLACE,
-        "types": "maxwell tells numbers, texts and documents apart and nothing more; declare the "
+        "types": "maxwell distinguishes numbers, texts and documents and nothing more; declare the "
         "types under tables when it is read",
-        "before_image": "maxwell tells the columns that changed; what a before image leaves out is "
+        "before_image": "maxwell has the columns that changed; what a before image leaves out is "
         "taken for unchanged",
         "unchanged_columns": "maxwell holds full rows; a column that the source left out and the "
         "row before does not tell is left out, which readers of output_nulls=false take for null",

@@ -97,13 +97,13 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
             top = self._named(message, top)
             value = _json(top)
         try:
-            told = _decode_row(value)
+            parsed = _decode_row(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         others = {name: raw for name, raw in top.items() if name not in TAKEN and name != "old"}
-        if self.settings.own_database and told.database == self.settings.own_database:
-            return self._own(message, told, top)
-        return self._row(message, kind, told, others)
+        if self.settings.own_database and parsed.database == self.settings.own_database:
+            return self._own(message, parsed, top)
+        return self._row(message, kind, parsed, others)
 
     def _named(self, message: Message, top: dict[str, Raw]) -> dict[str, Raw]:
         """A message that names no table, with the table that the settings name.
@@ -114,32 +114,32 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         database, table = named_by(self.settings.table, message.topic, "a message with a row")
         return {"database": Raw(_json(database or "")), **top, "table": Raw(_json(table))}
 
-    def _own(self, message: Message, told: Any, top: dict[str, Raw]) -> Change:
+    def _own(self, message: Message, parsed: Any, top: dict[str, Raw]) -> Change:
         """A row of a table of Maxwell itself."""
-        if told.table != "heartbeats":
+        if parsed.table != "heartbeats":
             return skipped(message, "Maxwell's own table")
         # A heartbeat has no transaction; its xid is carried on like what nobody knows.
         kept = {"type", "data", "xid", *KEY}
         others = {n: raw for n, raw in top.items() if n in kept or n not in TAKEN}
-        time = given(told.ts)
+        time = given(parsed.ts)
         return Change(
             "heartbeat",
             NO_TABLE,
             message,
-            sequence=self.positions.sequence(given(told.position)),
+            sequence=self.positions.sequence(given(parsed.position)),
             source_time=None if time is None else time * 1_000_000,
-            extra=extra_of(told, others),
+            extra=extra_of(parsed, others),
         )
 
-    def _row(self, message: Message, kind: str, told: Any, others: dict[str, Raw]) -> Change:
+    def _row(self, message: Message, kind: str, parsed: Any, others: dict[str, Raw]) -> Change:
         operation = ROWS[kind]
-        if not told.table:
+        if not parsed.table:
             raise Refusal("shape", "a message with a row names no table")
-        data, old = row_of(told.data, "data"), _old_of(told, kind, others)
+        data, old = row_of(parsed.data, "data"), _old_of(parsed, kind, others)
         if not data:
             raise Refusal("shape", "a row without columns")
-        name = (told.database or None, None, told.table)
-        columns = _columns_of(told)
+        name = (parsed.database or None, None, parsed.table)
+        columns = _columns_of(parsed)
         key = named_key(message) if columns is None else tuple(columns)
         style = self.style if operation == "read" else self.binlog_style
         declared: tuple[str, ...] = ()
@@ -151,13 +151,13 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         after, before = reader.image(data), None
         if self.settings.missing_nulls:
             reader.with_nulls(after)
-        if operation == "update" and (old or told.old is UNSET or self.settings.missing_nulls):
+        if operation == "update" and (old or parsed.old is UNSET or self.settings.missing_nulls):
             before = self._before(reader, old, after)
-        told_key, schema = key_texts(given(told.primary_key)), reader.schema
+        told_key, schema = key_texts(given(parsed.primary_key)), reader.schema
         if told_key and columns == list(schema.key or ()) and is_compared(schema):
             check_told_key(schema, (after, before), told_key, "primary_key")
-        row = (operation, before, after, extra_of(told, others))
-        change = row_change(message, self.positions, reader.schema, told, row)
+        row = (operation, before, after, extra_of(parsed, others))
+        change = row_change(message, self.positions, reader.schema, parsed, row)
         self._readers.keep(reader.schema)
         self._learn(name, key, columns, reader)
         return change
@@ -195,11 +195,11 @@ class MaxwellDecoder(FastRemembering["MaxwellTable"]):
         self._remember(hint, MaxwellTable(name[0] or "", name[2], columns, pair, self.positions))
 
 
-def _old_of(told: Any, kind: str, others: dict[str, Raw]) -> Row:
+def _old_of(parsed: Any, kind: str, others: dict[str, Raw]) -> Row:
     """The columns that an update changed, as they were; none for other types.
 
     Args:
-        told: the message.
+        parsed: the message.
         kind: its type.
         others: what is carried on. An `old` that no update has is added to it: nothing reads it,
             and an update's would stand twice.
@@ -207,16 +207,16 @@ def _old_of(told: Any, kind: str, others: dict[str, Raw]) -> Row:
     Raises:
         Refusal: kind `shape`, when it is no object, or there are columns where none belong.
     """
-    if told.old is UNSET:
+    if parsed.old is UNSET:
         return {}
     # A null tells as little as an empty row.
-    old = {} if told.old == Raw(b"null") else row_of(told.old, "old")
+    old = {} if parsed.old == Raw(b"null") else row_of(parsed.old, "old")
     if kind == "update":
         return old
     # Maxwell's deletes may have one beside the whole row, and of that nothing is lost.
     if old and kind != "delete":
         raise Refusal("shape", f"type {kind} with columns in old, which only updates have")
-    others["old"] = told.old
+    others["old"] = parsed.old
     return {}
 
 
@@ -233,13 +233,13 @@ def _refuse_changed(old: Row, data: Row) -> None:
             )
 
 
-def _columns_of(told: Any) -> list[str] | None:
+def _columns_of(parsed: Any) -> list[str] | None:
     """The key columns that a message names.
 
     Raises:
         Refusal: kind `shape`, when it names one twice.
     """
-    columns: list[str] | None = given(told.primary_key_columns)
+    columns: list[str] | None = given(parsed.primary_key_columns)
     if columns is not None and len(set(columns)) < len(columns):
         sentence = f"primary_key_columns is {repr(columns)[:60]}, which names a column twice"
         raise Refusal("shape", sentence)

@@ -68,32 +68,32 @@ def event(
         Refusal: a field has the wrong type, or there is a row: nobody would see it.
     """
     try:
-        told = _decode(value)
+        parsed = _decode(value)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
     operation = EVENTS[kind]
     _refuse_rows(kind, top)
-    if operation == "ddl" and told.sql is None:
+    if operation == "ddl" and parsed.sql is None:
         raise Refusal("shape", f"{kind} without a statement in sql")
-    time = told.ts
+    time = parsed.ts
     if time is not None:
         # A schema change has milliseconds, everything else seconds.
         time *= 1000 if operation == "ddl" else 1_000_000
         if not FIRST_MS * 1000 <= time <= LAST_MS * 1000 + 999:
             raise Refusal("shape", f"ts of {kind} is not in the years 1 to 9999")
     schema = NO_TABLE
-    if told.database or told.table:
-        schema = intern_schema(told.database or None, None, told.table or None)
+    if parsed.database or parsed.table:
+        schema = intern_schema(parsed.database or None, None, parsed.table or None)
     held = {*_HELD, "sql"} if operation == "ddl" else _HELD
     others = {name: raw for name, raw in top.items() if name not in held}
     return Change(
         operation,
         schema,
         message,
-        sequence=positions.sequence(told.position),
+        sequence=positions.sequence(parsed.position),
         source_time=time,
-        transaction=None if told.xid is None else str(told.xid),
-        ddl_text=told.sql if operation == "ddl" else None,
+        transaction=None if parsed.xid is None else str(parsed.xid),
+        ddl_text=parsed.sql if operation == "ddl" else None,
         extra=b'{"maxwell":%b}' % _json(others),
     )
 

@@ -90,9 +90,9 @@ _carried_of = function(
 )
 
 
-def extra_of(told: Any, others: dict[str, Raw] | None = None) -> bytes:
+def extra_of(parsed: Any, others: dict[str, Raw] | None = None) -> bytes:
     """What only a Maxwell target can carry on."""
-    carried = _json(_carried_of(told))
+    carried = _json(_carried_of(parsed))
     if others:
         more = _json(others)
         carried = more if carried == b"{}" else b"%b,%b" % (carried[:-1], more[1:])
@@ -174,19 +174,19 @@ class MaxwellTable:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
             Refusal: a value is bad.
         """
-        told = self.decode(value)
-        if given(told.primary_key_columns) != self.key or not self.same(told, value):
+        parsed = self.decode(value)
+        if given(parsed.primary_key_columns) != self.key or not self.same(parsed, value):
             return None
         if self.key is None and named_key(message) is not None:
             return None
-        operation = ROWS[told.type]
+        operation = ROWS[parsed.type]
         reader = self.readers[operation == "read"]
-        after = reader.read(told.data)
-        before, old = None, told.old
+        after = reader.read(parsed.data)
+        before, old = None, parsed.old
         if reader.gaps(after):
             return None
         if self.compared:
-            shown = key_texts(given(told.primary_key))
+            shown = key_texts(given(parsed.primary_key))
             if shown and shown != [*self.schema.key_values(after)]:
                 return None
         if operation == "update":
@@ -200,14 +200,14 @@ class MaxwellTable:
                     self.overlay(before, after)
         elif old is not UNSET:
             return None
-        return [self.change(message, told, operation, before, after, extra_of(told))]
+        return [self.change(message, parsed, operation, before, after, extra_of(parsed))]
 
     def change(
-        self, message: Message, told: Any, operation: str, before: Any, after: Any, extra: bytes
+        self, message: Message, parsed: Any, operation: str, before: Any, after: Any, extra: bytes
     ) -> Change:
         """The change of a row, whose image is `after` for a delete too."""
         return row_change(
-            message, self.positions, self.schema, told, (operation, before, after, extra)
+            message, self.positions, self.schema, parsed, (operation, before, after, extra)
         )
 
 
@@ -215,7 +215,7 @@ def row_change(
     message: Message,
     positions: Positions,
     schema: Any,
-    told: Any,
+    parsed: Any,
     row: tuple[str, Any, Any, bytes],
 ) -> Change:
     """The change of a row.
@@ -224,19 +224,19 @@ def row_change(
         message: where it came from.
         positions: reads positions.
         schema: the table.
-        told: the message with its fields.
+        parsed: the message with its fields.
         row: operation, image before, image in `data`, and what is carried on.
     """
     operation, before, after, extra = row
     if operation == "delete":
         before, after = after, None
-    time, xid, xoffset = told.ts, told.xid, told.xoffset
+    time, xid, xoffset = parsed.ts, parsed.xid, parsed.xoffset
     if time is UNSET:
         time = None
     if xid is UNSET:
         xid = None
     sequence = positions.sequence(
-        told.position or None, None if xoffset is UNSET else xoffset, told.commit is True
+        parsed.position or None, None if xoffset is UNSET else xoffset, parsed.commit is True
     )
     return Change(
         operation,

@@ -24,8 +24,8 @@ class MaxwellSettings(Settings):
     )
     json_columns: Literal["nested", "text"] = Field(
         default="nested",
-        description="How JSON columns stand: nested as they are (MySQL), or as a string that holds "
-        "the document (MariaDB).",
+        description="How JSON columns are written: nested as they are (MySQL), or as a string that "
+        "holds the document (MariaDB).",
     )
     own_database: str = Field(
         default="maxwell",

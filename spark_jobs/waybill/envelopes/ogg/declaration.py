@@ -29,8 +29,8 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "ogg tells numbers, texts and booleans apart and nothing more; declare the types "
-        "under tables when it is read",
+        "types": "ogg distinguishes numbers, texts and booleans and nothing more; declare the "
+        "types under tables when it is read",
         "sequence_id": "a full row has no pos, and its place in the topic is the order",
     },
     limits=(NO_TRUNCATES,),

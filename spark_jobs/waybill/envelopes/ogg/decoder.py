@@ -107,32 +107,32 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
             if "table" not in top and "op_type" in top:
                 top = self._named(message, top)
                 value = _json(top)
-            told = _decode(value)
+            parsed = _decode(value)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        name, keys = name_of(told.table), _key_of(told)
-        truncate = told.op_type == "T"
+        name, keys = name_of(parsed.table), _key_of(parsed)
+        truncate = parsed.op_type == "T"
         known = [n for n in _CARRIED if n in top]
         # A TRUNCATE has no row whose table could tell its key.
         taken = _TAKEN - {"primary_keys"} if truncate else _TAKEN
         others = [n for n in top if n not in taken and n not in _CARRIED]
         extra = b'{"ogg":%b}' % _json({n: _compact(top[n]) for n in (*known, *others)})
         if truncate:
-            _refuse_rows(told, "which it cannot have", "before", "after")
+            _refuse_rows(parsed, "which it cannot have", "before", "after")
             schema = intern_schema(*name)
-            return _change(message, self.clock, schema, told, ("truncate", None, None, extra))
-        operation = ROWS.get(told.op_type)
+            return _change(message, self.clock, schema, parsed, ("truncate", None, None, extra))
+        operation = ROWS.get(parsed.op_type)
         if operation is None:
-            raise Refusal("operation", f"GoldenGate has no op_type {told.op_type[:40]!r}")
-        before, after = _images(told, operation)
+            raise Refusal("operation", f"GoldenGate has no op_type {parsed.op_type[:40]!r}")
+        before, after = _images(parsed, operation)
         rows = (after or {}, before or {})
         reader = self._readers.find(name, rows, None if keys is None else tuple(keys))
         old, new = (None if row is None else reader.image(row) for row in (before, after))
         row = (operation, old, new, extra)
-        change = _change(message, self.clock, reader.schema, told, row)
+        change = _change(message, self.clock, reader.schema, parsed, row)
         self._readers.keep(reader.schema)
-        if told.primary_keys is not None or keys is None:
-            self._learn(told, reader)
+        if parsed.primary_keys is not None or keys is None:
+            self._learn(parsed, reader)
         return change
 
     def _named(self, message: Message, top: dict[str, Raw]) -> dict[str, Raw]:
@@ -145,14 +145,16 @@ class OggDecoder(FastRemembering["_TableDecoder"]):
         name = text_of(database, None, table)
         return {"table": Raw(_json(name)), **top}
 
-    def _learn(self, told: _Message, reader: RowReader) -> None:
+    def _learn(self, parsed: _Message, reader: RowReader) -> None:
         """Take the fast way for the next messages of this table, once a second one is like it."""
-        hint = _json(told.table)[1:-1]
+        hint = _json(parsed.table)[1:-1]
         known = self._tables.get(hint)
-        if known is not None and known.reader is reader and known.key == told.primary_keys:
+        if known is not None and known.reader is reader and known.key == parsed.primary_keys:
             return
         if reader.repeats():
-            self._remember(hint, _TableDecoder(told.table, told.primary_keys, reader, self.clock))
+            self._remember(
+                hint, _TableDecoder(parsed.table, parsed.primary_keys, reader, self.clock)
+            )
         else:
             self._forget(hint)
 
@@ -184,12 +186,12 @@ class _TableDecoder:
 
     def read(self, message: Message, value: bytes) -> list[Change] | None:
         """The change of a message of this table; None if it needs a closer look."""
-        told = self.decode(value)
-        key = None if told.primary_keys is UNSET else told.primary_keys
-        if key != self.key or not self.same(told, value):
+        parsed = self.decode(value)
+        key = None if parsed.primary_keys is UNSET else parsed.primary_keys
+        if key != self.key or not self.same(parsed, value):
             return None
-        operation = ROWS[told.op_type]
-        before, after, reader = told.before or None, told.after or None, self.reader
+        operation = ROWS[parsed.op_type]
+        before, after, reader = parsed.before or None, parsed.after or None, self.reader
         old = new = None
         if operation == "update" and before is not None and after is not None:
             old, new = reader.reads(before, after)
@@ -201,9 +203,9 @@ class _TableDecoder:
             return None
         if reader.empty in (old, new):
             return None
-        extra = b'{"ogg":%b}' % _json(_carried_of(told))
+        extra = b'{"ogg":%b}' % _json(_carried_of(parsed))
         row = (operation, old, new, extra)
-        return [_change(message, self.clock, reader.schema, told, row)]
+        return [_change(message, self.clock, reader.schema, parsed, row)]
 
 
 def _compact(raw: Raw) -> Raw:
@@ -216,46 +218,46 @@ def _row(raw: Raw, what: str) -> Row | None:
     return None if raw == _NULL else row_of(raw, what) or None
 
 
-def _images(told: _Message, operation: str) -> tuple[Row | None, Row | None]:
+def _images(parsed: _Message, operation: str) -> tuple[Row | None, Row | None]:
     """The columns before and after a change.
 
     Raises:
         Refusal: kind `shape`, when the row is missing, or there is one where none belongs: nobody
             would see it.
     """
-    before, after = _row(told.before, "before"), _row(told.after, "after")
+    before, after = _row(parsed.before, "before"), _row(parsed.after, "after")
     if (before if operation == "delete" else after) is None:
         side = "before" if operation == "delete" else "after"
-        sentence = f"op_type {told.op_type} without a row in {side}; of the JSON formatters "
+        sentence = f"op_type {parsed.op_type} without a row in {side}; of the JSON formatters "
         raise Refusal("shape", f"{sentence}only the one of operations (format json) is read")
     if operation == "insert":
-        _refuse_rows(told, "which only updates and deletes have", "before")
+        _refuse_rows(parsed, "which only updates and deletes have", "before")
     elif operation == "delete":
-        _refuse_rows(told, "which only inserts and updates have", "after")
+        _refuse_rows(parsed, "which only inserts and updates have", "after")
     return before, after
 
 
-def _refuse_rows(told: _Message, why: str, *names: str) -> None:
+def _refuse_rows(parsed: _Message, why: str, *names: str) -> None:
     """Refuse rows where none belong."""
     for name in names:
-        if _row(getattr(told, name), name) is not None:
-            raise Refusal("shape", f"op_type {told.op_type} with a row in {name}, {why}")
+        if _row(getattr(parsed, name), name) is not None:
+            raise Refusal("shape", f"op_type {parsed.op_type} with a row in {name}, {why}")
 
 
-def _key_of(told: _Message) -> list[str] | None:
+def _key_of(parsed: _Message) -> list[str] | None:
     """The key columns, which older messages name under a misspelt name.
 
     Raises:
         Refusal: kind `shape`, when both names tell different keys, or a column stands twice.
     """
-    key, misspelt = told.primary_keys, told.priamry_keys
+    key, misspelt = parsed.primary_keys, parsed.priamry_keys
     if key is None:
         key = misspelt
     elif misspelt is not None and misspelt != key:
         sentence = f"primary_keys is {_shown(key)} but priamry_keys {_shown(misspelt)}"
         raise Refusal("shape", sentence)
     if key is not None and len(set(key)) < len(key):
-        name = "primary_keys" if told.primary_keys is not None else "priamry_keys"
+        name = "primary_keys" if parsed.primary_keys is not None else "priamry_keys"
         raise Refusal("shape", f"{name} is {_shown(key)}, which names a column twice")
     return key
 
@@ -268,7 +270,7 @@ def _change(
     message: Message,
     clock: Clock,
     schema: TableSchema,
-    told: Any,
+    parsed: Any,
     row: tuple[str, Any, Any, bytes],
 ) -> Change:
     operation, before, after, extra = row
@@ -278,7 +280,7 @@ def _change(
         message,
         before=before,
         after=after,
-        sequence=sequence_of(told.pos or None),
-        source_time=clock.micros(told.op_ts or None),
+        sequence=sequence_of(parsed.pos or None),
+        source_time=clock.micros(parsed.op_ts or None),
         extra=extra,
     )

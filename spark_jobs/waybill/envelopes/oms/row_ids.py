@@ -53,7 +53,7 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], told: str, table: s
     if any(_has(astuple(row), parts) for row in rows):
         return
     shown = ", ".join(keys[0])[:60]
-    sentence = f"meta.rowid tells the key {', '.join(parts)[:60]!r}, and that of the row is"
+    sentence = f"meta.rowid holds the key {', '.join(parts)[:60]!r}, and that of the row is"
     raise Refusal("key", f"{sentence} {shown!r}: nothing says which of them is meant")
 
 

@@ -108,7 +108,7 @@ class ZonedReadSettings(TenantReadSettings):
     timezone: ZoneName = Field(
         default="UTC",
         description="Time zone (IANA name) of the times of changes, and of wall clocks that are "
-        "told as instants; the messages name none.",
+        "written as instants; the messages name none.",
     )
 
 

@@ -148,7 +148,7 @@ class SequenceSettings(PackedSettings):
         description="`source` writes the source's own ids where it has them, and refuses a row "
         "that has none among others. `position` makes all ids from the position in the source's "
         "topic, which orders changes inside a partition only: for topics whose producer was not "
-        "set to tell positions (Maxwell, GoldenGate, DMS), or told them in part.",
+        "set to write positions (Maxwell, GoldenGate, DMS), or wrote them in part.",
     )
 
     @property
@@ -238,7 +238,7 @@ class PackedSequence:
             raise Refusal(
                 "encoding",
                 f"the sequence id {'.'.join(map(str, sequence))} becomes {number}, and the target "
-                f"holds numbers up to {self.largest}: tell fewer digits in sequence_digits of the "
+                f"holds numbers up to {self.largest}: set fewer digits in sequence_digits of the "
                 "target, for the whole topic, or publish an envelope with longer ids",
             )
         if not layout.keeps(sequence):

@@ -74,8 +74,8 @@ class TidbWriter(CanalWriter):
     def classes(self, rows: Rows) -> np.ndarray | None:
         """Rows by what `sqlType` and the losses depend on; not those that are two messages."""
         image = rows.before if rows.operation == "delete" else rows.after
-        told = None if rows.extra is None else rows.extra.fields
-        if image is None or None in image or (told and {"sql", "tidb"} & told.keys()):
+        extra = None if rows.extra is None else rows.extra.fields
+        if image is None or None in image or (extra and {"sql", "tidb"} & extra.keys()):
             return np.full(len(rows), -1, np.int64)
         unusual, alone = unusual_rows(self._table(rows.schema).types, rows)
         flags = [*unusual, *self._ids.last_parts(rows)]

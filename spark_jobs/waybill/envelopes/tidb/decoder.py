@@ -37,8 +37,9 @@ WATERMARK = "TIDB_WATERMARK"
 """Type of the messages that say up to which commit all changes were sent."""
 
 Tso = Annotated[int, Meta(ge=0)]
+"""A timestamp of TiDB: milliseconds since 1970, and 18 bits of a counter."""
 LARGEST = 2**64 - 1
-"""The largest timestamp."""
+"""The largest one."""
 
 _NULL = Raw(b"null")
 _MADE = {"commitTs", "watermarkTs"}
@@ -93,14 +94,14 @@ class TidbTable(CanalTable):
         return {**super()._kinds(shape), "_tidb": _Commit, "mysqlType": types}
 
     def _changes(self, message: Message, flat: Any, operation: str) -> list[Change]:
-        """See `CanalTable._changes`; a message of several rows is none of TiCDC."""
+        """See `CanalTable._changes`; their place in the order is that of the commit."""
         changes = super()._changes(message, flat, operation)
         number = flat._tidb.commitTs
-        if number > LARGEST:
-            raise _too_large(number)
-        (change,) = changes
-        change.sequence = number, step_of(operation)
-        change.extra = _carried(change.extra, number)
+        if number > LARGEST or len(changes) > 1:
+            raise ValueError("what TiCDC does not write is read exactly, which says what is wrong")
+        for change in changes:
+            change.sequence = number, step_of(operation)
+            change.extra = _carried(change.extra, number)
         return changes
 
 
@@ -133,7 +134,7 @@ class TidbDecoder(CanalDecoder):
         Raises:
             Refusal: the message, its place or its row is bad.
         """
-        told, more = _extension(flat)
+        extension, more = _extension(flat)
         if not flat.table:
             raise Refusal("shape", "a message with a row names no table")
         if flat.data is not None and len(flat.data) > 1:
@@ -141,13 +142,13 @@ class TidbDecoder(CanalDecoder):
         (change,) = super()._rows(message, flat, value)
         if change.outcome != "ok":
             return [change]
-        if told.commitTs is not None:
-            change.sequence = told.commitTs, step_of(change.operation)
+        if extension.commitTs is not None:
+            change.sequence = extension.commitTs, step_of(change.operation)
         elif change.operation == "insert":
             change.operation, change.full_row = "read", True
         else:
             raise _unplaced(f"{flat.type} whose _tidb has no commitTs")
-        change.extra = _carried(change.extra, told.commitTs, more)
+        change.extra = _carried(change.extra, extension.commitTs, more)
         return [change]
 
     def _event(self, message: Message, flat: Any) -> Change:
@@ -156,21 +157,21 @@ class TidbDecoder(CanalDecoder):
         Raises:
             Refusal: it is none of TiCDC, or says what it cannot say.
         """
-        told, more = _extension(flat)
+        extension, more = _extension(flat)
         if flat.type == WATERMARK:
-            if told.watermarkTs is None:
+            if extension.watermarkTs is None:
                 raise Refusal("shape", f"{WATERMARK} whose _tidb has no watermarkTs")
             return Change(
                 "heartbeat",
                 NO_TABLE,
                 message,
                 source_time=None if flat.es is None else flat.es * 1000,
-                extra=_carried(extra_json(flat.id, flat.ts), None, {**more, **_mark(told)}),
+                extra=_carried(extra_json(flat.id, flat.ts), None, {**more, **_mark(extension)}),
             )
         change = super()._event(message, flat)
         if change.outcome == "ok":
-            change.sequence = None if told.commitTs is None else (told.commitTs, 0)
-            change.extra = _carried(change.extra, told.commitTs, more)
+            change.sequence = None if extension.commitTs is None else (extension.commitTs, 0)
+            change.extra = _carried(change.extra, extension.commitTs, more)
         return change
 
 
@@ -178,8 +179,8 @@ def _too_large(number: int) -> Refusal:
     return Refusal("shape", f"commitTs is {number}, which is more than 64 bits hold")
 
 
-def _mark(told: _Extension) -> dict[str, Raw]:
-    return {"watermarkTs": Raw(_json(told.watermarkTs))}
+def _mark(extension: _Extension) -> dict[str, Raw]:
+    return {"watermarkTs": Raw(_json(extension.watermarkTs))}
 
 
 def _unplaced(what: str, kind: str = "sequence") -> Refusal:
@@ -199,25 +200,25 @@ def _extension(flat: Any) -> tuple[_Extension, dict[str, Raw]]:
     if flat.tidb == _NULL:
         raise _unplaced(f"{flat.type[:40]!r} without _tidb", "shape")
     try:
-        told = _decode_extension(flat.tidb)
+        extension = _decode_extension(flat.tidb)
         more = _decode_names(flat.tidb)
     except JSON_ERRORS as error:
         raise Refusal("shape", f"_tidb has the wrong shape: {error}") from None
-    if told.claimCheckLocation is not None:
+    if extension.claimCheckLocation is not None:
         raise Refusal(
             "shape",
-            f"the row is not in the message but in {told.claimCheckLocation[:200]!r}: set "
+            f"the row is not in the message but in {extension.claimCheckLocation[:200]!r}: set "
             "large-message-handle-option of the changefeed to none and raise max-message-bytes",
         )
-    if told.onlyHandleKey:
+    if extension.onlyHandleKey:
         raise Refusal(
             "shape",
             "the message was too large and holds the handle key alone: set "
             "large-message-handle-option of the changefeed to none and raise max-message-bytes",
         )
-    if told.commitTs is not None and told.commitTs > LARGEST:
-        raise _too_large(told.commitTs)
-    return told, {name: raw for name, raw in more.items() if name not in _MADE}
+    if extension.commitTs is not None and extension.commitTs > LARGEST:
+        raise _too_large(extension.commitTs)
+    return extension, {name: raw for name, raw in more.items() if name not in _MADE}
 
 
 def _carried(extra: bytes | None, commit: int | None, more: dict[str, Raw] | None = None) -> bytes:

@@ -80,12 +80,12 @@ class TidbEncoder(CanalEncoder):
         counted = ["key_change"]
         if come.after is not change.after:
             counted.append("unchanged_columns")
-        told = [
+        messages = [
             _ended(table.message(gone, b"DELETE", counted), end),
             _ended(table.message(come, b"INSERT", counted), end),
         ]
         losses += dict.fromkeys(counted)
-        return told
+        return messages
 
     def _extension(self, change: Change, carried: Carried, losses: list[str]) -> bytes:
         """`_tidb`; empty for a full row, and for an event whose id would stand above later rows."""

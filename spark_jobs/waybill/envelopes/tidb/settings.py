@@ -1,4 +1,4 @@
-"""What reading and writing messages of TiCDC needs to be told."""
+"""Settings of reading and writing messages of TiCDC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from waybill.values.temporal import ZoneName
 
 
 class TidbReadSettings(Settings):
-    """What reading messages of TiCDC needs to be told."""
+    """Settings of reading messages of TiCDC."""
 
     timezone: ZoneName = Field(
         default="UTC",
@@ -24,7 +24,7 @@ class TidbReadSettings(Settings):
 
 
 class TidbWriteSettings(SequenceSettings):
-    """What writing messages of TiCDC needs to be told."""
+    """Settings of writing messages of TiCDC."""
 
     timezone: ZoneName = Field(
         default="UTC",

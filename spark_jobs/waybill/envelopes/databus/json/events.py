@@ -117,12 +117,12 @@ def any_event(line: bytes, at: int) -> Event:
         Refusal: it is none.
     """
     try:
-        told = _line(line)
+        parsed = _line(line)
     except JSON_ERRORS as error:
         raise json_refusal(error) from None
     names = texts = 0
     for name in _Line.__struct_fields__:
-        value = getattr(told, name)
+        value = getattr(parsed, name)
         names += value is not _DEFAULTS[name]
         texts += isinstance(value, str)
     if quotes_of(line) != 2 * (names + texts):
@@ -130,57 +130,57 @@ def any_event(line: bytes, at: int) -> Event:
         check_json(line)
     for name, kind in _RANGES.items():
         low, high = INTEGER_RANGE[kind]
-        value = getattr(told, name)
+        value = getattr(parsed, name)
         if value is not UNSET and not low <= value <= high:
             raise Refusal("shape", f"{name} is out of the range of {kind}")
-    if told.opcode not in _OPCODES:
-        shown = str(told.opcode)[:40]
+    if parsed.opcode not in _OPCODES:
+        shown = str(parsed.opcode)[:40]
         raise Refusal("operation", f"the opcode {shown!r} is none; write UPSERT or DELETE")
-    if told.valueEnc is not None and told.valueEnc != "JSON" and told.valueEnc not in _PLAIN:
-        raise Refusal("shape", f"the value encoding {told.valueEnc[:40]!r} is none")
-    return _version_1(told, at) if told.version is UNSET else _version_2(told, at)
+    if parsed.valueEnc is not None and parsed.valueEnc != "JSON" and parsed.valueEnc not in _PLAIN:
+        raise Refusal("shape", f"the value encoding {parsed.valueEnc[:40]!r} is none")
+    return _version_1(parsed, at) if parsed.version is UNSET else _version_2(parsed, at)
 
 
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(_Line)}
 
 
-def _version_1(told: _Line, at: int) -> Event:
-    if not -(1 << 15) <= told.srcId < 1 << 15:
+def _version_1(parsed: _Line, at: int) -> Event:
+    if not -(1 << 15) <= parsed.srcId < 1 << 15:
         raise Refusal("shape", "srcId is out of the range of int16")
-    ends = told.endOfPeriod in (True, "true")
-    key = 0 if ends and told.key is None and told.keyBytes is None else _key_1(told)
+    ends = parsed.endOfPeriod in (True, "true")
+    key = 0 if ends and parsed.key is None and parsed.keyBytes is None else _key_1(parsed)
     digest = bytes(16)
-    if told.schemaId is not None:
-        digest = _base64(told.schemaId, "schemaId")
+    if parsed.schemaId is not None:
+        digest = _base64(parsed.schemaId, "schemaId")
         if len(digest) != 16:
             raise Refusal("shape", f"schemaId has {counted(len(digest), 'byte')}, not 16")
-    source, opcode = told.srcId, _OPCODES[told.opcode]
-    if ends and told.value is None and told.opcode is None:
+    source, opcode = parsed.srcId, _OPCODES[parsed.opcode]
+    if ends and parsed.value is None and parsed.opcode is None:
         source = END_OF_PERIOD
     elif source > 0 and not opcode:
         # The document calls the opcode optional; without one a row is written, not deleted.
         opcode = UPSERT
-    physical, logical = _partitions(told, only_ends=ends and source == END_OF_PERIOD)
+    physical, logical = _partitions(parsed, only_ends=ends and source == END_OF_PERIOD)
     return Event(
         1,
         opcode,
         key,
-        told.sequence,
-        told.timestampInNanos,
+        parsed.sequence,
+        parsed.timestampInNanos,
         source,
         physical,
         logical,
         digest,
-        value=_value(told, told.value, "value"),
-        replicated=told.isReplicated,
-        trace=told.traceEnabled,
+        value=_value(parsed, parsed.value, "value"),
+        replicated=parsed.isReplicated,
+        trace=parsed.traceEnabled,
         last=ends,
         place=at,
-        json_value=told.valueEnc in _PLAIN,
+        json_value=parsed.valueEnc in _PLAIN,
     )
 
 
-def _partitions(told: _Line, only_ends: bool = False) -> tuple[int, int]:
+def _partitions(parsed: _Line, only_ends: bool = False) -> tuple[int, int]:
     """The physical and the logical partition of an event.
 
     The document has both in every event, and so has all that DbusEventSerializable writes. The end
@@ -189,13 +189,13 @@ def _partitions(told: _Line, only_ends: bool = False) -> tuple[int, int]:
     physical partition.
 
     Args:
-        told: the line.
+        parsed: the line.
         only_ends: whether the event is the end of a period and no row.
 
     Raises:
         Refusal: kind `shape`; one is missing.
     """
-    physical, logical = told.physicalPartitionId, told.logicalPartitionId
+    physical, logical = parsed.physicalPartitionId, parsed.logicalPartitionId
     if not only_ends and logical is UNSET:
         raise Refusal("shape", "logicalPartitionId is not told")
     if not only_ends and physical is UNSET:
@@ -203,24 +203,24 @@ def _partitions(told: _Line, only_ends: bool = False) -> tuple[int, int]:
     return physical or 0, logical or 0
 
 
-def _key_1(told: _Line) -> int | bytes:
-    if told.keyBytes is not None:
-        if told.key is not None:
-            raise Refusal("shape", "both key and keyBytes are told")
-        return _base64(told.keyBytes, "keyBytes")
-    if isinstance(told.key, int):
-        return _long(told.key)
-    if told.key is not None:
-        raise Refusal("shape", "key is a text; keys that are no number stand in keyBytes")
-    raise Refusal("shape", "neither key nor keyBytes is told")
+def _key_1(parsed: _Line) -> int | bytes:
+    if parsed.keyBytes is not None:
+        if parsed.key is not None:
+            raise Refusal("shape", "both key and keyBytes are there")
+        return _base64(parsed.keyBytes, "keyBytes")
+    if isinstance(parsed.key, int):
+        return _long(parsed.key)
+    if parsed.key is not None:
+        raise Refusal("shape", "key is a text; a key that is no number belongs in keyBytes")
+    raise Refusal("shape", "neither key nor keyBytes is there")
 
 
-def _value(told: _Line, value: str | None, name: str) -> bytes | None:
+def _value(parsed: _Line, value: str | None, name: str) -> bytes | None:
     if value is None:
         return None
-    if told.valueEnc is None:
-        raise Refusal("shape", "valueEnc is not told, and there is a value")
-    if told.valueEnc == "JSON":
+    if parsed.valueEnc is None:
+        raise Refusal("shape", "valueEnc is missing, and there is a value")
+    if parsed.valueEnc == "JSON":
         return _base64(value, name)
     return value.encode("utf-8", "surrogatepass")
 
@@ -242,36 +242,40 @@ def _long(number: int) -> int:
 # Version 2
 
 
-def _version_2(told: _Line, at: int) -> Event:
-    if told.version != 2:
-        raise Refusal("shape", f"the version {told.version} is not known; 2 is, or none told")
-    if told.magicByte is not None and told.magicByte & 0xFFFFFFFF != MAGIC:
-        raise Refusal("shape", f"magicByte is {told.magicByte}, not cafedeed, {MAGIC - (1 << 32)}")
-    _check_flag(told.hasPayloadMetadata, told.metadataValue, "metadata", "hasPayloadMetadata")
-    _check_flag(told.hasPayload, told.payloadValue, "payload", "hasPayload")
+def _version_2(parsed: _Line, at: int) -> Event:
+    if parsed.version != 2:
+        raise Refusal(
+            "shape", f"the version {parsed.version} is not supported: expected 2, or none"
+        )
+    if parsed.magicByte is not None and parsed.magicByte & 0xFFFFFFFF != MAGIC:
+        raise Refusal(
+            "shape", f"magicByte is {parsed.magicByte}, not cafedeed, {MAGIC - (1 << 32)}"
+        )
+    _check_flag(parsed.hasPayloadMetadata, parsed.metadataValue, "metadata", "hasPayloadMetadata")
+    _check_flag(parsed.hasPayload, parsed.payloadValue, "payload", "hasPayload")
     metadata = payload = None
-    if told.hasPayloadMetadata or told.metadataValue is not None:
-        metadata = _part(told, "metadata", told.metadataSchemaVersion, told.metadataSchemaId)
-    if told.hasPayload or told.payloadValue is not None:
-        payload = _part(told, "payload", told.payloadSchemaVersion, told.payloadSchemaId)
+    if parsed.hasPayloadMetadata or parsed.metadataValue is not None:
+        metadata = _part(parsed, "metadata", parsed.metadataSchemaVersion, parsed.metadataSchemaId)
+    if parsed.hasPayload or parsed.payloadValue is not None:
+        payload = _part(parsed, "payload", parsed.payloadSchemaVersion, parsed.payloadSchemaId)
     event = Event(
         2,
-        _OPCODES[told.opcode],
-        _key(told),
-        told.sequence,
-        told.timestampInNanos,
-        told.srcId,
-        *_partitions(told),
+        _OPCODES[parsed.opcode],
+        _key(parsed),
+        parsed.sequence,
+        parsed.timestampInNanos,
+        parsed.srcId,
+        *_partitions(parsed),
         metadata=metadata,
-        replicated=told.isReplicated,
-        trace=told.traceOn,
-        last=told.endOfPeriod in (True, "true"),
+        replicated=parsed.isReplicated,
+        trace=parsed.traceOn,
+        last=parsed.endOfPeriod in (True, "true"),
         place=at,
-        json_value=told.valueEnc in _PLAIN,
+        json_value=parsed.valueEnc in _PLAIN,
     )
     if payload is not None:
         event.value, event.schema_version, event.digest = payload
-    _check_sums(told, event)
+    _check_sums(parsed, event)
     return event
 
 
@@ -280,15 +284,15 @@ def _check_flag(flag: bool | None, value: str | None, name: str, member: str) ->
         raise Refusal("shape", f"{member} is false, and there is a {name}Value")
 
 
-def _key(told: _Line) -> int | bytes | Part:
-    if told.key is not None and told.keyBytes is not None:
-        raise Refusal("shape", "both key and keyBytes are told")
-    if told.keyType == "Number" and isinstance(told.key, int):
-        return _long(told.key)
-    if told.keyType == "String" and told.keyBytes is not None:
-        return _base64(told.keyBytes, "keyBytes")
-    match = _KEY_PART.fullmatch(told.key) if isinstance(told.key, str) else None
-    if told.keyType != "Schema" or match is None:
+def _key(parsed: _Line) -> int | bytes | Part:
+    if parsed.key is not None and parsed.keyBytes is not None:
+        raise Refusal("shape", "both key and keyBytes are there")
+    if parsed.keyType == "Number" and isinstance(parsed.key, int):
+        return _long(parsed.key)
+    if parsed.keyType == "String" and parsed.keyBytes is not None:
+        return _base64(parsed.keyBytes, "keyBytes")
+    match = _KEY_PART.fullmatch(parsed.key) if isinstance(parsed.key, str) else None
+    if parsed.keyType != "Schema" or match is None:
         raise Refusal("shape", "keyType is Number, String or Schema, with a key that fits it")
     length, version, digest, data = match.groups()
     if len(data) != 2 * int(length) or len(digest) not in (8, 32):
@@ -302,12 +306,12 @@ def _part_version(version: int, name: str) -> int:
     return version
 
 
-def _part(told: _Line, name: str, version: int, digest: str | None) -> Part:
-    data = _value(told, getattr(told, f"{name}Value"), f"{name}Value")
+def _part(parsed: _Line, name: str, version: int, digest: str | None) -> Part:
+    data = _value(parsed, getattr(parsed, f"{name}Value"), f"{name}Value")
     if data is None or digest is None:
         raise Refusal("shape", f"there is a {name}, and not both {name}Value and {name}SchemaId")
-    length = getattr(told, f"{name}Length")
-    if length is not None and length != len(data) and told.valueEnc == "JSON":
+    length = getattr(parsed, f"{name}Length")
+    if length is not None and length != len(data) and parsed.valueEnc == "JSON":
         size = counted(len(data), "byte")
         raise Refusal("shape", f"{name}Length is {length}, and {name}Value has {size}")
     found = _base64(digest, f"{name}SchemaId")
@@ -316,9 +320,9 @@ def _part(told: _Line, name: str, version: int, digest: str | None) -> Part:
     return Part(data, _part_version(version, name), found)
 
 
-def _check_sums(told: _Line, event: Event) -> None:
+def _check_sums(parsed: _Line, event: Event) -> None:
     """Hold the checksums of the binary form against the event, in both byte orders."""
-    if told.headerCrc is None or told.bodyCrc is None or told.valueEnc != "JSON":
+    if parsed.headerCrc is None or parsed.bodyCrc is None or parsed.valueEnc != "JSON":
         return
     for little in (False, True):
         event.little = little
@@ -326,7 +330,7 @@ def _check_sums(told: _Line, event: Event) -> None:
             header, body = _sums(event_bytes(event), little)
         except OverflowError:
             break
-        if (header, body) == (told.headerCrc & 0xFFFFFFFF, told.bodyCrc & 0xFFFFFFFF):
+        if (header, body) == (parsed.headerCrc & 0xFFFFFFFF, parsed.bodyCrc & 0xFFFFFFFF):
             event.little = False
             return
     raise Refusal("binary", "headerCrc and bodyCrc are not the checksums of this event")

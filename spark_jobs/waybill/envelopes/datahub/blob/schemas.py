@@ -103,7 +103,7 @@ def _row_refusal(schema: TableSchema) -> Refusal | None:
     if not schema.columns:
         return Refusal("schema", "a row needs schema.dataColumn")
     if len(schema.index) != len(schema.columns):
-        return Refusal("schema", "a column stands twice in schema.dataColumn")
+        return Refusal("schema", "a column occurs twice in schema.dataColumn")
     try:
         _ = schema.Image, schema.key_fields, schema.Key
     except Refusal as refusal:

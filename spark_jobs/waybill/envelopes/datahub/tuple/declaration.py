@@ -28,7 +28,7 @@ ENVELOPE = Envelope(
         "key_columns": "datahub-tuple names no key columns; declare them under tables when it is"
         " read",
         "types": (
-            "there are ten types, and the topic's schema tells them, not the record: unsigned"
+            "there are ten types, and they are in the topic's schema, not in the record: unsigned"
             " numbers have the next larger type, dates, wall clocks and bytes are STRING with"
             " their exact text"
         ),

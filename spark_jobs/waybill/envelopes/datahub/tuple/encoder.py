@@ -323,7 +323,7 @@ def _check_metadata(missing: list[str], time: str) -> None:
     needed = [name for name in missing if name != time]
     if needed:
         sentence = f"the topic's schema has no field {needed[0]}"
-        raise Refusal("encoding", f"{sentence}, so no record can tell it; write with shape: object")
+        raise Refusal("encoding", f"{sentence}, so no record can hold it; write with shape: object")
 
 
 def _no_key(_image: Any) -> None:

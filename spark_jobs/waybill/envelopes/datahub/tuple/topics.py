@@ -130,7 +130,7 @@ def _fields(schema: Any, place: str) -> tuple[Field, ...]:
             raise _wrong(place, f"field {name!r} has the type {kind!r}; use {', '.join(LOGICAL)}")
         if names.count(name) > 1 or set(TIMES).issubset(names):
             twice = name if names.count(name) > 1 else TIMES[0]
-            raise _wrong(place, f"{twice!r} stands in it twice")
+            raise _wrong(place, f"{twice!r} occurs in it twice")
     return fields
 
 

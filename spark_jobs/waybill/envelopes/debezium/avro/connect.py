@@ -68,7 +68,7 @@ def take_true_names(node: Node) -> None:
         take_true_names(field.node)
     names = [field.name for field in node.fields]
     if len(set(names)) != len(names):
-        raise Refusal("schema", "a field stands twice in a record of the Avro schema")
+        raise Refusal("schema", "a field occurs twice in a record of the Avro schema")
 
 
 def connect_schema(node: Node) -> dict[str, Any]:

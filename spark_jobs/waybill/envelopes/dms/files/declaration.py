@@ -18,14 +18,14 @@ ENVELOPE = Envelope(
     carries=frozenset({"operations", "delete", "exact_numbers"}),
     brings=frozenset({"key_change"}),
     partly={
-        "types": "dms-s3 tells numbers, texts and booleans apart and nothing more; declare the "
+        "types": "dms-s3 distinguishes numbers, texts and booleans and nothing more; declare the "
         "types under tables when it is read",
         "key_columns": "dms-s3 names no key columns; declare them under tables when it is read",
         "before_image": "dms-s3 holds the row before for deletes only, and with more than its key "
         "only if not all of it is null",
         "unchanged_columns": "dms-s3 has a change of the key as a delete and an insert; a column "
         "that the source left out of it is taken from the row before, and lost if that does not "
-        "tell it",
+        "have it",
         "full_rows": AS_INSERT,
         "source_time": "dms-s3 has a time only in a column that timestamp_column names",
         "sequence_id": "dms-s3 has a sequence only in a column that sequence_column names, and of "

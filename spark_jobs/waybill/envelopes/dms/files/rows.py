@@ -62,15 +62,15 @@ class FileTable:
 
     def read(self, message: Message, value: bytes) -> Change | None:
         """The change of a row of this table; None if it needs a closer look."""
-        told = self.decode(value)
-        operation = ROWS.get(told.op) if told.op else "read"
-        if operation is None or not self.same(told, value):
+        parsed = self.decode(value)
+        operation = ROWS.get(parsed.op) if parsed.op else "read"
+        if operation is None or not self.same(parsed, value):
             return None
-        image = self.reader.read(told)
+        image = self.reader.read(parsed)
         if image == self.reader.empty:
             return None
-        time = micros_of(told.time or None, "the time") if self.timed else None
-        sequence = sequence_of(told.order or None, self.order) if self.ordered else None
+        time = micros_of(parsed.time or None, "the time") if self.timed else None
+        sequence = sequence_of(parsed.order or None, self.order) if self.ordered else None
         return file_change(message, self.reader.schema, operation, image, (time, sequence))
 
 

@@ -27,7 +27,7 @@ ENVELOPE = Envelope(
         "heartbeat": "heartbeats are written with `control_messages: true` only",
         "types": "oms-canal names types without sizes, and no unsigned ones; declare decimals, "
         "unsigned integers and times of more than six digits under tables when it is read",
-        "before_image": "oms-canal tells the columns that changed; what a before image leaves out "
+        "before_image": "oms-canal has the columns that changed; what a before image leaves out "
         "is taken for unchanged, and where the row before is not known `old` has an empty entry, "
         "which others take for a row that did not change",
         "unchanged_columns": "oms-canal holds full rows; a column that the source left out and the "

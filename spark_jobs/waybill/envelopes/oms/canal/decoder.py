@@ -245,7 +245,7 @@ class _TableDecoder:
         after, found = image, self.found
         if before is not None:
             if found.untold(before, after):
-                raise ValueError("old tells a column that data does not")
+                raise ValueError("old has a column that data does not have")
             told = before != found.reader.empty or not found.reader.gaps(after)
             self.overlay(before, after)
             found.forget(before, after)

@@ -203,7 +203,9 @@ class _TableEncoder:
         if self.lobs.untold_before(before, image):
             # Beside columns of `old` that is a column that the update did not touch as well.
             if change.old_key_image() is not None:
-                sentence = "a LOB column is null after a change of the key, and not told before it"
+                sentence = (
+                    "a LOB column is null after a change of the key, and not in the row before it"
+                )
                 raise Refusal("encoding", f"{sentence}; set lobs: null")
             return b"null", rows.wire(image)
         was, row = rows.wires(before, image)

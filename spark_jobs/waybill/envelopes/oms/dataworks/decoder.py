@@ -97,21 +97,23 @@ class OmsDataworksDecoder(FastByTable["_TableDecoder"]):
     def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
-            told = _decode(value)
-            schema = _decode_schema(told.schema) or SchemaWire()
+            parsed = _decode(value)
+            schema = _decode_schema(parsed.schema) or SchemaWire()
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
-        if told.version != "2.0":
-            raise Refusal("shape", f"version {told.version[:20]!r} is not 2.0, the only one known")
-        op = told.payload.op
+        if parsed.version != "2.0":
+            raise Refusal(
+                "shape", f"version {parsed.version[:20]!r} is not 2.0, the only one known"
+            )
+        op = parsed.payload.op
         if op in ROWS:
-            return self._row(message, told, schema)
+            return self._row(message, parsed, schema)
         if op in EVENTS:
-            return _event(message, told, schema, self.in_messages, self.tenant)
+            return _event(message, parsed, schema, self.in_messages, self.tenant)
         raise Refusal("operation", f"OMS DataWorks has no op {op[:40]!r}")
 
-    def _row(self, message: Message, told: WireMessage, schema: SchemaWire) -> Change:
-        payload, source = told.payload, schema.source or Source()
+    def _row(self, message: Message, parsed: WireMessage, schema: SchemaWire) -> Change:
+        payload, source = parsed.payload, schema.source or Source()
         if not source.table:
             raise Refusal("shape", "a message with a row names no table in schema.source")
         before, after = columns_of(payload.before, "before"), columns_of(payload.after, "after")
@@ -125,12 +127,12 @@ class OmsDataworksDecoder(FastByTable["_TableDecoder"]):
         name = database_in(source, self.tenant), source.schema or None, source.table
         rows = (after or {}, before or {})
         found = self.typed.find(name, types, rows, tuple(schema.pk or ()))
-        table = self._learn(told, source, found)
+        table = self._learn(parsed, source, found)
         reader = found.reader
         old, new = (None if row is None else reader.image(row) for row in (before, after))
-        return table.change(message, payload, told.extend, old, new)
+        return table.change(message, payload, parsed.extend, old, new)
 
-    def _learn(self, told: WireMessage, source: Source, found: TypedTable) -> _TableDecoder:
+    def _learn(self, parsed: WireMessage, source: Source, found: TypedTable) -> _TableDecoder:
         """The table of these messages; like the second one, the next are read by it first."""
         hint = _json(source.dbName or "")[1:-1], _json(source.table or "")[1:-1]
         table = self._tables.get(hint)
@@ -140,13 +142,13 @@ class OmsDataworksDecoder(FastByTable["_TableDecoder"]):
                 self._remember(hint, table)
         if len(table.forms) >= _MAX_FORMS:
             table.forms.clear()
-        table.forms.add(_form(told))
+        table.forms.add(_form(parsed))
         return table
 
 
-def _form(told: Any) -> tuple[bytes, bytes]:
+def _form(parsed: Any) -> tuple[bytes, bytes]:
     """What a message says about its table, as it stands there; it is looked at closely once."""
-    return bytes(told.schema), bytes(told.extend)
+    return bytes(parsed.schema), bytes(parsed.extend)
 
 
 class _TableDecoder:
@@ -208,11 +210,11 @@ class _TableDecoder:
         """
         if self.found.loose:
             return None
-        told = self.decode(value)
-        extend = NULL if told.extend is UNSET else told.extend
-        if (bytes(told.schema), bytes(extend)) not in self.forms or not self.same(told, value):
+        parsed = self.decode(value)
+        extend = NULL if parsed.extend is UNSET else parsed.extend
+        if (bytes(parsed.schema), bytes(extend)) not in self.forms or not self.same(parsed, value):
             return None
-        payload, reader = told.payload, self.found.reader
+        payload, reader = parsed.payload, self.found.reader
         before, after = payload.before or None, payload.after or None
         if before is not None and after is not None:
             before, after = reader.reads(before.data, after.data)
@@ -247,13 +249,13 @@ class _TableDecoder:
 
 def _event(
     message: Message,
-    told: WireMessage,
+    parsed: WireMessage,
     described: SchemaWire,
     in_messages: bool,
     tenant: str | None,
 ) -> Change:
     """A change without a row; a QUERY of a statement that changes rows defines nothing."""
-    payload, source = told.payload, described.source or Source()
+    payload, source = parsed.payload, described.source or Source()
     database = database_in(source, tenant)
     for name, image in (("before", payload.before), ("after", payload.after)):
         if columns_of(image, name) is not None:
@@ -276,8 +278,8 @@ def _event(
     if source.dbName or source.table:
         schema = intern_schema(database, source.schema or None, source.table or None)
     carried = op if operation in ("ddl", "other") else None
-    columns = in_one_line(told.schema) if described.column or described.pk else UNSET
-    time, extra = times_of(payload, source, database, told.extend, carried, columns)
+    columns = in_one_line(parsed.schema) if described.column or described.pk else UNSET
+    time, extra = times_of(payload, source, database, parsed.extend, carried, columns)
     sequence = sequence_of(payload.scn)
     if sequence is not None and not in_messages:
         raise with_id("payload.scn")

@@ -30,7 +30,7 @@ ENVELOPE = Envelope(
         }
     ),
     partly={
-        "types": "oms-default tells numbers, texts and booleans apart and nothing more; declare "
+        "types": "oms-default distinguishes numbers, texts and booleans and nothing more; declare "
         "the types under tables when it is read",
         "unchanged_columns": "oms-default holds full rows; a column that the source left out and "
         "the row before does not tell is left out, which not every reader expects",

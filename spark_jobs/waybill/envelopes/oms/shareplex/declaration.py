@@ -16,11 +16,11 @@ ENVELOPE = Envelope(
     sequence="`scn`, then the place of `idx` if there is one; without `scn` partition and offset",
     carries=frozenset({"before_image", "operations", "delete", "key_change", "exact_numbers"}),
     partly={
-        "types": "oms-shareplex tells numbers and texts apart and nothing more; declare the types "
-        "under tables when it is read",
-        "key_columns": "oms-shareplex tells the values of a key and not its columns; declare the "
+        "types": "oms-shareplex distinguishes numbers and texts and nothing more; declare the "
+        "types under tables when it is read",
+        "key_columns": "oms-shareplex has the values of a key and not its columns; declare the "
         "key under tables when it is read",
-        "unchanged_columns": "oms-shareplex tells what an update changed; a column that the source "
+        "unchanged_columns": "oms-shareplex has what an update changed; a column that the source "
         "left out is taken from the row before",
         "transactions": "oms-shareplex has the id of a row's transaction, no begin, commit and "
         "rollback",

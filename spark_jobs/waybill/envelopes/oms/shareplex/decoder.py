@@ -137,16 +137,16 @@ class OmsShareplexDecoder(FastRemembering["_TableDecoder"]):
     def _single(self, message: Message, value: bytes) -> Change:
         check_json(value)
         try:
-            told = _decode(value)
-            meta = _decode_meta(told.meta)
+            parsed = _decode(value)
+            meta = _decode_meta(parsed.meta)
         except JSON_ERRORS as error:
             raise json_refusal(error) from None
         operation = OPERATIONS.get(meta.op)
         if operation is None:
             raise Refusal("operation", f"SharePlex has no op {meta.op[:40]!r}")
         name = self._name(meta.table)
-        data = row_of(told.data, "data")
-        old = None if told.key == _NULL else row_of(told.key, "key")
+        data = row_of(parsed.data, "data")
+        old = None if parsed.key == _NULL else row_of(parsed.key, "key")
         if not data and not old:
             raise Refusal("shape", f"op {meta.op} without a row")
         if operation != "update" and old:
@@ -218,16 +218,16 @@ class _TableDecoder:
             ValueError: it is another message (`JSON_ERRORS`), or a value is bad.
             Refusal: a value is bad.
         """
-        told = self.decode(value)
-        if not self.same(told, value):
+        parsed = self.decode(value)
+        if not self.same(parsed, value):
             return None
-        meta, reader = told.meta, self.reader
+        meta, reader = parsed.meta, self.reader
         operation = OPERATIONS[meta.op]
-        image, before = reader.read(told.data), None
-        if told.key is not UNSET and told.key is not None:
+        image, before = reader.read(parsed.data), None
+        if parsed.key is not UNSET and parsed.key is not None:
             if operation != "update":
                 return None
-            before = reader.read(told.key)
+            before = reader.read(parsed.key)
         if image == reader.empty and before in (None, reader.empty):
             return None
         return [self.change(message, meta, operation, image, before)]

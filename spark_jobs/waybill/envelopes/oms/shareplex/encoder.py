@@ -50,7 +50,7 @@ class OmsShareplexWriteSettings(OmsSequencedWriteSettings):
 
     tenants: bool = Field(
         default=False,
-        description="Names of databases may be tenant.database, and readers are told so.",
+        description="Names of databases may be tenant.database, and readers are set so.",
     )
     timezone: ZoneName = Field(
         default="UTC",
@@ -147,7 +147,7 @@ class ShareplexTable:
             not schema.database and "." in (schema.table or "")
         ):
             name = schema.qualified_name
-            sentence = f"{name!r} cannot be told from another name of two parts"
+            sentence = f"{name!r} cannot be distinguished from another name of two parts"
             raise Refusal(
                 "encoding", f"{sentence}; set tenants: true where it begins with a tenant"
             )
@@ -177,7 +177,7 @@ class ShareplexTable:
             old, image = self.lobs.as_null(rows.moved(change, before), image, lost)
         key: Any = UNSET
         if op == "upd" and old is None and self.only_key(image):
-            raise Refusal("encoding", "an update that tells nothing but its key has no place here")
+            raise Refusal("encoding", "an update that holds nothing but its key has no place here")
         if old is None:
             data = rows.wire(image)
         else:
