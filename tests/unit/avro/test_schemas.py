@@ -263,7 +263,7 @@ def test_a_url_whose_port_is_none(port):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"audit_columns": ["A_CODE"]}, "audit_columns lacks A_ENTTYP, which tells the operation"),
+        ({"audit_columns": ["A_CODE"]}, "audit_columns lacks A_ENTTYP, which holds the operation"),
         ({"audit_columns": ["X_ENTTYP", "A_CODE"], "audit_prefix": "X_"}, "names 'A_CODE', which"),
     ],
 )

@@ -245,7 +245,7 @@ def test_rows_without_any_envelope_are_said_to_be_hardly_recognised(put):
     ("content", "why"),
     [
         (b"", "it holds no message"),
-        (b"\n\n \r\n", "every decoder refuses all of it (1 message; nothing but blanks stands"),
+        (b"\n\n \r\n", "every decoder refuses all of it (1 message; it holds nothing but blanks"),
         (b"no JSON\nat all\n", "every decoder refuses all of it (2 messages; it is a text)"),
         (bytes(range(256)) * 9, "it is binary: its first bytes are 00 01 02 03 04 05 06 07"),
         (bytes(100_000), "it is binary: its first bytes are 00 00 00 00"),
