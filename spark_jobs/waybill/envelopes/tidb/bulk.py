@@ -1,8 +1,8 @@
 """Where the values of TiCDC's messages stand, for reading and writing many at once.
 
-Messages whose `mysqlType` names the columns in one order are read so: TiCDC before 7.1 sorts them,
-and so does whoever writes them from a map that is sorted. Of the others, whose order is another one
-in every message, each is read by its table (`decoder.TidbTable`).
+Messages whose `mysqlType` names the columns in one order are read so, as in the samples of TiDB's
+documentation. Those whose order is another one in every message (a map of Go, in
+canal_json_row_event_encoder.go) are read one by one, by their table (`decoder.TidbTable`).
 """
 
 from __future__ import annotations
