@@ -365,15 +365,15 @@ def result_of(stage: str, spec: Specification, batch: str, options: Options) -> 
             return {"report": keep_lake(spec)}
         return {"report": run_stage(stage, spec, batch, options=options).told()}
     except GateError as error:
-        told = described(error)
-        _say(stage, error, told["message"])
+        sentence = described(error)
+        _say(stage, error, sentence["message"])
         if error.report is None:
-            return {"error": told}
-        return {"error": told, "report": StageReport.from_dict(error.report).told()}
+            return {"error": sentence}
+        return {"error": sentence, "report": StageReport.from_dict(error.report).told()}
     except Exception as error:  # noqa: BLE001 - told to whoever asked
-        told = described(error)
-        _say(stage, error, told["message"])
-        return {"error": told}
+        sentence = described(error)
+        _say(stage, error, sentence["message"])
+        return {"error": sentence}
 
 
 def described(error: BaseException) -> dict[str, Any]:

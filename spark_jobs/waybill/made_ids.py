@@ -84,15 +84,15 @@ class MadeIds:
         return {name: n for name, n in ((ACROSS, across), (WITHIN, within)) if n}
 
 
-def lost_of(told: Iterable[str]) -> list[str]:
+def lost_of(names: Iterable[str]) -> list[str]:
     """What a change gave up, of all that an encoder told of it."""
-    return [name for name in told if name not in MADE_IDS]
+    return [name for name in names if name not in MADE_IDS]
 
 
 def made_ids_sentence(counts: Mapping[str, int]) -> str:
     """The counts for a person; empty where nothing was made."""
-    told = [f"{count:,}, {_SENTENCES[name]}" for name, count in counts.items()]
-    return f"made ids: {'; '.join(told)}" if told else ""
+    parts = [f"{count:,}, {_SENTENCES[name]}" for name, count in counts.items()]
+    return f"made ids: {'; '.join(parts)}" if parts else ""
 
 
 def made_ids_lines(report: Any) -> list[str]:

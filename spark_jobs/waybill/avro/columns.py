@@ -77,12 +77,12 @@ def reader_of(node: Node, leaf: Leaf) -> ColumnReader | None:
 
 def _without(mark: str | bytes, quick: Convert) -> Convert:
     """A converter that leaves out the values that stand for one that was not sent."""
-    told = mark.encode() if isinstance(mark, str) else mark
+    bytes_of_mark = mark.encode() if isinstance(mark, str) else mark
 
     def convert(arena: Arena, texts: Texts) -> Texts:
         made = quick(arena, texts)
-        same = np.flatnonzero(texts.lengths == len(told)).tolist()
-        marked = [row for row in same if arena.text(texts, row) == told]
+        same = np.flatnonzero(texts.lengths == len(bytes_of_mark)).tolist()
+        marked = [row for row in same if arena.text(texts, row) == bytes_of_mark]
         if not marked:
             return made
         lengths = made.lengths.copy()

@@ -32,8 +32,8 @@ def explain(node: Node, data: bytes, start: int, error: Exception | None = None)
         return Refusal("binary", f"{left} left behind the Avro data (byte {walk.at})")
     if isinstance(error, Refusal):
         return error
-    told = str(error) or "its bytes are no value of the schema"
-    return Refusal("value", f"the Avro data cannot be read: {told}")
+    reason = str(error) or "its bytes are no value of the schema"
+    return Refusal("value", f"the Avro data cannot be read: {reason}")
 
 
 class _Walk:
@@ -97,8 +97,8 @@ class _Walk:
     def _skip(self, size: int) -> None:
         if size > len(self.data) - self.at:
             left = len(self.data) - self.at
-            told = counted(size, "byte")
-            text = f"the Avro data ends inside {self.place()}: {told} announced, {left} left"
+            wanted = counted(size, "byte")
+            text = f"the Avro data ends inside {self.place()}: {wanted} announced, {left} left"
             raise Refusal("binary", text)
         self.at += size
 

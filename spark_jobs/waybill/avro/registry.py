@@ -75,17 +75,17 @@ class Registry:
             from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self.url = url
-        told: dict[str, Any] = {"url": url, "timeout": _TIMEOUTS, "max.retries": 2}
-        told["retries.wait.ms"] = 200
+        options: dict[str, Any] = {"url": url, "timeout": _TIMEOUTS, "max.retries": 2}
+        options["retries.wait.ms"] = 200
         credentials = os.environ.get(CREDENTIALS)
         if credentials:
             if ":" not in credentials:
                 raise ConfigurationError(
                     f"{CREDENTIALS} is not of the form user:password", code=Code.REGISTRY_REFUSED
                 )
-            told["basic.auth.user.info"] = credentials
+            options["basic.auth.user.info"] = credentials
         try:
-            self.client = SchemaRegistryClient(told)
+            self.client = SchemaRegistryClient(options)
         except OSError as error:
             # The client reads certificates when it is made, whatever the URL says.
             message = (
@@ -201,9 +201,9 @@ class Registry:
             if getattr(error, "http_status_code", None) == _NOT_FOUND:
                 return NO_ID
             self._failed(error, asked)
-        told, help_ = _PERMANENT[_CONFLICT]
+        reason, help_ = _PERMANENT[_CONFLICT]
         raise ConfigurationError(
-            f"the schema registry at {self.url} {told} when asked {asked}: {help_}",
+            f"the schema registry at {self.url} {reason} when asked {asked}: {help_}",
             code=Code.REGISTRY_REFUSED,
         )
 
@@ -212,27 +212,27 @@ class Registry:
         when = f"when asked {asked}{_reason(error)}"
         status = getattr(error, "http_status_code", None)
         if status in _PERMANENT:
-            told, help_ = _PERMANENT[status]
+            reason, help_ = _PERMANENT[status]
             raise ConfigurationError(
-                f"{where} {told} {when}: {help_}", code=Code.REGISTRY_REFUSED
+                f"{where} {reason} {when}: {help_}", code=Code.REGISTRY_REFUSED
             ) from None
         if status is not None:
-            told = f"{where} answers {status} {when}"
+            reason = f"{where} answers {status} {when}"
             if status < _SERVER_ERRORS and status not in _LATER:
                 raise ConfigurationError(
-                    f"{told}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
+                    f"{reason}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
                 ) from None
             raise UnavailableError(
-                f"{told}: look at the registry", code=Code.REGISTRY_UNREACHABLE
+                f"{reason}: look at the registry", code=Code.REGISTRY_UNREACHABLE
             ) from None
         if isinstance(error, (ValueError, TypeError, AttributeError, KeyError)):
-            told = f"{where} answers with something else than a registry does {when}"
+            reason = f"{where} answers with something else than a registry does {when}"
             raise ConfigurationError(
-                f"{told}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
+                f"{reason}: {_WRONG_ADDRESS}", code=Code.REGISTRY_REFUSED
             ) from None
-        told = f"{where} cannot be reached ({type(error).__name__}: {error})"
+        reason = f"{where} cannot be reached ({type(error).__name__}: {error})"
         raise UnavailableError(
-            f"{told}: look at the address and at the registry", code=Code.REGISTRY_UNREACHABLE
+            f"{reason}: look at the address and at the registry", code=Code.REGISTRY_UNREACHABLE
         ) from None
 
 

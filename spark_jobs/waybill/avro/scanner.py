@@ -90,16 +90,16 @@ class AvroScanner(Scanner):
             raise ValueError("the schema has no program")
         return program.places(value, int(starts[0]))
 
-    def _learn(self, told: list[int]) -> None:
+    def _learn(self, found: list[int]) -> None:
         """Make the programs of schemas that are met first."""
-        fresh = [name for name in told if name >= 0 and name not in self._programs]
+        fresh = [name for name in found if name >= 0 and name not in self._programs]
         if not fresh:
             return
         if len(self._programs) + len(fresh) > MOST_PROGRAMS:
             self._programs.clear()
             self._entries.clear()
             self._steps = np.empty(0, np.int32)
-            fresh = [name for name in told if name >= 0][:MOST_PROGRAMS]
+            fresh = [name for name in found if name >= 0][:MOST_PROGRAMS]
         parts = [self._steps]
         size = len(self._steps)
         for name in fresh:

@@ -56,15 +56,15 @@ class Entries:
         """
         try:
             entries = msgspec.convert(content, _File).avro
-            told: list[tuple[int | UUID, Any]] = []
+            found: list[tuple[int | UUID, Any]] = []
             for key, entry in entries.items():
-                told.append((int(key), entry.schema))
+                found.append((int(key), entry.schema))
                 if entry.guid is not None:
-                    told.append((UUID(entry.guid), entry.schema))
+                    found.append((UUID(entry.guid), entry.schema))
         except ValueError as error:
             message = f'{name} is no file of schemas ({error}); write {{"avro": {{"1": {{"schema"'
             raise ConfigurationError(f"{message}: …}}}}}}", code=Code.SCHEMA_FILE) from None
-        for identity, schema in told:
+        for identity, schema in found:
             self.take(identity, schema if isinstance(schema, str) else json.dumps(schema), name)
 
     def take(self, identity: int | UUID, schema: str, name: str) -> None:
@@ -77,12 +77,12 @@ class Entries:
             ConfigurationError: another schema was taken for the same id or GUID.
         """
         first = self.found.setdefault(identity, Text(schema)).schema
-        told = self._told.setdefault(identity, name)
+        first_name = self._told.setdefault(identity, name)
         if first != schema and _compared(first) != _compared(schema):
             which = f"schema {'id ' if isinstance(identity, int) else ''}{identity}"
             message = (
-                f"{which} is one schema in {told} and another one in {name}: keep the schemas of "
-                "each registry in a folder of its own"
+                f"{which} is one schema in {first_name} and another one in {name}: keep the "
+                "schemas of each registry in a folder of its own"
             )
             raise ConfigurationError(message, code=Code.SCHEMA_FILE)
 

@@ -51,12 +51,12 @@ class BulkChangeBatches:
         block = messages_block(batch)
         found, slow = self._forms.read(block)
         if work.joiner is not None:
-            told = joined(found, block.size, work.joiner.waiting)
-            found, slow = told.rows, np.concatenate([slow, told.apart])
+            in_order = joined(found, block.size, work.joiner.waiting)
+            found, slow = in_order.rows, np.concatenate([slow, in_order.apart])
             # The halves that were joined are messages and changes of their own.
-            work.joiner.joined += told.updates
-            work.decoded += told.updates
-            work.messages += told.updates
+            work.joiner.joined += in_order.updates
+            work.decoded += in_order.updates
+            work.messages += in_order.updates
         alone: dict[int, Change] = {}
         whole: list[Rows] = []
         for rows in merged(found, by_table=False):
@@ -96,10 +96,10 @@ class BulkChangeBatches:
         work = self._work
         tuples: list[tuple[Any, ...]] = []
         numbers: list[int] = []
-        told = dict(zip(slow, block.several(slow), strict=True))
+        by_place = dict(zip(slow, block.several(slow), strict=True))
         for number in sorted([*slow, *alone]):
             change = alone.get(number)
-            changes = work.changes(iter([told[number]])) if change is None else iter([change])
+            changes = work.changes(iter([by_place[number]])) if change is None else iter([change])
             made = work.tuples(changes)
             tuples += made
             numbers += [number] * len(made)

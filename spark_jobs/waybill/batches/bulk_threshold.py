@@ -31,8 +31,8 @@ Made = TypeVar("Made")
 
 def at_once(size: int | None) -> bool:
     """Whether what is compiled pays from the first of so many bytes on."""
-    told = os.environ.get(SWITCH)
-    return told == "on" or (told != "off" and size is not None and size >= WORTH_AT_ONCE)
+    switch = os.environ.get(SWITCH)
+    return switch == "on" or (switch != "off" and size is not None and size >= WORTH_AT_ONCE)
 
 
 class Worth(Generic[Made]):
@@ -44,14 +44,14 @@ class Worth(Generic[Made]):
     """
 
     def __init__(self, make: Callable[[], Made] | None, size: int | None = None) -> None:
-        told = os.environ.get(SWITCH)
-        self._make = None if told == "off" else make
+        switch = os.environ.get(SWITCH)
+        self._make = None if switch == "off" else make
         self._seen = 0
         self._most = WORTH
-        if told == "on" or size is not None:
+        if switch == "on" or size is not None:
             self._most = 0 if at_once(size) else sys.maxsize
         self._made: Made | None = None
-        self._forced = told == "on"
+        self._forced = switch == "on"
         self._rest = 0
         self._pause = SHORTEST_PAUSE
 

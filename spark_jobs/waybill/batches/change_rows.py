@@ -88,11 +88,11 @@ class ChangeRows:
 
     def schema_rows(self, change: Change) -> list[tuple[Any, ...]]:
         """The row that tells the schema of a change, where none has done so yet."""
-        told, schema = self._told, change.schema
-        if schema in told:
+        known, schema = self._told, change.schema
+        if schema in known:
             return []
         # One that was forgotten is told twice, which is harmless.
-        told[schema] = told[NO_TABLE] = True
+        known[schema] = known[NO_TABLE] = True
         message = change.message
         place = (message.topic, message.partition, message.offset, change.index, self.batch_id)
         first = dict(zip((*CHANGE_PLACE, "batch"), place, strict=True))

@@ -28,8 +28,12 @@ def messages_of(batch: pa.RecordBatch) -> Iterator[Message]:
     if "timestamp" in columns:
         micros = columns["timestamp"].view(pa.int64()).to_pylist()
         times = [None if t is None else t // 1000 for t in micros]
-    told = columns.get("headers")
-    headers = nulls if told is None or told.null_count == batch.num_rows else told.to_pylist()
+    headers_column = columns.get("headers")
+    headers = (
+        nulls
+        if headers_column is None or headers_column.null_count == batch.num_rows
+        else headers_column.to_pylist()
+    )
     for topic, partition, offset, timestamp, key, value, header in zip(
         column("topic"),
         column("partition"),

@@ -46,8 +46,8 @@ class _Image:
 
     def columns(self, block: Scanned, numbers: Places) -> Columns:
         """The values of each column."""
-        told = [slot for slot in self.slots if slot is not None]
-        found = zip(*several_values(block, numbers, told), strict=True)
+        present = [slot for slot in self.slots if slot is not None]
+        found = zip(*several_values(block, numbers, present), strict=True)
         return tuple(None if slot is None else Texts(*next(found)) for slot in self.slots)
 
 
@@ -59,13 +59,13 @@ class _Carried:
         self.good = False
         self.fields: dict[str, int | bytes] = {}
         try:
-            told = _fields(place.value)
+            parsed = _fields(place.value)
             slots = {path: slot for slot, path in enumerate(paths_of(place.value))}
         except ValueError:
-            told, slots = {}, {}  # a number of more digits than can be looked at
-        if len(told) == 1 and len(slots) == len(place.kinds):
+            parsed, slots = {}, {}  # a number of more digits than can be looked at
+        if len(parsed) == 1 and len(slots) == len(place.kinds):
             self.good = True
-            for name, raw in told[family].items():
+            for name, raw in parsed[family].items():
                 slot = slots.get((family, name))
                 self.fields[name] = bytes(raw) if slot is None else slot
         free = [slot for slot in self.fields.values() if isinstance(slot, int)]
@@ -75,12 +75,12 @@ class _Carried:
     def extra(self, block: Scanned, numbers: Places, whole: Value) -> Extra:
         """What is carried on."""
         fields: dict[str, Value | bytes] = {}
-        for name, told in self.fields.items():
-            if isinstance(told, bytes):
-                fields[name] = told
+        for name, value in self.fields.items():
+            if isinstance(value, bytes):
+                fields[name] = value
             else:
-                quoted = self._kinds[told] <= ESCAPED
-                fields[name] = Value(values(block, numbers, told), quoted)
+                quoted = self._kinds[value] <= ESCAPED
+                fields[name] = Value(values(block, numbers, value), quoted)
         return Extra(self.family, (whole,), fields)
 
 
@@ -95,8 +95,8 @@ def _numbered(values: Any, counts: Any) -> Any:
     return found
 
 
-def _mask(told: Any) -> Any:
-    return told.fill_null(False).to_numpy(zero_copy_only=False)
+def _mask(flags: Any) -> Any:
+    return flags.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 class StoredChanges:

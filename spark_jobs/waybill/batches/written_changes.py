@@ -107,9 +107,11 @@ def tables_of(rows: Rows, what: Callable[[TableSchema], str | None]) -> pa.Array
     present, numbers = np.unique(rows.tables.numbers, return_inverse=True)
     schemas = rows.tables.schemas
     texts = [what(schemas[number]) for number in present.tolist()]
-    told = array_of([None if text is None else text.encode() for text in texts]).cast(pa.string())
+    encoded = array_of([None if text is None else text.encode() for text in texts]).cast(
+        pa.string()
+    )
     places: Any = pa.array(numbers)
-    return told.take(places)
+    return encoded.take(places)
 
 
 def _filled(rows: Rows, parts: list[bytes | Value]) -> pa.Array:  # type: ignore[type-arg]

@@ -66,7 +66,7 @@ class Filled:
 
     def _write(self, rows: slice, out: Bytes, places: Places) -> None:
         starts, lengths = (
-            np.ascontiguousarray(told[:, rows]) for told in (self._starts, self._lengths)
+            np.ascontiguousarray(part[:, rows]) for part in (self._starts, self._lengths)
         )
         same, values = (self._text, self._cuts), (starts, lengths, self._quoted)
         kernels.fill(self._arena.data, *same, *values, self.sizes[rows], out, places)

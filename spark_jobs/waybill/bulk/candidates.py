@@ -107,8 +107,8 @@ class _Packed:
         self._text = np.frombuffer(bytes(text) + BEHIND, np.uint8)
         self._counts = np.array([len(plan.slots) for plan in plans], np.int64)
         self._shared = np.array([[one.shared(other) for other in plans] for one in plans], np.int64)
-        told = [one for plan in plans for one in plan.told]
-        self._told = np.array(told, np.int64).reshape(len(told), 5)
+        packed = [one for plan in plans for one in plan.told]
+        self._told = np.array(packed, np.int64).reshape(len(packed), 5)
         self._firsts = np.cumsum([0, *(len(plan.told) for plan in plans)])
         self._met = np.zeros(len(forms), np.int64)
 

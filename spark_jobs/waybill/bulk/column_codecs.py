@@ -297,8 +297,8 @@ def joined_texts(arena: Arena, one: Texts, other: Texts) -> Texts:
     """Two texts of each row, one behind the other; `BAD` where one of them is none."""
     starts = np.zeros_like(one.starts)
     lengths = np.minimum(one.lengths, other.lengths)
-    told = np.maximum(one.lengths, 0).sum() + np.maximum(other.lengths, 0).sum()
-    at = arena.room(int(told))
+    size = np.maximum(one.lengths, 0).sum() + np.maximum(other.lengths, 0).sum()
+    at = arena.room(int(size))
     arena.size = kernels.join_texts(arena.data, *one, *other, starts, lengths, at)
     return Texts(starts, lengths)
 

@@ -64,15 +64,15 @@ class Skeleton:
             at = stop
         text += place.value[at:]
         cuts.append(len(text))
-        told = np.full((len(allowed), 2), -1, np.int64)
+        spans = np.full((len(allowed), 2), -1, np.int64)
         for slot in set(range(len(allowed))) - set(free):
             held = place.text(slot)
-            told[slot] = len(text), len(text) + len(held)
+            spans[slot] = len(text), len(text) + len(held)
             text += held
         self.text = np.frombuffer(bytes(text) + BEHIND, np.uint8)
         self.cuts = np.array(cuts, np.int64)
         self.allowed = np.array(allowed, np.int64)
-        self.told = told
+        self.told = spans
 
     def steps(self) -> list[tuple[bytes, int, bytes | None]]:
         """For each value: what stands before it, the kinds it may have, and what it is if told."""

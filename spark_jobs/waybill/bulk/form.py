@@ -66,9 +66,9 @@ class Form(Skeleton):
     def plan(self) -> None:
         """See which values are read; once more whenever the reading tells another schema."""
         self.schema = self.reading.schema
-        told = [how_of(value) for value in (*self._used(), *self.reading.aside)]
-        self.slots = np.array([slot for slot, _ in told], np.int64)
-        self.hows = tuple(how for _, how in told)
+        steps = [how_of(value) for value in (*self._used(), *self.reading.aside)]
+        self.slots = np.array([slot for slot, _ in steps], np.int64)
+        self.hows = tuple(how for _, how in steps)
 
     def _used(self) -> Iterator[int | ColumnSlot | IntegerSlot]:
         """The values that changes are made of."""
@@ -76,9 +76,9 @@ class Form(Skeleton):
         for cells in (reading.before, reading.after):
             yield from (cell for cell in cells or () if cell is not None)
         yield from reading.sequence or ()
-        for told in (reading.source_time, reading.transaction):
-            if told is not None:
-                yield told
+        for used in (reading.source_time, reading.transaction):
+            if used is not None:
+                yield used
         yield from (slot for slot in reading.extra.values() if isinstance(slot, int))
         yield from reading.told_key
 
@@ -101,8 +101,8 @@ class Form(Skeleton):
     def _fields(self) -> list[tuple[str, bytes | bool]]:
         """What is carried on: JSON, or whether a value stands between quotes."""
         return [
-            (name, told if isinstance(told, bytes) else bool(self.allowed[told] & TEXT))
-            for name, told in self.reading.extra.items()
+            (name, value if isinstance(value, bytes) else bool(self.allowed[value] & TEXT))
+            for name, value in self.reading.extra.items()
         ]
 
     def rows(self, block: Block, found: Gathered, tables: Tables | None) -> tuple[Rows, Places]:
@@ -126,8 +126,8 @@ class Form(Skeleton):
         extra = None if reading.carry is None else reading.carry(block, places)
         if reading.family:
             fields = {
-                name: told if isinstance(told, bytes) else Value(next(values), told)
-                for name, told in self._fields()
+                name: value if isinstance(value, bytes) else Value(next(values), value)
+                for name, value in self._fields()
             }
             extra = Extra.of(reading.family, fields)
         bad = found.bad if extra is None else found.bad | _not_carried(extra)

@@ -323,9 +323,9 @@ class Forms:
         pay for that.
         """
         present, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
-        told = zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True)
+        groups = zip(present.tolist(), firsts.tolist(), counts.tolist(), strict=True)
         out = []
-        for number, first, count in told:
+        for number, first, count in groups:
             if number < 0 or form.settled.get(number) == self._reader.state:
                 continue
             out.append(number)
@@ -347,14 +347,14 @@ class Forms:
         self, form: Form, tables: NamedTables, block: Block, texts: Scanned, rows: Places
     ) -> None:
         """Learn of tables from the first message of each; the form has to read it as it is."""
-        told: dict[tuple[bytes, ...], int] = {}
+        described: dict[tuple[bytes, ...], int] = {}
         met: dict[int, tuple[tuple[bytes, ...], Change]] = {}
         for names, number in tables.firsts(texts, rows, form.slots_of_names).items():
             change = self._exact(block.message(number)) if all(names) else None
             if change is not None and self._is_one_of(tables, form, change.schema):
                 met[number] = names, change
             elif change is not None or tables.failed(names):
-                told[names] = OTHER
+                described[names] = OTHER
         if met:
             places = np.array(list(met), np.int64)
             schemas = [self._schemas.number(change.schema) for _, change in met.values()]
@@ -362,12 +362,12 @@ class Forms:
             ((read, left),) = self._rows_of(block, [found])
             for number in left.tolist():
                 if tables.failed(met[number][0]):
-                    told[met[number][0]] = OTHER
+                    described[met[number][0]] = OTHER
             for row, number in enumerate(read.places.tolist()):
                 names, change = met[number]
                 same = read.change(row) == change
-                told[names] = self._schemas.number(change.schema) if same else OTHER
-        tables.add(told)
+                described[names] = self._schemas.number(change.schema) if same else OTHER
+        tables.add(described)
 
     def _is_one_of(self, tables: NamedTables, form: Form, schema: TableSchema) -> bool:
         if schema.unnamed is not tables.structure:

@@ -25,13 +25,13 @@ How = ColumnReader | IntegerSlot | None
 """How a value is read: as a column, as a number (whatever its slot), or as it stands."""
 
 
-def how_of(told: int | ColumnSlot | IntegerSlot) -> tuple[int, How]:
+def how_of(slot: int | ColumnSlot | IntegerSlot) -> tuple[int, How]:
     """The slot of a value, and how it is read."""
-    if isinstance(told, ColumnSlot):
-        return told.slot, told.take
-    if isinstance(told, IntegerSlot):
-        return told.slot, told._replace(slot=0)
-    return told, None
+    if isinstance(slot, ColumnSlot):
+        return slot.slot, slot.take
+    if isinstance(slot, IntegerSlot):
+        return slot.slot, slot._replace(slot=0)
+    return slot, None
 
 
 class Asked(NamedTuple):
@@ -129,14 +129,14 @@ class _Plan:
             if self.own[number] != number:
                 values.append(values[self.own[number]])
                 continue
-            found, told = read[how]
+            found, read_values = read[how]
             mine = slice(begin, begin + self.size)
             if isinstance(found, Texts):
                 values.append(Texts(found.starts[mine], found.lengths[mine]))
             else:
                 values.append(found[mine])
-            if told is not None:
-                bad |= told[mine]
+            if read_values is not None:
+                bad |= read_values[mine]
         places = [asked.places for asked in group.asked]
         return Gathered(places[0] if len(places) == 1 else np.concatenate(places), values, bad)
 

@@ -71,9 +71,9 @@ class Extra(NamedTuple):
     @property
     def signature(self) -> tuple[object, ...]:
         """What is the same for all rows."""
-        told = [(n, v if isinstance(v, bytes) else v.quoted) for n, v in self.fields.items()]
+        shown = [(n, v if isinstance(v, bytes) else v.quoted) for n, v in self.fields.items()]
         parts = [part if isinstance(part, bytes) else part.quoted for part in self.parts]
-        return (self.family, *told, *parts)
+        return (self.family, *shown, *parts)
 
 
 def json_of(arena: Arena, value: Value, row: int) -> bytes:
@@ -289,8 +289,8 @@ def _tables(group: list[Rows]) -> Tables | None:
     first = group[0]
     if all(rows.tables is None and rows.schema is first.schema for rows in group):
         return None
-    told = [rows.tables for rows in group if rows.tables is not None]
-    schemas = told[0].schemas if told else Schemas()
+    present = [rows.tables for rows in group if rows.tables is not None]
+    schemas = present[0].schemas if present else Schemas()
     numbers = [
         np.full(len(rows), schemas.number(rows.schema), np.int64)
         if rows.tables is None

@@ -21,12 +21,12 @@ SEPARATOR = b"\\u0001"
 """What stands between the values of a key that are told as one text, as JSON has it."""
 
 
-def other_keys(rows: Rows, told: list[Texts]) -> Mask:
+def other_keys(rows: Rows, stated: list[Texts]) -> Mask:
     """Which rows need a closer look, because a key that is told is not in the same words theirs.
 
     Args:
         rows: the rows.
-        told: the key, value by value or as one text; null where it is not told.
+        stated: the key, value by value or as one text; null where it is not told.
     """
     image, arena = rows.before if rows.after is None else rows.after, rows.arena
     keys = [None if image is None else image[place] for place in rows.schema.key_places]
@@ -34,28 +34,28 @@ def other_keys(rows: Rows, told: list[Texts]) -> Mask:
     found = [texts for texts in keys if texts is not None]
     if len(found) < len(keys):
         return ~other
-    if len(told) == 1:
+    if len(stated) == 1:
         whole = found[0]
         for texts in found[1:]:
             separator = arena.constant(SEPARATOR, len(rows))
             whole = joined_texts(arena, joined_texts(arena, whole, separator), texts)
         found = [whole]
-    for mine, shown in zip(found, told, strict=True):
+    for mine, shown in zip(found, stated, strict=True):
         other |= (shown.lengths >= 0) & ~same(arena, mine, shown)
     return other
 
 
-def other_message_keys(rows: Rows, keys: Scanned, told: Sequence[KeySlot]) -> Mask:
+def other_message_keys(rows: Rows, keys: Scanned, slots: Sequence[KeySlot]) -> Mask:
     """Which rows need a closer look, because their message key is not in the same words theirs.
 
     Args:
         rows: the rows.
         keys: the message keys.
-        told: the values of the key, each of a column that the row has.
+        slots: the values of the key, each of a column that the row has.
     """
     image, arena = rows.before if rows.after is None else rows.after, rows.arena
     other = np.zeros(len(rows), np.bool_)
-    for cell in told:
+    for cell in slots:
         mine = None if image is None else image[cell.column]
         if mine is None:
             return ~other

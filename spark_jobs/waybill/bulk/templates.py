@@ -402,12 +402,12 @@ class Templates:
         except Refusal:
             return False
         count_zones(change, losses)
-        told = [(one.key, one.value) for one in encoded]
+        pairs = [(one.key, one.value) for one in encoded]
         found = [
             (key.one(row), value.one(row))
             for key, value in zip(made.keys, made.values, strict=True)
         ]
-        return told == found and losses == plan.losses
+        return pairs == found and losses == plan.losses
 
     def _check(self, plan: _Plan, made: Written) -> None:
         """See that one of the changes became what the encoder writes.

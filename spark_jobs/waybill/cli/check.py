@@ -50,8 +50,8 @@ def check_command(migration: Path, as_json: bool) -> None:
             ["", "about", "found"], [[f.verdict, f.about, f.text] for f in findings], spec.name
         )
         wrong = sum(finding.verdict == WRONG for finding in findings)
-        told = f"{wrong} to fix" if wrong else "ready to run"
-        console().print(told, style="bold red" if wrong else "bold green")
+        verdict = f"{wrong} to fix" if wrong else "ready to run"
+        console().print(verdict, style="bold red" if wrong else "bold green")
     if any(finding.verdict == WRONG for finding in findings):
         sys.exit(ConfigurationError.exit_code)
 
@@ -75,8 +75,8 @@ def check(spec: Migration) -> Iterator[Finding]:
     changes = [change for change in every if change.outcome == "ok"]
     if spec.tables and sample:
         plain = replace(plan.reading, rules=TableRules()).decoder()
-        told = [change for change in decoded or () if change.outcome == "ok"]
-        yield from check_tables(spec, Sampled(told, list(_each(plain, sample)), whole))
+        good = [change for change in decoded or () if change.outcome == "ok"]
+        yield from check_tables(spec, Sampled(good, list(_each(plain, sample)), whole))
     for target, writing in zip(spec.publish, plan.writings, strict=True):
         yield from _losses(source, target, spec.source.settings)
         yield from _encoded(writing.encoder(trial=True), target, changes)

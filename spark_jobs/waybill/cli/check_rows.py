@@ -112,9 +112,9 @@ class SampleRows(NamedTuple):
 
         changes = self.of_table(over)
         own = [ruled for change in changes if (ruled := self.ruled(change)) is not None]
-        told = [(_text(key), _text(row.image)) for key, row in fold({}, own).items() if row.live]
+        lines = [(_text(key), _text(row.image)) for key, row in fold({}, own).items() if row.live]
         names, types = self._columns(changes)
-        frame = spark.createDataFrame(told, _ROWS).withColumnRenamed("key", NAME)
+        frame = spark.createDataFrame(lines, _ROWS).withColumnRenamed("key", NAME)
         return with_typed_images(frame, ("image",), names, types).select("image.*", NAME)
 
     def _changes(self, spark: SparkSession, over: Over) -> DataFrame:
@@ -122,7 +122,7 @@ class SampleRows(NamedTuple):
         from waybill.validate.seen_rows import changes_of
 
         changes = self.of_table(over)
-        told = [
+        lines = [
             (
                 *("ok", change.operation, _moment(change.source_time), _key_of(change)),
                 *(
@@ -132,14 +132,14 @@ class SampleRows(NamedTuple):
             )
             for change in changes
         ]
-        return changes_of(spark.createDataFrame(told, _CHANGES), *self._columns(changes))
+        return changes_of(spark.createDataFrame(lines, _CHANGES), *self._columns(changes))
 
     def _messages(self, spark: SparkSession, over: Over) -> DataFrame:
         """The messages that the sample becomes for a target."""
         from waybill.validate.seen_rows import published
 
         encoder = self.encoders[over.name]()
-        told = []
+        lines = []
         for change in self.changes:
             losses: list[str] = []
             try:
@@ -150,8 +150,8 @@ class SampleRows(NamedTuple):
             at = change.message
             place = ("ok", over.name, at.topic, at.partition, at.offset, change.index)
             about = (*place, change.schema.qualified_name, _moment(change.source_time))
-            told += [(*about, message.key, message.value, losses) for message in written]
-        return published(spark.createDataFrame(told, _MESSAGES), over.name)
+            lines += [(*about, message.key, message.value, losses) for message in written]
+        return published(spark.createDataFrame(lines, _MESSAGES), over.name)
 
     def _columns(self, changes: list[Change]) -> tuple[dict[str, str], dict[str, str]]:
         """Names of the table's columns in the source, and their types, by names in the lake."""

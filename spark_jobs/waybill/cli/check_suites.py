@@ -58,11 +58,16 @@ def check_suites(
         except ConfigurationError as error:
             yield Finding("suites", WRONG, str(error))
     yield from _on_profiles(
-        spec, [told for told in suites if told[1].over.kind == PROFILE], changes, len(encoders)
+        spec,
+        [suite_result for suite_result in suites if suite_result[1].over.kind == PROFILE],
+        changes,
+        len(encoders),
     )
     accepted = [change for change in changes if change.outcome == "ok"]
     sample = SampleRows(spec, accepted, encoders, lambda change: _ruled(change)[0])
-    yield from _on_rows([told for told in suites if told[1].over.kind != PROFILE], sample)
+    yield from _on_rows(
+        [suite_result for suite_result in suites if suite_result[1].over.kind != PROFILE], sample
+    )
     if spec.quality.suites:
         text = (
             "not proven by a sample: counts across stages, what the outbox says when it is read "

@@ -143,20 +143,20 @@ def _types(about: str, types: dict[str, str], changes: list[Change]) -> Iterator
                 where = f"{place.topic}/{place.partition}/{place.offset}"
                 faults[name] = f"{where} says {text[:60]!r}"
     for name, fault in faults.items():
-        told = (
+        sentence = (
             f"columns.{name}: {types[name]} does not hold the values of the sample ({fault}): "
             "declare the type that the source has"
         )
-        yield Finding(about, WRONG, told, {"column": name})
+        yield Finding(about, WRONG, sentence, {"column": name})
     unproven = [name for name in types if name not in values]
     if unproven:
-        told = f"no row of the sample has a value in {', '.join(unproven)}: types not proven"
-        yield Finding(about, NOTE, told, {"columns": unproven})
+        sentence = f"no row of the sample has a value in {', '.join(unproven)}: types not proven"
+        yield Finding(about, NOTE, sentence, {"columns": unproven})
     proven = [name for name in values if name not in faults]
     if proven:
         fit = counted(sum(values[n] for n in proven), "value fits", "values fit")
-        told = f"{fit} the types of {', '.join(proven)}"
-        yield Finding(about, OK, told, {"columns": proven})
+        sentence = f"{fit} the types of {', '.join(proven)}"
+        yield Finding(about, OK, sentence, {"columns": proven})
 
 
 def _values(change: Change) -> Iterable[tuple[str, str | None]]:

@@ -157,12 +157,12 @@ def _attribute_docs(model: type[BaseModel]) -> dict[str, str]:
 
 def _meaning(described: dict[str, Any], capability: str) -> str:
     """What a capability means, or its limit, and what settings leave of it."""
-    told = [described["limits"].get(capability, CAPABILITIES[capability])]
+    parts = [described["limits"].get(capability, CAPABILITIES[capability])]
     if capability in described["brings"]:
-        told.append("read, and not written")
+        parts.append("read, and not written")
     limits = described["limits_of_settings"]
-    told += [limit["text"] for limit in limits if limit["capability"] == capability]
-    return "; ".join(told)
+    parts += [limit["text"] for limit in limits if limit["capability"] == capability]
+    return "; ".join(parts)
 
 
 def _print_one(described: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ def _print_one(described: dict[str, Any]) -> None:
     if described["not_written"]:
         print_table(
             ["not written", "what becomes of it"],
-            [[name, told] for name, told in described["not_written"].items()],
+            [[name, sentence] for name, sentence in described["not_written"].items()],
         )
     for side, key in (("from", "decode_settings"), ("to", "encode_settings")):
         if described[key]:

@@ -66,9 +66,9 @@ def check_known(settings: Mapping[str, Any]) -> None:
         if not having:
             message = f"--set {name}: no envelope has such a setting{did_you_mean(name, names)}"
             raise ConfigurationError(message)
-        told = [fault_of(one.decode_settings, name, value) for one in having]
-        if None not in told:
-            raise ConfigurationError(f"--set {name}: {told[0]}")
+        faults = [fault_of(one.decode_settings, name, value) for one in having]
+        if None not in faults:
+            raise ConfigurationError(f"--set {name}: {faults[0]}")
 
 
 def fault_of(model: type[BaseModel], name: str, value: Any) -> str | None:
@@ -137,7 +137,7 @@ def reading(
         raise ConfigurationError(f"{name!r} cannot be read; see `waybill formats`")
     if schemas is not None:
         check_takes_schemas(envelope)
-    told = checked_settings(
+    checked = checked_settings(
         envelope.decode_settings, read_settings(settings, schemas), envelope, "from"
     )
-    return envelope, envelope.decoder(told, rules_in(tables))
+    return envelope, envelope.decoder(checked, rules_in(tables))

@@ -167,8 +167,8 @@ def show_command(migration: Path, position: str, raw: bool, as_json: bool) -> No
     out = console()
     for row in found:
         out.print(f"{row['kind']}: {printable(row['reason'] or '')}", style="bold", markup=False)
-        told = f"{position}, row {row['index']}, refused by {row['by']} in batch {row['batch']}"
-        out.print(printable(told), markup=False)
+        title = f"{position}, row {row['index']}, refused by {row['by']} in batch {row['batch']}"
+        out.print(printable(title), markup=False)
     for name, text in content.items():
         out.print(f"{name}:", style="dim")
         out.print("null" if text is None else printable(text), markup=False, soft_wrap=True)

@@ -225,18 +225,18 @@ def print_entry(out: Console, entry: Entry, limit: int | None, again: bool = Fal
 def _facts(entry: Entry, limit: int | None) -> Iterator[str]:
     """What is told beside the images."""
     change = entry.change
-    told = []
+    facts = []
     if change.sequence is not None:
-        told.append(f"sequence {', '.join(str(part) for part in change.sequence)}")
+        facts.append(f"sequence {', '.join(str(part) for part in change.sequence)}")
     else:
-        told.append("no sequence, the position is its order")
+        facts.append("no sequence, the position is its order")
     if change.full_row:
-        told.append("full row, older than every change")
+        facts.append("full row, older than every change")
     if change.source_time is not None:
-        told.append(f"time {_time(change.source_time)}")
+        facts.append(f"time {_time(change.source_time)}")
     if change.transaction is not None:
-        told.append(f"transaction {change.transaction}")
-    yield "; ".join(told)
+        facts.append(f"transaction {change.transaction}")
+    yield "; ".join(facts)
     if entry.partner is not None:
         yield f"an update in two messages, the first at offset {entry.partner.offset}"
     elif change.half is not None:

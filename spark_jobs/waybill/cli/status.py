@@ -73,8 +73,8 @@ def status_command(migration: Path, as_json: bool) -> None:
     )
     for stage in stages:
         for target, counts in stage["made_ids"].items():
-            told = f"last batch for {target}: {made_ids_sentence(counts)}"
-            console().print(told, markup=False, soft_wrap=True)
+            line = f"last batch for {target}: {made_ids_sentence(counts)}"
+            console().print(line, markup=False, soft_wrap=True)
     _print_held(spec, stages)
     if source is not None and "error" in source:
         console().print(f"source: {source['error']}", markup=False, soft_wrap=True)
@@ -83,27 +83,27 @@ def status_command(migration: Path, as_json: bool) -> None:
         print_table(titles, [list(topic.values()) for topic in source["topics"]])
     if tables:
         rows = [
-            [name, told["rows"], told["sequence"], told["time"]] for name, told in tables.items()
+            [name, last["rows"], last["sequence"], last["time"]] for name, last in tables.items()
         ]
         titles = ["merged table", "rows and tombstones", "complete up to sequence", "and time"]
         print_table(titles, rows)
     if gate is not None:
-        told = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
-        console().print(told, markup=False, soft_wrap=True)
+        line = f"gate: batch {gate['batch']} {gate['outcome']}, {gate['page']}"
+        console().print(line, markup=False, soft_wrap=True)
 
 
 def _print_held(spec: Migration, stages: list[dict[str, Any]]) -> None:
     """Name the batch that is held, and what was decided about it."""
     for stage in stages:
         if stage["held"] is not None:
-            told = (
+            line = (
                 f"held: batch {stage['held']} is merged and has not passed the gate; what it would "
                 f"make of the tables: {spec.command('table', 'FILE', '--held')}"
             )
-            console().print(told, markup=False, soft_wrap=True)
+            console().print(line, markup=False, soft_wrap=True)
             if stage["decision"] is not None:
-                told = f"decided: {stage['decision']['told']}, which the next run carries out"
-                console().print(told, markup=False, soft_wrap=True)
+                line = f"decided: {stage['decision']['told']}, which the next run carries out"
+                console().print(line, markup=False, soft_wrap=True)
 
 
 def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:

@@ -246,8 +246,8 @@ def _explained(
     for name, own in by_table.items():
         changes, facts = changes_of(own), merged_facts(lake, name, own, held)
         # The key that was asked for is the one that all of them touch.
-        told = [change for change in changes.values() if change.operation != "truncate"]
-        keys = [{change.key, change.old_key} for change in told]
+        row_changes = [change for change in changes.values() if change.operation != "truncate"]
+        keys = [{change.key, change.old_key} for change in row_changes]
         if not keys:
             # A limit may leave nothing of a table but its TRUNCATEs.
             continue

@@ -119,9 +119,9 @@ class Encoding:
             ReconciliationError: the messages of a target do not account for every change.
         """
         targets = report.details["targets"] = {}
-        told = {writing.label: writing.settings.of_ids() for writing in self.writings}
-        if any(told.values()):
-            report.details[IDS_WRITTEN] = {label: ids for label, ids in told.items() if ids}
+        id_settings = {writing.label: writing.settings.of_ids() for writing in self.writings}
+        if any(id_settings.values()):
+            report.details[IDS_WRITTEN] = {label: ids for label, ids in id_settings.items() if ids}
         if self.writings:
             self._write(after, upto, changes, targets, report)
         if self.partitions:
@@ -150,8 +150,8 @@ class Encoding:
             counted(changes, "change"),
             ", ".join(writing.label for writing in self.writings),
         )
-        told = lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
-        schemas = schemas_of((row["schema_id"], row["extra"]) for row in told)
+        known_schemas = lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+        schemas = schemas_of((row["schema_id"], row["extra"]) for row in known_schemas)
         if changes:
             accepted = lake.task_rows(span, CHANGE, {"outcome": ["ok"]})
             with lake.batches_by_rows(span):

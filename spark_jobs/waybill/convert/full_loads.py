@@ -63,8 +63,8 @@ class _Load:
         self.table = table
         self.as_of = load.as_of
         self.rule = rules.find(self.database, self.schema, table)
-        told = {name: parse_type(text) for name, text in load.types.items()}
-        self.types: dict[str, LogicalType] = {**told, **self.rule.columns}
+        types = {name: parse_type(text) for name, text in load.types.items()}
+        self.types: dict[str, LogicalType] = {**types, **self.rule.columns}
         self._last: tuple[tuple[str, ...], TableSchema, list[Notation]] | None = None
 
     def change(self, message: Message) -> Change:

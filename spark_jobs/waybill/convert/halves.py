@@ -62,14 +62,14 @@ def settle(
         schema_of: a schema, by its id.
     """
     settled: list[_Row] = []
-    told: set[str] = set()
+    waiting_keys: set[str] = set()
     rows = (row for batch in batches for row in batch.to_pylist())
     for _, group in groupby(rows, group_of):
         for row in _settle_group(list(group), batch_id, schema_of):
-            if row["outcome"] != "schema" or row["schema_id"] not in told:
+            if row["outcome"] != "schema" or row["schema_id"] not in waiting_keys:
                 settled.append(row)
             if row["outcome"] == "schema":
-                told.add(row["schema_id"])
+                waiting_keys.add(row["schema_id"])
         if len(settled) >= ROWS:
             yield pa.RecordBatch.from_pylist(settled, CHANGES)
             settled = []

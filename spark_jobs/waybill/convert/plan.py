@@ -146,9 +146,9 @@ def _refuse_losses(
 ) -> None:
     losses = source.losses_to(target, settings, read)
     if losses:
-        told = "; ".join(losses.values())
+        sentences = "; ".join(losses.values())
         message = (
             f"{source.name} to {target.name} would lose something, and on_loss: fail forbids it "
-            f"({told}): publish another envelope, or set on_loss: report"
+            f"({sentences}): publish another envelope, or set on_loss: report"
         )
         raise LossError(message)

@@ -108,5 +108,5 @@ def _order(body: bytes) -> Order:
         return Order.model_validate_json(body)
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
-        told = [{"loc": ["body", *item["loc"]], "msg": item["msg"]} for item in wrong]
-        raise HTTPException(422, told) from None
+        errors = [{"loc": ["body", *item["loc"]], "msg": item["msg"]} for item in wrong]
+        raise HTTPException(422, errors) from None

@@ -34,13 +34,15 @@ def _is_compared(kind: LogicalType) -> bool:
     return whole or kind.kind in _TEXTS
 
 
-def check_told_key(schema: TableSchema, images: Sequence[Any], told: list[str], where: str) -> None:
+def check_told_key(
+    schema: TableSchema, images: Sequence[Any], stated: list[str], where: str
+) -> None:
     """See that a key told beside a row is that of the row.
 
     Args:
         schema: the table, whose key `is_compared`.
         images: the row after the change, and the one before; None where there is none.
-        told: the values of the key as texts, in key order.
+        stated: the values of the key as texts, in key order.
         where: what tells them, for the error.
 
     Raises:
@@ -49,30 +51,30 @@ def check_told_key(schema: TableSchema, images: Sequence[Any], told: list[str], 
     found = [schema.key_values(image) for image in images if image is not None]
     if any(not isinstance(text, str) for key in found for text in key):
         return
-    if any(_same(key, told) for key in found):
+    if any(_same(key, stated) for key in found):
         return
-    raise contradiction(where, told, [str(text) for text in found[0]])
+    raise contradiction(where, stated, [str(text) for text in found[0]])
 
 
-def contradiction(where: str, told: Sequence[str], mine: Sequence[str]) -> Refusal:
+def contradiction(where: str, stated: Sequence[str], mine: Sequence[str]) -> Refusal:
     """The refusal of a row beside which another key is told than its own.
 
     Args:
         where: what tells it.
-        told: the values that it tells.
+        stated: the values that it tells.
         mine: those of the row.
     """
-    shown, own = (", ".join(texts)[:60] for texts in (told, mine))
+    shown, own = (", ".join(texts)[:60] for texts in (stated, mine))
     sentence = f"{where} tells the key {shown!r}, and that of the row is {own!r}"
     return Refusal("key", f"{sentence}: nothing says which of them is meant")
 
 
-def _same(key: Sequence[Any], told: list[str]) -> bool:
+def _same(key: Sequence[Any], stated: list[str]) -> bool:
     # A text may hold what stands between the values where these are told as one text.
-    if SEPARATOR.join(key) == SEPARATOR.join(told):
+    if SEPARATOR.join(key) == SEPARATOR.join(stated):
         return True
-    return len(key) == len(told) and all(
-        is_same(mine, other) for mine, other in zip(key, told, strict=True)
+    return len(key) == len(stated) and all(
+        is_same(mine, other) for mine, other in zip(key, stated, strict=True)
     )
 
 

@@ -49,5 +49,5 @@ def operation_of(statement: str | None) -> str:
     A statement that truncates and is no TRUNCATE of a table empties a partition of one, so it is a
     QUERY.
     """
-    told = defined_by(statement)
-    return "QUERY" if told is None else _OPERATIONS.get(told, "QUERY")
+    defined = defined_by(statement)
+    return "QUERY" if defined is None else _OPERATIONS.get(defined, "QUERY")

@@ -85,8 +85,8 @@ def table_emptied(
         return named.database or database, named.table
     if not _same(table, named.table) or not _same(database, named.database):
         stated = ".".join(filter(None, named))
-        told = ".".join(filter(None, (database, table)))
-        raise Refusal("shape", f"the statement truncates {stated}, and the message names {told}")
+        name = ".".join(filter(None, (database, table)))
+        raise Refusal("shape", f"the statement truncates {stated}, and the message names {name}")
     return database or named.database, table
 
 
@@ -131,6 +131,6 @@ def truncate_of(database: str | None, table: str | None) -> str:
     return "TRUNCATE TABLE " + ".".join(f"`{name.replace('`', '``')}`" for name in names)
 
 
-def _same(told: str | None, stated: str | None) -> bool:
+def _same(name: str | None, stated: str | None) -> bool:
     """Whether two names can be one; letters' case does not tell in every database."""
-    return not told or not stated or told.casefold() == stated.casefold()
+    return not name or not stated or name.casefold() == stated.casefold()

@@ -123,10 +123,10 @@ class BulkConverter:
         account = converter.account
         found, slow = self._forms.read(block)
         if converter.joiner is not None:
-            told = joined(found, block.size, converter.waiting)
-            found, slow = told.rows, np.sort(np.concatenate([slow, told.apart]))
-            if told.updates:
-                account.skipped[JOINED] += told.updates
+            in_order = joined(found, block.size, converter.waiting)
+            found, slow = in_order.rows, np.sort(np.concatenate([slow, in_order.apart]))
+            if in_order.updates:
+                account.skipped[JOINED] += in_order.updates
         made: list[Written] = []
         left: list[Rows] = []
         for rows in merged(found, self._by_table):
@@ -190,9 +190,9 @@ class BulkConverter:
         messages: list[Message] = []
         self._alive = messages
         done = 0
-        told = slow.tolist()
-        alone = dict(zip(told, block.several(told), strict=True))
-        for number in sorted([*told, *changes]):
+        places = slow.tolist()
+        alone = dict(zip(places, block.several(places), strict=True))
+        for number in sorted([*places, *changes]):
             change = changes.get(number)
             messages.append(alone[number] if change is None else change.message)
             numbers[id(messages[-1])] = number

@@ -150,19 +150,19 @@ def detect(
         rules: declared tables.
         settings: settings for the envelopes that have them.
     """
-    told = dict(settings or {})
-    verdict = _judged(messages, rules, told)
+    given = dict(settings or {})
+    verdict = _judged(messages, rules, given)
     if verdict.named and not verdict.weak:
         return verdict
     for trial in verdict.trials:
         for choice in choices(trial.envelope.decode_settings) if trial.clear else ():
-            other = _judged(messages, rules, {**choice, **told})
+            other = _judged(messages, rules, {**choice, **given})
             # A setting that only makes the decoder refuse them for another reason is no answer.
             if any(found.name == trial.name and found.read > trial.read for found in other.named):
                 for found in other.named:
                     found.told = choice if found.name == trial.name else {}
                 return other
-    other = _judged(messages, rules, {**UNNAMED, **told})
+    other = _judged(messages, rules, {**UNNAMED, **given})
     if not other.named or other.weak or not all(found.read for found in other.named):
         return verdict
     for found in other.named:
@@ -197,9 +197,9 @@ class _Judge:
             self.trials.append(trial)
             self._shapes[envelope.name] = shapes_of(envelope.name)
             known = envelope.decode_settings.model_fields
-            told = {name: value for name, value in settings.items() if name in known}
+            given = {name: value for name, value in settings.items() if name in known}
             try:
-                model = envelope.decode_settings.model_validate(told)
+                model = envelope.decode_settings.model_validate(given)
                 self._decoders[envelope.name] = envelope.decoder(model, rules)
             except (ValidationError, WaybillError):
                 trial.needs = _required(envelope)

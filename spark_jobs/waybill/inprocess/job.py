@@ -87,8 +87,8 @@ class ConvertJob:
         source, target = registry.get(self.source), registry.get(self.target)
         if source.bulk_reader is None or target.bulk_writer is None:
             return False
-        told = checked_settings(source.decode_settings, self.decode_settings, source, "from")
-        return told.at_once
+        checked = checked_settings(source.decode_settings, self.decode_settings, source, "from")
+        return checked.at_once
 
     @property
     def lines_by_bulk(self) -> bool:
@@ -130,8 +130,8 @@ def checked_settings(
             elif item["type"] == "missing":
                 wrong.append(f"{side}.{name} is missing: {envelope.name} requires it")
             else:
-                told = item["msg"].removeprefix("Value error, ")
-                wrong.append(f"{side}.{name}: {told}")
+                sentence = item["msg"].removeprefix("Value error, ")
+                wrong.append(f"{side}.{name}: {sentence}")
         raise ConfigurationError("\n".join(wrong)) from error
 
 

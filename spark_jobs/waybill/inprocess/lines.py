@@ -243,6 +243,6 @@ def check_apart(*paths: str | None) -> None:
             continue
         real = Path(path).resolve()
         if real in seen:
-            told = path if path == seen[real] else f"{seen[real]}, which is {path} too,"
-            raise ConfigurationError(f"{told} would be overwritten; name another output")
+            shown = path if path == seen[real] else f"{seen[real]}, which is {path} too,"
+            raise ConfigurationError(f"{shown} would be overwritten; name another output")
         seen[real] = path

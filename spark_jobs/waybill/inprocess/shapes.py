@@ -135,9 +135,9 @@ def _written(envelope: Envelope) -> Iterator[tuple[str, Names]]:
 def _encoders(envelope: Envelope) -> Iterator[Encoder]:
     if envelope.encoder is None:
         return
-    for told in ({}, *choices(envelope.encode_settings)):
+    for choice in ({}, *choices(envelope.encode_settings)):
         try:
-            yield envelope.encoder(envelope.encode_settings(**told))
+            yield envelope.encoder(envelope.encode_settings(**choice))
         except (ValidationError, WaybillError):
             continue
 

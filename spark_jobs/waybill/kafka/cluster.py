@@ -68,8 +68,8 @@ class Cluster:
         self._patience = patience
         self._heard: list[KafkaError] = []
         try:
-            told: Any = {"error_cb": self._heard.append}
-            self._admin = AdminClient({**properties, **told})
+            options: Any = {"error_cb": self._heard.append}
+            self._admin = AdminClient({**properties, **options})
         except KafkaException as error:
             raise self.failure(error.args[0], "the connection") from error
 
@@ -145,12 +145,12 @@ class Cluster:
             )
             for where, future in asked.items():
                 try:
-                    told = self.answer(future, f"offsets of the topic {where.topic}")
+                    answered = self.answer(future, f"offsets of the topic {where.topic}")
                 except UnreachableError as error:
                     if code_of(error) not in MOVING or time.monotonic() > limit:
                         raise
                     continue
-                found[where.topic, where.partition] = told.offset
+                found[where.topic, where.partition] = answered.offset
                 del wanted[where]
             if wanted:
                 time.sleep(PAUSE)
@@ -168,7 +168,7 @@ class Cluster:
             UnreachableError: no server answers in time.
         """
         limit = time.monotonic() + self._patience + 1
-        told: float | None = None
+        since: float | None = None
         while True:
             try:
                 found = future.result(0.05)
@@ -182,9 +182,9 @@ class Cluster:
                 self._heard.clear()
                 return found
             now = time.monotonic()
-            if told is None and any(permanent(error) for error in self._heard):
-                told = now
-            if now > limit or (told is not None and now > told + DOUBT):
+            if since is None and any(permanent(error) for error in self._heard):
+                since = now
+            if now > limit or (since is not None and now > since + DOUBT):
                 raise self.failure(KafkaError(KafkaError._TIMED_OUT), about)
 
     def failure(self, error: KafkaError, about: str) -> WaybillError:

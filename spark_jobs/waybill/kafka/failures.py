@@ -79,10 +79,10 @@ def failure(error: KafkaError, about: str, heard: Iterable[KafkaError] = ()) -> 
         heard: what the client told meanwhile, oldest first; it names the cause where the call's
             own error is vague.
     """
-    told = [*heard, error]
-    cause = next((e for e in told if permanent(e)), None)
+    errors = [*heard, error]
+    cause = next((e for e in errors if permanent(e)), None)
     if cause is None:
-        plain = [e for e in told if e.code() not in (*_VAGUE[::2], KafkaError._NOOP)]
+        plain = [e for e in errors if e.code() not in (*_VAGUE[::2], KafkaError._NOOP)]
         cause = plain[0] if error.code() in _VAGUE and plain else error
     text = f"{about}: {sentence(cause)}"
     if _handshake(cause):

@@ -168,8 +168,8 @@ class Branch:
         columns = zip(*rows, strict=True)
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        for told in writer.write([batch]):
-            self._take(told.to_pylist())
+        for written in writer.write([batch]):
+            self._take(written.to_pylist())
         return len(rows)
 
     def append_made(self, rows: DataFrame, make: Make, schema: pa.Schema) -> int:
@@ -202,9 +202,9 @@ class Branch:
 
     def _take(self, files: Iterable[Mapping[str, Any]]) -> int:
         """Remember data files for the next commit; returns how many rows they hold."""
-        told = [WrittenFile(**file) for file in files]
-        self._written += told
-        return sum(file.rows for file in told)
+        written = [WrittenFile(**file) for file in files]
+        self._written += written
+        return sum(file.rows for file in written)
 
     def _settle(self, stamp: Mapping[str, str] | None = None) -> None:
         """Commit the data files that were written since the last commit.

@@ -276,18 +276,18 @@ def with_field_ids(schema: pa.Schema, iceberg: Mapping[str, Any]) -> pa.Schema:
     return pa.schema([_field(field, fields[field.name]) for field in schema])
 
 
-def _field(field: pa.Field[Any], told: dict[str, Any]) -> pa.Field[Any]:
-    return _numbered(field.with_type(_type(field.type, told["type"])), told["id"])
+def _field(field: pa.Field[Any], described: dict[str, Any]) -> pa.Field[Any]:
+    return _numbered(field.with_type(_type(field.type, described["type"])), described["id"])
 
 
-def _type(kind: Any, told: Any) -> Any:
+def _type(kind: Any, type_: Any) -> Any:
     import pyarrow as pa
 
     if pa.types.is_list(kind):
-        inner = kind.value_field.with_type(_type(kind.value_type, told["element"]))
-        return pa.list_(_numbered(inner, told["element-id"]))
+        inner = kind.value_field.with_type(_type(kind.value_type, type_["element"]))
+        return pa.list_(_numbered(inner, type_["element-id"]))
     if pa.types.is_struct(kind):
-        fields = {field["name"]: field for field in told["fields"]}
+        fields = {field["name"]: field for field in type_["fields"]}
         return pa.struct([_field(part, fields[part.name]) for part in kind])
     return kind
 

@@ -44,9 +44,9 @@ class Layout(NamedTuple):
         """The types of columns that are no lists or structs, as SQL names them."""
         fields = ((field["name"], field["type"]) for field in self.schema["fields"])
         return {
-            name: _SQL_NAMES.get(told, told.replace(" ", ""))
-            for name, told in fields
-            if isinstance(told, str)
+            name: _SQL_NAMES.get(described, described.replace(" ", ""))
+            for name, described in fields
+            if isinstance(described, str)
         }
 
     def lacking(self, names: Iterable[str]) -> list[str]:

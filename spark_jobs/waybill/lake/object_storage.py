@@ -61,8 +61,8 @@ def file_properties(place: Place) -> dict[str, str]:
         "s3.secret-access-key": access.secret,
         "s3.session-token": access.token,
     }
-    told = {name: value for name, value in given.items() if value}
-    return {"warehouse": warehouse, "io-impl": FILE_IO, **PATIENCE, **told}
+    given_properties = {name: value for name, value in given.items() if value}
+    return {"warehouse": warehouse, "io-impl": FILE_IO, **PATIENCE, **given_properties}
 
 
 def check_reachable(spec: Migration) -> None:

@@ -76,15 +76,15 @@ def _group(
 ) -> RowGroup | None:
     group = footer.row_group(number)
     columns = [group.column(i) for i in range(group.num_columns)]
-    told = {column.path_in_schema: column.statistics for column in columns}
-    known: list[Any] = [told.get(name) for name in (*bounds, *counted)]
+    statistics = {column.path_in_schema: column.statistics for column in columns}
+    known: list[Any] = [statistics.get(name) for name in (*bounds, *counted)]
     if any(found is None or not found.has_null_count for found in known):
         return None
     ends = known[: len(bounds)]
     if any(found.null_count or not found.has_min_max for found in ends):
         return None
     low, high = tuple(found.min for found in ends), tuple(found.max for found in ends)
-    nulls = {name: int(told[name].null_count) for name in counted}
+    nulls = {name: int(statistics[name].null_count) for name in counted}
     return RowGroup(low, high, path, number, group.num_rows, group.total_byte_size, nulls)
 
 

@@ -204,10 +204,10 @@ def _groups(file: ParquetFile, where: Where) -> list[int]:
 
     def can(group: int) -> bool:
         for place, values in places:
-            told = metadata.row_group(group).column(place).statistics
-            if told is None or not told.has_min_max:
+            statistics = metadata.row_group(group).column(place).statistics
+            if statistics is None or not statistics.has_min_max:
                 continue
-            least, most = cast("Any", told.min), cast("Any", told.max)
+            least, most = cast("Any", statistics.min), cast("Any", statistics.max)
             if not any(least <= value <= most for value in values):
                 return False
         return True

@@ -160,13 +160,13 @@ class _Manifest:
                     *(file["file_path"], file["file_size_in_bytes"], left), self._least(lower, file)
                 )
 
-    def _bounds(self, told: list[dict[str, Any]] | None) -> dict[int, Any]:
+    def _bounds(self, entries: list[dict[str, Any]] | None) -> dict[int, Any]:
         """Bounds by the column's id."""
         return {
             one["key"]: one["value"]
             if self._types[one["key"]] == "string"
             else int.from_bytes(one["value"], "little", signed=True)
-            for one in told or ()
+            for one in entries or ()
             if one["key"] in self._types
         }
 

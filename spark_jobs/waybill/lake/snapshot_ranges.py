@@ -49,9 +49,9 @@ def longest_row(metadata: Metadata, span: Span) -> int | None:
             return longest
         oldest, commit = snapshot, read_commit(snapshot)
         if commit is not None:
-            told = commit.report.get("details", {}).get(LONGEST, {}).get(name)
-            if told is None:
+            measured = commit.report.get("details", {}).get(LONGEST, {}).get(name)
+            if measured is None:
                 return None
-            longest = max(longest, told)
+            longest = max(longest, measured)
     # The rows of snapshots that are forgotten may be longer.
     return longest if span.after is None and (oldest is None or oldest.parent is None) else None

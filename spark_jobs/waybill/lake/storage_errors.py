@@ -183,13 +183,13 @@ def _of_executors(text: str) -> WaybillError | None:
 
 def _everything(error: BaseException) -> str:
     """The classes and messages of an error and of what caused it, in Java and here."""
-    told: list[str] = []
+    sentences: list[str] = []
     seen: BaseException | None = error
-    while seen is not None and len(told) < 100:
-        told.append(str(seen))
+    while seen is not None and len(sentences) < 100:
+        sentences.append(str(seen))
         thrown: Any = getattr(seen, "java_exception", None) or getattr(seen, "_origin", None)
-        while thrown is not None and len(told) < 100:
-            told.append(str(thrown.toString()))
+        while thrown is not None and len(sentences) < 100:
+            sentences.append(str(thrown.toString()))
             thrown = thrown.getCause()
         seen = seen.__cause__ or seen.__context__
-    return "\n".join(told)
+    return "\n".join(sentences)

@@ -29,8 +29,8 @@ class StoredFile(NamedTuple):
         found = []
         for path in self.deletes:
             with opened(path) as file:
-                told = file.read(["file_path", "pos"], use_threads=False)
-            paths: Any = told.column("file_path")
-            mine = told.filter(pc.equal(paths, pa.scalar(self.path)))
+                deletes = file.read(["file_path", "pos"], use_threads=False)
+            paths: Any = deletes.column("file_path")
+            mine = deletes.filter(pc.equal(paths, pa.scalar(self.path)))
             found.append(mine.column("pos").to_numpy())
         return np.concatenate(found) if found else np.empty(0, np.int64)

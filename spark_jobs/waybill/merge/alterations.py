@@ -40,11 +40,11 @@ def read_statement(statement: Statement) -> Meaning:
     Raises:
         UnreadableStatement: it concerns existing rows and cannot be read.
     """
-    told = (statement.text or "", statement.dialect)
-    emptied = emptied_tables(*told)
+    identity = (statement.text or "", statement.dialect)
+    emptied = emptied_tables(*identity)
     tables = tuple(named(statement, parts, len(emptied)) for parts in emptied)
-    meaning = Meaning(statement, tables, read_alteration(*told))
-    renamed = renamed_tables(*told)
+    meaning = Meaning(statement, tables, read_alteration(*identity))
+    renamed = renamed_tables(*identity)
     if not renamed:
         return meaning
     names = {named(statement, parts, 2) for pair in renamed for parts in pair}
@@ -127,9 +127,9 @@ def alter(
         state.dropped.update(dict.fromkeys(gone, statement.order))
     added = []
     for column in alteration.added:
-        default, told = _add(table, state, statement, alteration, column)
+        default, outcome = _add(table, state, statement, alteration, column)
         added += [] if default is None else [default]
-        warnings += told
+        warnings += outcome
     return added, warnings
 
 

@@ -111,10 +111,10 @@ class BagMerge:
         incomplete = "(operation IN ('update', 'upsert', 'delete') AND before IS NULL)"
         frame = frame.withColumn("reason", F.expr(f"CASE WHEN {incomplete} THEN '{NO_BEFORE}' END"))
         for side in ("image", "before"):
-            told = frame.withColumnRenamed("image", "kept").withColumn(
+            judged = frame.withColumnRenamed("image", "kept").withColumn(
                 "image", F.col("kept" if side == "image" else side)
             )
-            parsed = typed(told.withColumn("live", F.lit(True)), self.state.columns)
+            parsed = typed(judged.withColumn("live", F.lit(True)), self.state.columns)
             misfits = parsed.withColumn(
                 "reason",
                 F.expr(f"coalesce(reason, CASE WHEN misfit THEN '{_misfit(side)}' END)"),
@@ -230,5 +230,5 @@ def _steps(first: str, last: str, there: str) -> str:
 
 
 def _misfit(side: str) -> str:
-    told = "the row before" if side == "before" else "the row"
-    return f"{told} has a value that its column in the lake cannot hold"
+    which = "the row before" if side == "before" else "the row"
+    return f"{which} has a value that its column in the lake cannot hold"

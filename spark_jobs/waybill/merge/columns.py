@@ -125,22 +125,22 @@ def extend(
     found = {column.name: column for column in columns}
     fixed = {column.name for column in columns[:in_lake]}
     for schema in schemas:
-        for told in schema.columns:
-            logical = declared.get(told.name) or with_digits(told.type, told.source_type)
+        for stated in schema.columns:
+            logical = declared.get(stated.name) or with_digits(stated.type, stated.source_type)
             known = logical.kind != "unknown"
             type_ = lake_type(logical)
-            have = found.get(told.name)
+            have = found.get(stated.name)
             if have is None:
-                lake = lake_name(told.name, [column.lake for column in found.values()])
-                found[told.name] = Column(told.name, lake, type_, known)
+                lake = lake_name(stated.name, [column.lake for column in found.values()])
+                found[stated.name] = Column(stated.name, lake, type_, known)
             elif known:
-                in_use = told.name in fixed
-                joined = _joined(have, type_, in_use, told.name in declared)
+                in_use = stated.name in fixed
+                joined = _joined(have, type_, in_use, stated.name in declared)
                 if not in_use and finer_time(logical) and have.type == _TYPES[logical.kind]:
                     joined = type_
                 if joined is None:
                     raise SchemaChangeError(_sentence(table, have, logical), code=Code.COLUMN_TYPE)
-                found[told.name] = have._replace(type=joined, known=True)
+                found[stated.name] = have._replace(type=joined, known=True)
     return tuple(found.values())
 
 

@@ -180,7 +180,7 @@ def _parse(text: str, dialect: str) -> exp.Expr | None:
         return None
 
 
-def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
+def _alteration(statement: exp.Alter, dialect: str, reads_types: bool) -> Alteration:
     from sqlglot import exp
 
     defaults: dict[str, str] = {}
@@ -188,7 +188,7 @@ def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
     unclear: list[str] = []
     dropped: list[str] = []
     renamed: list[tuple[str, str]] = []
-    exact = told and dialect in _EXACT
+    exact = reads_types and dialect in _EXACT
 
     def named(column: exp.Expr) -> str:
         identifier = column.find(exp.Identifier)
@@ -199,7 +199,7 @@ def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
         if isinstance(action, exp.ColumnDef):
             name = named(action.this)
             added.append(name)
-            value = _existing_value(action, dialect, told)
+            value = _existing_value(action, dialect, reads_types)
             if value is _UNCLEAR:
                 unclear.append(name)
             elif value is not None:
@@ -218,7 +218,7 @@ def _alteration(statement: exp.Alter, dialect: str, told: bool) -> Alteration:
         tuple(unclear),
         tuple(dropped),
         tuple(renamed),
-        told,
+        reads_types,
         exact,
     )
 
@@ -241,13 +241,13 @@ def _changed_names(statement: exp.Alter) -> Iterator[tuple[str, str]]:
 _UNCLEAR: Any = object()
 
 
-def _existing_value(column: exp.ColumnDef, dialect: str, told: bool) -> Any:
+def _existing_value(column: exp.ColumnDef, dialect: str, reads_types: bool) -> Any:
     """Text of the value in existing rows; None for null, `_UNCLEAR` if it cannot be told."""
     from sqlglot import exp
 
     if _is_made(column):
         return _UNCLEAR
-    logical = _logical(column, dialect, told)
+    logical = _logical(column, dialect, reads_types)
     default = column.find(exp.DefaultColumnConstraint)
     if default is None:
         return _implicit(logical) if dialect == "mysql" and _not_null(column) else None
@@ -283,7 +283,7 @@ def _is_made(column: exp.ColumnDef) -> bool:
     return numbered or column.find(*constraints) is not None
 
 
-def _logical(column: exp.ColumnDef, dialect: str, told: bool) -> LogicalType | None:
+def _logical(column: exp.ColumnDef, dialect: str, reads_types: bool) -> LogicalType | None:
     """The type of a new column, None where it cannot be told."""
     from sqlglot import exp
 
@@ -292,7 +292,7 @@ def _logical(column: exp.ColumnDef, dialect: str, told: bool) -> LogicalType | N
         return None
     if dialect == "mysql" and kind.this == exp.DataType.Type.BOOLEAN:
         # MySQL makes a TINYINT(1) of it, and that is what rows show; others have a type of its own.
-        return LogicalType("int8") if told else None
+        return LogicalType("int8") if reads_types else None
     try:
         return parse_type(
             kind.sql(dialect=dialect), "mysql" if dialect == "mysql" else "postgresql"

@@ -60,10 +60,10 @@ def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, 
     newest = counted[0]
     found[newest.place], lacking = _won(key, newest, merged.names)
     for change in counted[1:]:
-        told = (change.image or {}).keys() if key in _written(change) else frozenset()
-        found[change.place] = _lost(change, newest, sorted(lacking & told))
+        written = (change.image or {}).keys() if key in _written(change) else frozenset()
+        found[change.place] = _lost(change, newest, sorted(lacking & written))
         whole = change.operation in WHOLE or key not in _written(change)
-        lacking = frozenset() if whole else lacking - told
+        lacking = frozenset() if whole else lacking - written
     return found
 
 
@@ -133,8 +133,11 @@ def _won(key: str, change: Change, names: frozenset[str]) -> tuple[str, frozense
     lacking = names - (change.image or {}).keys()
     if not lacking:
         return "won, it is the newest: this is the row", frozenset()
-    told = ", ".join(sorted(lacking))
-    return f"won, it is the newest; it leaves out {told}, which older changes gave", lacking
+    lacking_names = ", ".join(sorted(lacking))
+    return (
+        f"won, it is the newest; it leaves out {lacking_names}, which older changes gave",
+        lacking,
+    )
 
 
 def _written(change: Change) -> tuple[str, ...]:

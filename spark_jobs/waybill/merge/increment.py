@@ -259,11 +259,11 @@ class Increment:
         found: dict[int | None, list[Members]] = defaultdict(list)
         for transaction in transactions:
             found[transaction.after].append(transaction.members)
-        told = []
+        held = []
         for after, members in found.items():
             mine = in_transactions(members)
-            told.append(mine if after is None else f"({mine} AND {self._came_since(after)})")
-        return " OR ".join(told) or "false"
+            held.append(mine if after is None else f"({mine} AND {self._came_since(after)})")
+        return " OR ".join(held) or "false"
 
     def _came_since(self, after: int) -> str:
         """SQL: a row of a batch behind a snapshot."""
@@ -373,8 +373,8 @@ class Increment:
             return {}
         # No transaction hides a schema, and what is brought back brings none.
         span = Span(self._table, self.after, self.upto)
-        told = self.lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
-        found = _schemas(row["extra"] for row in told)
+        known = self.lake.few_rows(span, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+        found = _schemas(row["extra"] for row in known)
         if self._returned is not None:
             # What waited may refer to schemas that came with it.
             ids = self._returned.select("schema_id").distinct().collect()

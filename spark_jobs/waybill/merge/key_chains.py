@@ -132,12 +132,12 @@ class Chains:
                 misfits.append(change)
             else:
                 taken.append((change, sources))
-        told = {change.order: sources for change, sources in taken if sources is not None}
+        by_order = {change.order: sources for change, sources in taken if sources is not None}
         for change in in_order(change for change, _ in taken):
             fold(state, [change], self.names)
-            if change.order in told:
+            if change.order in by_order:
                 # The image of a row that moved was completed from its old key before.
-                stored = Stored(key, change.order, True, "{}", told[change.order])
+                stored = Stored(key, change.order, True, "{}", by_order[change.order])
                 state[key] = state[key]._replace(sources=row_of(stored).sources)
         return [change for change, _ in taken], misfits
 

@@ -42,16 +42,16 @@ def in_transactions(transactions: Iterable[Members]) -> str:
     if not every:
         return "false"
     names = ", ".join(literal(members.name) for members in every if members.first is None)
-    told = [f"{NAME_SQL} IN ({names})"] if names else []
+    conditions = [f"{NAME_SQL} IN ({names})"] if names else []
     for members in every:
         if members.first is not None:
             is_one = f"{NAME_SQL} = {literal(members.name)}"
             is_one += f" AND coalesce({PLACE_SQL} >= {members.first}, true)"
             if members.last is not None:
                 is_one += f" AND coalesce({PLACE_SQL} <= {members.last}, true)"
-            told.append(f"({is_one})")
+            conditions.append(f"({is_one})")
     events = ", ".join(f"'{operation}'" for operation in EVENTS)
-    return f"(({' OR '.join(told)}) AND operation NOT IN ({events}))"
+    return f"(({' OR '.join(conditions)}) AND operation NOT IN ({events}))"
 
 
 def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:
@@ -62,10 +62,10 @@ def transaction_events(rows: DataFrame, tables: Iterable[str]) -> list[Event]:
         tables: the source tables that have been read; see `announced`.
     """
     ends = rows.where(F.col("operation").isin(*EVENTS) & F.col("transaction").isNotNull())
-    told = ("order_key", "operation", "transaction", F.unix_micros("source_time"))
+    columns = ("order_key", "operation", "transaction", F.unix_micros("source_time"))
     counts = F.expr("CASE WHEN operation = 'commit' THEN extra END")
     known = tuple(tables)
-    found = ends.select(*told, counts.alias("said")).collect()
+    found = ends.select(*columns, counts.alias("said")).collect()
     return [Event(row[0], row[1], row[2], row[3], announced(row.said, known)) for row in found]
 
 

@@ -91,11 +91,13 @@ class TablePlan:
     @property
     def to_fill(self) -> tuple[Column, ...]:
         """Columns that come into the lake after a statement gave rows a default for them."""
-        told = {default.column for default in self.before.defaults}
+        with_default = {default.column for default in self.before.defaults}
         there = set(self.before.names)
         if not there:
             return ()
-        return tuple(c for c in self.state.columns if c.name in told and c.name not in there)
+        return tuple(
+            c for c in self.state.columns if c.name in with_default and c.name not in there
+        )
 
     @property
     def late_columns(self) -> dict[str, str]:

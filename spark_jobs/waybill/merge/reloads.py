@@ -35,7 +35,7 @@ def mark_gone(lake: Lake, branch: Branch, reload: Reload, batch: str) -> int:
     before = lake.read(branch.table, branch.base).where(~F.col(own.DELETED))
     taken = before.where((order > reload.above) & (order < reload.order)).select(own.KEY)
     gone = taken.join(branch.read().select(own.KEY), own.KEY, "left_anti")
-    told = {
+    values = {
         own.KEY: F.col(own.KEY),
         own.ORDER: F.lit(reload.order),
         own.DELETED: F.lit(True),
@@ -44,6 +44,6 @@ def mark_gone(lake: Lake, branch: Branch, reload: Reload, batch: str) -> int:
     }
     fields = branch.read().schema.fields
     rows = gone.select(
-        *(told.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields)
+        *(values.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in fields)
     )
     return branch.append(rows)

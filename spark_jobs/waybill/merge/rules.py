@@ -139,8 +139,8 @@ def _is_another(rows: Rows, change: Change) -> bool:
     if row is None or not row.live or change.transaction is None or change.before is None:
         return False
     image = row.image or {}
-    told = {name: text for name, text in change.before.items() if name in image}
-    return row.moved == change.transaction and any(image[name] != told[name] for name in told)
+    shared = {name: text for name, text in change.before.items() if name in image}
+    return row.moved == change.transaction and any(image[name] != shared[name] for name in shared)
 
 
 def _written(rows: Rows, change: Change, known: frozenset[str], other: bool) -> Row:

@@ -33,9 +33,10 @@ def is_small(lake: History, state: TableState) -> bool:
     snapshot = metadata.refs.get("main") if state.snapshot is None else state.snapshot
     if snapshot is None:
         return True
-    told = metadata.snapshots[snapshot].summary
+    summary = metadata.snapshots[snapshot].summary
     return (
-        int(told.get("total-records", 0)) <= ROWS and int(told.get("total-files-size", 0)) <= BYTES
+        int(summary.get("total-records", 0)) <= ROWS
+        and int(summary.get("total-files-size", 0)) <= BYTES
     )
 
 

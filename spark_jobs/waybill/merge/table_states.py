@@ -118,8 +118,8 @@ def _batch_of(lake: History, spec: Migration, as_of: str) -> str:
         raise ConfigurationError(unknown("batch", as_of, batches), code=Code.OPTION) from None
     found = _batch_at(lake, int(moment.timestamp() * 1000))
     if found is None:
-        told = spec.command("status", "FILE")
-        message = f"no batch had passed the gate by {as_of}; `{told}` shows what there is"
+        command = spec.command("status", "FILE")
+        message = f"no batch had passed the gate by {as_of}; `{command}` shows what there is"
         raise ConfigurationError(message, code=Code.OPTION)
     return found
 

@@ -413,21 +413,21 @@ def announced(extra: str | None, tables: Iterable[str]) -> int | None:
     if extra is None:
         return None
     try:
-        told = msgspec.json.decode(extra, type=_Message).debezium_message
+        message = msgspec.json.decode(extra, type=_Message).debezium_message
     except msgspec.ValidationError:
         return None
-    if told is None:
+    if message is None:
         return None
-    if told.data_collections is None:
-        return _number(told.event_count)
+    if message.data_collections is None:
+        return _number(message.event_count)
     known = [f".{table}" for table in tables]
     return sum(
         _number(counted.event_count) or 0
-        for counted in told.data_collections
+        for counted in message.data_collections
         if any(table.endswith(f".{counted.data_collection}") for table in known)
     )
 
 
-def _number(told: int | str | None) -> int | None:
+def _number(value: int | str | None) -> int | None:
     """A count, which some versions of Debezium's documentation show as a text."""
-    return int(told) if isinstance(told, int) or (told and told.isdecimal()) else None
+    return int(value) if isinstance(value, int) or (value and value.isdecimal()) else None

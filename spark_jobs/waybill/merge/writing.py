@@ -98,12 +98,13 @@ def merge_rows(
         The summary of the snapshot it made.
     """
     names = ", ".join(quoted(name) for name in values)
-    told = ", ".join(f"s.c{i}" for i in range(len(values)))
+    columns = ", ".join(f"s.c{i}" for i in range(len(values)))
     also = f" AND {unmatched}" if unmatched else ""
     return _merge(
         branch,
         _view(source, values, mark),
-        f"WHEN MATCHED AND {matched} WHEN NOT MATCHED{also} THEN INSERT ({names}) VALUES ({told})",
+        f"WHEN MATCHED AND {matched} "
+        f"WHEN NOT MATCHED{also} THEN INSERT ({names}) VALUES ({columns})",
     )
 
 

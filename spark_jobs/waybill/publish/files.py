@@ -112,9 +112,9 @@ def _parts_of(messages: Outgoing, part_messages: int) -> dict[str, TaskRows]:
             batch: parts_in_row_groups(messages, batch, KAFKA_COLUMNS, part_messages)
             for batch in sorted({group.low[0] for group in messages.groups if group.rows})
         }
-        told = {batch: rows for batch, rows in found.items() if rows is not None}
-        if len(told) == len(found):
-            return told
+        rows_of_batches = {batch: rows for batch, rows in found.items() if rows is not None}
+        if len(rows_of_batches) == len(found):
+            return rows_of_batches
     return {
         batch: TaskRows.of(
             cutting.with_part(
@@ -139,8 +139,8 @@ def _publish_batch(
     here = parts.here(writer.write_all)
     if here is None:
         with unwrapped():
-            told = parts.map(writer.write_all, from_arrow_schema(WRITTEN_PARTS)).collect()
-        found = [row.asDict() for row in told]
+            results = parts.map(writer.write_all, from_arrow_schema(WRITTEN_PARTS)).collect()
+        found = [row.asDict() for row in results]
     else:
         found = [row for batch in here for row in batch.to_pylist()]
     written = sorted(FilePart(**row) for row in found)
@@ -218,8 +218,8 @@ def check_sender(store: Store, manifest: bytes, sender: Sender) -> None:
         ConfigurationError: somebody else put it.
     """
     try:
-        told = json.loads(manifest)
-        other = told["migration"], told["target"]
+        known = json.loads(manifest)
+        other = known["migration"], known["target"]
     except (ValueError, LookupError, TypeError):
         return  # no manifest of ours, and so none that could be the same
     if other != (sender.migration, sender.target):

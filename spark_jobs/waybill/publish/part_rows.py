@@ -136,7 +136,7 @@ def ranges_in(rows: pa.Table, offsets: int) -> pa.Table:
         pc.fill_null(pc.binary_length(rows.column(name)), 0).cast(pa.int64())
         for name in ("key", "value")
     ]
-    told = pa.table(
+    range_rows = pa.table(
         {
             "topic": rows.column("topic").cast(pa.string()),
             "partition": rows.column("partition"),
@@ -144,7 +144,7 @@ def ranges_in(rows: pa.Table, offsets: int) -> pa.Table:
             "bytes": pc.add(*sizes),
         }
     )
-    found = told.group_by(["topic", "partition", "range"], use_threads=False).aggregate(
+    found = range_rows.group_by(["topic", "partition", "range"], use_threads=False).aggregate(
         [("bytes", "count"), ("bytes", "sum")]
     )
     return found.rename_columns(["topic", "partition", "range", "messages", "bytes"])

@@ -87,11 +87,11 @@ def plan_dumps(full: dict[str, Dump], known: Known) -> tuple[list[DumpTask], Kno
         plain = f"{TOPIC}{table}"
         loaded = any(topic == plain or topic.startswith(f"{plain}@") for topic in known)
         if before is not None or (loaded and load.as_of is None):
-            told = "" if load.as_of is None else " with the same as_of"
+            suffix = "" if load.as_of is None else " with the same as_of"
             message = (
-                f"{table} was loaded in full before{told}: to load {dump.path} over it, say under "
-                f"full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source it is "
-                "complete"
+                f"{table} was loaded in full before{suffix}: to load {dump.path} over it, say "
+                f"under full: {{{table}: {{as_of: ...}}}} up to which sequence id of the source "
+                "it is complete"
             )
             raise ConfigurationError(message, code=Code.DUMP_LOADED_BEFORE)
         after[load.topic] = files

@@ -128,8 +128,8 @@ class FileWork:
             report.warnings.append(told_left_out(work.left_out))
         if work.other:
             have = counted(len(work.other), "file has", "files have")
-            told = f"{have} other content than before, e.g. {work.other[0]}"
+            sentence = f"{have} other content than before, e.g. {work.other[0]}"
             report.warnings.append(
-                f"{told}: their changes have the positions of what was there, and where the "
+                f"{sentence}: their changes have the positions of what was there, and where the "
                 "envelope has no sequence ids they lose against it"
             )

@@ -127,8 +127,8 @@ def changes_in(lake: Lake, span: Span) -> DataFrame:
     refused = rows.where("outcome = 'refused'").join(
         still.distinct().withColumn("still", F.lit(True)), here, "left"
     )
-    told = F.expr("if(still IS NULL, 'replayed', outcome)")
-    refused = refused.withColumn("outcome", told).select(*rows.columns)
+    outcome = F.expr("if(still IS NULL, 'replayed', outcome)")
+    refused = refused.withColumn("outcome", outcome).select(*rows.columns)
     return rows.where("outcome <> 'refused'").unionByName(refused)
 
 

@@ -247,9 +247,9 @@ class Comparison:
         named = pa.table(kinds, names=[f"k{i}" for i in range(len(kinds))])
         named = named.append_column("row", pa.array(np.flatnonzero(pairs.found)))
         for kind in named.group_by(named.column_names[:-1]).aggregate([("row", "min")]).to_pylist():
-            told = tuple(kind[name] for name in named.column_names[:-1])
-            if told not in self._seen:
-                self._seen.add(told)
+            sampled_kinds = tuple(kind[name] for name in named.column_names[:-1])
+            if sampled_kinds not in self._seen:
+                self._seen.add(sampled_kinds)
                 sampled[kind["row_min"]] = True
         return sampled
 
@@ -266,18 +266,18 @@ class Comparison:
         chosen = np.zeros(len(pairs.starts), np.bool_)
         chosen[some] = True
         messages = pairs.messages.filter(pa.array(chosen[pairs.group])).select(MESSAGE.names)
-        for label, place, told, weakened in grouped(rows_of(messages.to_batches())):
-            found, why = effects_told(decoder, told)
+        for label, place, group, weakened in grouped(rows_of(messages.to_batches())):
+            found, why = effects_told(decoder, group)
             undecodable = why is not None
             if why is None:
                 change_there = expected.get(place)
                 why = (
                     NO_CHANGE
                     if change_there is None
-                    else self._expected.difference(change_there, told, found, weakened)
+                    else self._expected.difference(change_there, group, found, weakened)
                 )
             if why is not None:
-                yield Wrong(label, place, told[0][1] or None, why, undecodable)
+                yield Wrong(label, place, group[0][1] or None, why, undecodable)
 
 
 class _Pairs:

@@ -192,10 +192,10 @@ def _check(spec: Migration, lake: Lake, merge: Commit, result: GateResult, asked
 
 
 def _record(lake: Lake, merge: Commit, decision: Decision) -> None:
-    told = decision._asdict()
-    report = StageReport("decide", merge.batch, details={"decision": told})
+    decided = decision._asdict()
+    report = StageReport("decide", merge.batch, details={"decision": decided})
     report.cursor = {"merges": merge.snapshot}
-    record(lake, report, decision.what, told, STAMPS[decision.what], time.monotonic())
+    record(lake, report, decision.what, decided, STAMPS[decision.what], time.monotonic())
 
 
 def _tell(spec: Migration, result: GateResult, decision: Decision) -> None:

@@ -53,8 +53,8 @@ class Digests(NamedTuple):
 
     def with_bytes(self, parts: Iterable[tuple[bytes | None, ...]]) -> Digests:
         """These, where the bytes of messages count beside their ids."""
-        told = [[None if one is None else one.hex() for one in part] for part in parts]
-        return self._replace(ids=(self.ids + _number(_json(told))) & _WRAP)
+        hex_parts = [[None if one is None else one.hex() for one in part] for part in parts]
+        return self._replace(ids=(self.ids + _number(_json(hex_parts))) & _WRAP)
 
 
 def effects_of(change: Change) -> list[Effect]:
@@ -186,10 +186,10 @@ def digests(effects: list[Effect]) -> Digests:
     """The digests of effects, whatever their order; one that is told twice counts once."""
     strong = weak = ids = 0
     for effect in effects if len(effects) == 1 else dict.fromkeys(effects):
-        told = (effect.what, effect.table, effect.key)
-        short = _number(_json(told))
+        identity = (effect.what, effect.table, effect.key)
+        short = _number(_json(identity))
         weak += short
-        strong += short if effect.row is None else _number(_json((*told, effect.row)))
+        strong += short if effect.row is None else _number(_json((*identity, effect.row)))
         # As a text: an id may be longer than numbers of JSON can be.
         ids += _number(_json((effect.what, str(effect.id))))
     return Digests(strong & _WRAP, weak & _WRAP, ids & _WRAP)

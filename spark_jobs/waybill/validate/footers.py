@@ -43,9 +43,9 @@ class Footers:
         others = lake.row_groups(changes, {"outcome": OTHERS}, (), ())
         self.changes = None if found is None else [_bounded(group, 0) for group in found]
         self.counted = None if found is None or others != [] else _outcomes(found)
-        told = lake.row_groups(outbox, accepted, ("target", *MESSAGE_PLACE), ())
-        self.sent = None if told is None else sum(group.rows for group in told)
-        self.messages = None if told is None else _by_target(told)
+        groups = lake.row_groups(outbox, accepted, ("target", *MESSAGE_PLACE), ())
+        self.sent = None if groups is None else sum(group.rows for group in groups)
+        self.messages = None if groups is None else _by_target(groups)
 
 
 def _bounded(group: RowGroup, first: int) -> RowGroup:

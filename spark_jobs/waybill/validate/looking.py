@@ -62,8 +62,8 @@ def _filled(spec: Migration, result: GateResult, check: Checked, find: Find) -> 
         about = [find(ROWS, check.table, name) for name in names or [""]]
     else:
         about = [find(check.profile, column, name) for name in names or [""]]
-    told = [_about(look, example) for example in about]
-    return "\n".join(dict.fromkeys(told))
+    sentences = [_about(look, example) for example in about]
+    return "\n".join(dict.fromkeys(sentences))
 
 
 def _about(look: str, example: Example) -> str:

@@ -111,9 +111,9 @@ def writer_of(target: Target, source: Source, ids: Mapping[str, Any]) -> Writer 
     envelope, origin = registry.get(target.envelope), registry.get(source.envelope)
     if envelope.encoder is None or "sequence_id" not in envelope.carries | envelope.partly.keys():
         return None
-    told = origin.decode_settings.model_validate(source.settings)
+    read_settings = origin.decode_settings.model_validate(source.settings)
     settings = envelope.encode_settings.model_validate({**target.settings, **ids})
-    return Writer(target.envelope, settings.for_source(origin, told))
+    return Writer(target.envelope, settings.for_source(origin, read_settings))
 
 
 class Expected:
@@ -194,5 +194,5 @@ def _place(change: Change) -> tuple[str, int, int, int | None]:
     return message.topic, message.partition, message.offset, None if time is None else time // 1000
 
 
-def _bytes(told: tuple[Message, str]) -> tuple[bytes | None, bytes | None]:
-    return told[0].key, told[0].value
+def _bytes(placed: tuple[Message, str]) -> tuple[bytes | None, bytes | None]:
+    return placed[0].key, placed[0].value

@@ -138,8 +138,8 @@ def compare_in_tasks(
         numbers = spark.range(0, len(tasks), 1, len(tasks))
         work = light(_work(tasks, schemas, readers))
         with unwrapped():
-            told = numbers.mapInArrow(work, _DDL).collect()
-        rows = [row.asDict() for row in told]
+            outcomes = numbers.mapInArrow(work, _DDL).collect()
+        rows = [row.asDict() for row in outcomes]
     for row in rows:
         topic = row["topic"]
         result.messages[topic] += row["compared"]
@@ -188,9 +188,9 @@ def compared(
         bad.clear()
         examples = sorted(examples, key=lambda wrong: (wrong.target, wrong.place))[:EXAMPLES]
     compared = sum((one.topics for one in comparisons.values()), Counter[str]())
-    told: dict[str, list[dict[str, Any]]] = {topic: [] for topic in compared}
+    by_topic: dict[str, list[dict[str, Any]]] = {topic: [] for topic in compared}
     for wrong in examples:
-        told[wrong.place[0]].append(
+        by_topic[wrong.place[0]].append(
             {
                 "target": wrong.target,
                 "change": "/".join(str(part) for part in wrong.place),
@@ -200,7 +200,7 @@ def compared(
             }
         )
     rows = [
-        (topic, compared[topic], undecodable[topic], different[topic], json.dumps(told[topic]))
+        (topic, compared[topic], undecodable[topic], different[topic], json.dumps(by_topic[topic]))
         for topic in compared
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(_FIELDS)

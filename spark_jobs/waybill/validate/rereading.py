@@ -100,8 +100,8 @@ class Reader:
     def bulk_reader(self) -> Callable[[Any], Any] | None:
         """What reads many messages at once, made of a decoder; None where each is read alone."""
         envelope = registry.get(self.envelope)
-        told = envelope.decode_settings.model_validate(self.settings)
-        return envelope.bulk_reader if told.at_once else None
+        read_settings = envelope.decode_settings.model_validate(self.settings)
+        return envelope.bulk_reader if read_settings.at_once else None
 
 
 @dataclass

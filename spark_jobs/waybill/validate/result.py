@@ -184,8 +184,8 @@ def sentence_of(check: Checked) -> str:
         every = check.unexpected
         found = [f"{counted(every, 'row')}:" if shown else counted(every, "row")]
     more = [f"and {every - len(shown)} more"] if shown and every > len(shown) else []
-    told = " ".join([*found, ", ".join(shown), *more]).strip()
-    return what.rstrip(".") if told == "found" else f"{what.rstrip('.')} ({told})"
+    sentence = " ".join([*found, ", ".join(shown), *more]).strip()
+    return what.rstrip(".") if sentence == "found" else f"{what.rstrip('.')} ({sentence})"
 
 
 def found_text(found: dict[str, Any], number: Callable[[Any], str]) -> str:

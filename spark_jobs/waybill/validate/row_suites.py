@@ -86,13 +86,13 @@ def run_row_suite(suite: Suite, rows: DataFrame, kept: bool) -> RowsJudged:
     started = time.monotonic()
     kept = kept and _passes(suite) > 1
     with _jobs_of(rows.sparkSession) as jobs, in_memory() as context:
-        told = _numbered(suite)
+        numbered = _numbered(suite)
         rows = rows.persist() if kept else rows
         try:
             count = rows.count()
             if not count:
-                told = {n: c for n, c in told.items() if _OF_NONE.match(c.type)}
-            checks = _checked(context, suite, told, rows)
+                numbered = {n: c for n, c in numbered.items() if _OF_NONE.match(c.type)}
+            checks = _checked(context, suite, numbered, rows)
         finally:
             if kept:
                 rows.unpersist()
@@ -100,10 +100,12 @@ def run_row_suite(suite: Suite, rows: DataFrame, kept: bool) -> RowsJudged:
         return RowsJudged(checks, Cost(suite.name, str(suite.over), count, seconds, jobs()))
 
 
-def _checked(context: Any, suite: Suite, told: dict[int, Any], rows: DataFrame) -> list[Checked]:
+def _checked(
+    context: Any, suite: Suite, numbered: dict[int, Any], rows: DataFrame
+) -> list[Checked]:
     """The results of a suite, of which some expectations are asked and the others have no rows."""
-    found = _validated(context, told, rows.drop(NAME), {"result_format": "BOOLEAN_ONLY"})
-    failed = [config for number, config in told.items() if _to_show(found[number])]
+    found = _validated(context, numbered, rows.drop(NAME), {"result_format": "BOOLEAN_ONLY"})
+    failed = [config for number, config in numbered.items() if _to_show(found[number])]
     queries = [config for config in failed if QUERY in config.kwargs]
     others = [config for config in failed if QUERY not in config.kwargs]
     # With it a query is told whole, which may be as long as the table; of other expectations
@@ -216,8 +218,8 @@ def _observed(
 
 def _row(over: Over, row: dict[str, Any]) -> dict[str, Any]:
     values = [f"{name} {_text(v)}" for name, v in row.items() if name != NAME and over.shows(name)]
-    told = {"where": str(row[NAME])}
-    return {**told, "value": ", ".join(values)} if values else told
+    shown = {"where": str(row[NAME])}
+    return {**shown, "value": ", ".join(values)} if values else shown
 
 
 def _text(value: Any) -> str:

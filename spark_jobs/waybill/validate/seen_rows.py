@@ -92,9 +92,9 @@ class Rows(NamedTuple):
     def _changes(self, table: Staged) -> DataFrame:
         name = F.concat_ws(".", "database", "schema", "table")
         rows = self.changes.where(F.col("outcome") == "ok").where(name == table.name)
-        told = [s for s in self.schemas if s.qualified_name == table.name]
+        schemas = [s for s in self.schemas if s.qualified_name == table.name]
         types = {f.name: f.dataType.simpleString() for f in typed_columns(table.rows)}
-        return changes_of(rows, source_names(told, types), types)
+        return changes_of(rows, source_names(schemas, types), types)
 
 
 def check_target(suite: Suite, targets: Sequence[str]) -> None:
@@ -160,8 +160,8 @@ def changes_of(changes: DataFrame, names: Mapping[str, str], types: Mapping[str,
         types: the types of its columns in the lake.
     """
     rows = changes.where(F.col("operation").isin(*ROW_OPERATIONS))
-    told = rows.select("operation", "source_time", "before", "after", F.col("key").alias(NAME))
-    return with_typed_images(told, ("before", "after"), names, types)
+    changed = rows.select("operation", "source_time", "before", "after", F.col("key").alias(NAME))
+    return with_typed_images(changed, ("before", "after"), names, types)
 
 
 def with_typed_images(

@@ -77,8 +77,8 @@ def _work(tasks: list[list[int]], tables: Sequence[SmallTable], batch: str) -> M
         import pyarrow as pa
 
         for given in batches:
-            told: list[Any] = given.column(0).to_pylist()
-            for number in (number for task in told for number in tasks[task]):
+            texts: list[Any] = given.column(0).to_pylist()
+            for number in (number for task in texts for number in tasks[task]):
                 counts = look(tables[number].files, batch)
                 yield pa.RecordBatch.from_pylist(
                     [{"number": number, **{name: counts[name] for name in COUNTS}}],

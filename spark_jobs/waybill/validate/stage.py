@@ -239,14 +239,14 @@ def _reread(spec: Migration, context: StageContext, batch: Judged, footers: Foot
     if not spec.publish:
         return Reread()
     lake = context.lake
-    told = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+    known = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     older = _older(lake, batch)
     if older is not None:
         ids = older.select("schema_id").distinct()
         log = lake.read(batch.changes.table, batch.changes.upto).where("outcome = 'schema'")
         rows = log.join(ids, "schema_id", "left_semi").select(*SCHEMA_COLUMNS.names)
-        told += [row.asDict() for row in rows.collect()]
-    texts = {row["schema_id"]: row["extra"] for row in told}
+        known += [row.asDict() for row in rows.collect()]
+    texts = {row["schema_id"]: row["extra"] for row in known}
     schemas = {id_: TableSchema.from_json(text) for id_, text in texts.items()}
     parts = outbox_parts(lake, batch.outbox)
     read_by = [readers_of(spec.source, spec.publish, schemas.values(), ids) for _, ids in parts]

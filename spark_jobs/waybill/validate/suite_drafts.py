@@ -95,22 +95,29 @@ def _figures(
     rows: DataFrame, columns: Sequence[StructField], count: int, key: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Figures of each column: nulls, least and greatest, lengths, patterns, values."""
-    asked = [told for i, column in enumerate(columns) for told in _asked(i, column)]
+    asked = [
+        column_figures for i, column in enumerate(columns) for column_figures in _asked(i, column)
+    ]
     found = rows.agg(*asked).first()
     figures: list[dict[str, Any]] = [{} for _ in columns]
     for name, value in (found.asDict() if found else {}).items():
         number, _, figure = name.partition(":")
         figures[int(number)][figure] = value
     more: list[Column] = []
-    for i, (column, told) in enumerate(zip(columns, figures, strict=True)):
+    for i, (column, column_figures) in enumerate(zip(columns, figures, strict=True)):
         type_, here = column.dataType.simpleString(), _at(column.name)
         if count < FEW_ROWS or type_ == "binary":
             continue
         # The number of different values is an estimate, which is asked about once more.
-        alone = column.name not in key and told["distinct"] > told["there"] * 0.8
+        alone = (
+            column.name not in key and column_figures["distinct"] > column_figures["there"] * 0.8
+        )
         if alone and type_ in _NAMES:
             more.append(F.count_distinct(here).alias(f"{i}:exact"))
-        few = told["distinct"] <= MOST_VALUES and told["distinct"] * 5 <= told["there"]
+        few = (
+            column_figures["distinct"] <= MOST_VALUES
+            and column_figures["distinct"] * 5 <= column_figures["there"]
+        )
         if few and type_ == "string" and not _SECRET.search(column.name):
             more.append(F.sort_array(F.collect_set(here)).alias(f"{i}:values"))
     exact = rows.agg(*more).first() if more else None
@@ -143,8 +150,8 @@ def _rules(
     share = there / count
     if share >= MOSTLY:
         mostly = {} if there == count else {"mostly": math.floor(share * 100) / 100}
-        told = f"{name} is never null." if there == count else f"{name} is seldom null."
-        yield _rule("column_values_to_not_be_null", told, column=name, **mostly)
+        sentence = f"{name} is never null." if there == count else f"{name} is seldom null."
+        yield _rule("column_values_to_not_be_null", sentence, column=name, **mostly)
     if not there or type_ == "binary":
         return
     alone = figures.get("exact") == there and there >= FEW_ROWS
@@ -161,34 +168,34 @@ def _range(name: str, type_: str, figures: Figures) -> Iterator[dict[str, Any]]:
         # Times go on; only the year that they began in is of use.
         since = f"{figures['least'][:4]}-01-01"
         if re.fullmatch(r"[0-9]{4}-01-01", since):
-            told = f"{name} is not before {since[:4]}."
-            yield _rule("column_values_to_be_between", told, column=name, min_value=since)
+            sentence = f"{name} is not before {since[:4]}."
+            yield _rule("column_values_to_be_between", sentence, column=name, min_value=since)
     elif type_.startswith(_NUMBERS):
         low, high = float(figures["least"]), float(figures["greatest"])
         if math.isfinite(low) and math.isfinite(high):
             least, most = (0 if low >= 0 else -_power(-low)), (0 if high <= 0 else _power(high))
-            told = f"{name} is between {least} and {most}."
+            sentence = f"{name} is between {least} and {most}."
             ends = {"min_value": least, "max_value": most}
-            yield _rule("column_values_to_be_between", told, column=name, **ends)
+            yield _rule("column_values_to_be_between", sentence, column=name, **ends)
 
 
 def _texts(name: str, figures: Figures) -> Iterator[dict[str, Any]]:
     if figures.get("values"):
-        told, values = f"{name} is one of a few values.", figures["values"]
-        yield _rule("column_values_to_be_in_set", told, column=name, value_set=values)
+        sentence, values = f"{name} is one of a few values.", figures["values"]
+        yield _rule("column_values_to_be_in_set", sentence, column=name, value_set=values)
         return
     enough = figures["there"] >= FEW_ROWS
     like = (what for i, what in enumerate(PATTERNS) if figures[f"like{i}"] == figures["there"])
     what = next(like, None) if enough else None
     if what is not None:
-        told, regex = f"{name} looks like {what}.", PATTERNS[what]
-        yield _rule("column_values_to_match_regex", told, column=name, regex=regex)
+        sentence, regex = f"{name} looks like {what}.", PATTERNS[what]
+        yield _rule("column_values_to_match_regex", sentence, column=name, regex=regex)
     least, most = figures["shortest"], figures["longest"]
     if not enough or least != most:
         least, most = min(least, 1), max(10, math.ceil(most / 10) * 10)
-    told = f"{name} has {least} to {most} characters."
+    sentence = f"{name} has {least} to {most} characters."
     ends = {"min_value": least, "max_value": most}
-    yield _rule("column_value_lengths_to_be_between", told, column=name, **ends)
+    yield _rule("column_value_lengths_to_be_between", sentence, column=name, **ends)
 
 
 def _rule(type_: str, description: str, **kwargs: Any) -> dict[str, Any]:

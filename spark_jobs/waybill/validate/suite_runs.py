@@ -72,13 +72,13 @@ def _on_rows(
     if not suites:
         return
     lake, batch = context.lake, found.batch
-    told = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
+    known = lake.few_rows(batch.changes, SCHEMA_COLUMNS, {"outcome": ["schema"]})
     rows = Rows(
         batch=context.batch,
         staged=found.staged,
         tables=list(lake.merged_tables()),
         changes=found.changes(),
-        schemas=[TableSchema.from_json(row["extra"]) for row in told],
+        schemas=[TableSchema.from_json(row["extra"]) for row in known],
         messages=lake.increment(*batch.outbox, parallel=True),
         targets=[target.label for target in spec.publish],
     )

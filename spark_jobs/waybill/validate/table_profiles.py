@@ -180,9 +180,11 @@ def _parts(number: int, table: Staged, batch: str) -> list[DataFrame]:
     hashed = F.when(key.isNotNull(), F.xxhash64(key))
 
     def part(rows: DataFrame, hashes: Column | None, **counts: Column | bool) -> DataFrame:
-        told = [F.lit(counts.get(name, False)).cast("int").alias(name) for name in _COUNTS]
+        counted_columns = [
+            F.lit(counts.get(name, False)).cast("int").alias(name) for name in _COUNTS
+        ]
         shown = F.lit(None).cast("bigint") if hashes is None else hashes
-        return rows.select(F.lit(number).alias("number"), *told, shown.alias("hash"))
+        return rows.select(F.lit(number).alias("number"), *counted_columns, shown.alias("hash"))
 
     every: dict[str, Column | bool] = {
         "all": True,

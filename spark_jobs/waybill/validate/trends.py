@@ -72,8 +72,8 @@ def past_of(lake: Lake) -> list[Past]:
     span = Span(runs, after, lake.head(runs))
     rows = lake.few_rows(span, columns_of(RUNS, "batch", "stage", "outcome", "time", "result"), {})
     verdicts = [row for row in rows if row["stage"] == STAGE and row["outcome"] != FAILED]
-    told = sorted(verdicts, key=lambda row: row["time"])
-    newest = {row["batch"]: row["result"] for row in told}
+    ordered = sorted(verdicts, key=lambda row: row["time"])
+    newest = {row["batch"]: row["result"] for row in ordered}
     return [_past(json.loads(result)["profiles"]) for result in list(newest.values())[-HISTORY:]]
 
 
@@ -93,12 +93,12 @@ def ages_of(merged: Mapping[str, Any], now: datetime) -> dict[str, float]:
         merged: the details of the merge's report.
         now: with its zone.
     """
-    told = {
+    times = {
         name: details["complete up to"]["time"]
         for name, details in merged.items()
         if isinstance(details, dict) and "complete up to" in details
     }
-    ages = {name: now - datetime.fromisoformat(time) for name, time in told.items() if time}
+    ages = {name: now - datetime.fromisoformat(time) for name, time in times.items() if time}
     return {name: round(max(0.0, age.total_seconds()), 1) for name, age in ages.items()}
 
 
@@ -141,14 +141,14 @@ def _topic(name: str, row: Mapping[str, Any], past: Sequence[Past]) -> dict[str,
     before = [batch.topics[name] for batch in past if name in batch.topics]
     figures: dict[str, float | None] = {"messages": row["messages"]}
     if len(before) >= LEAST:
-        counts = [told["messages"] for told in before]
+        counts = [verdict["messages"] for verdict in before]
         usual = median(counts)
         spread = SPREAD * median(abs(count - usual) for count in counts)
         # Of counts that never differ every other one would be far off.
         spread = max(spread, usual / 10, 1.0)
         figures["messages_usual"] = usual
         figures["messages_off"] = round(abs(row["messages"] - usual) / spread, 2)
-        most = max(told["refused_share"] for told in before)
+        most = max(verdict["refused_share"] for verdict in before)
         figures["refused_rise"] = max(0.0, row["refused_share"] - most)
     return trends_figures(name, "topic", len(before), **figures)
 

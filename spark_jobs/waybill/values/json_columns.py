@@ -120,8 +120,8 @@ def kind_of(raw: Raw) -> LogicalType:
 
 def loses_types(schema: TableSchema, style: Style) -> bool:
     """Whether a reader who was told nothing takes a column of rows for another type."""
-    told = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
-    return any(column.type not in told for column in schema.columns)
+    kinds = {NUMBER, STRING, UNKNOWN} if style.digits else {NUMBER, STRING, UNKNOWN, BOOLEAN}
+    return any(column.type not in kinds for column in schema.columns)
 
 
 def notation_of(kind: LogicalType, style: Style) -> Notation:
@@ -140,8 +140,8 @@ def _usual(kind: LogicalType, style: Style) -> Notation:
     if name == "bytes" and style.hex:
         return Notation("text", _from_hex, _to_hex)
     if name == "boolean":
-        told = _quoted_boolean if style.quoted else _boolean
-        read = _true_or_false if style.inferred else told
+        boolean = _quoted_boolean if style.quoted else _boolean
+        read = _true_or_false if style.inferred else boolean
         write, writes = (_write_digit, WORDS_AS_DIGITS) if style.digits else (_write_boolean, WORDS)
         return Notation("raw", read, write, None, writes)
     if name == "set" and style.arrays:

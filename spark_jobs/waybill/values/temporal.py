@@ -194,10 +194,15 @@ def without_zeros(kind: str) -> Callable[[str], str]:
     valid = is_clock if kind == "time" else is_wall_clock
 
     def shorten(text: str) -> str:
-        told = text.removesuffix(last)
-        if told[-1:] != "0" or "." not in told or f"{told}{last}" != text or not valid(told):
+        shortened = text.removesuffix(last)
+        if (
+            shortened[-1:] != "0"
+            or "." not in shortened
+            or f"{shortened}{last}" != text
+            or not valid(shortened)
+        ):
             return text
-        return told.rstrip("0").removesuffix(".") + last
+        return shortened.rstrip("0").removesuffix(".") + last
 
     return shorten
 
@@ -264,8 +269,8 @@ def utc_from_zoned(text: str) -> str:
     if found is None:
         return text
     wall, zone = found
-    told = datetime.fromisoformat(wall[:19])
-    first, second = zone.utcoffset(told), zone.utcoffset(told.replace(fold=1))
+    clock = datetime.fromisoformat(wall[:19])
+    first, second = zone.utcoffset(clock), zone.utcoffset(clock.replace(fold=1))
     if first is not None and second is not None and first > second:
         sentence = f"{text[:60]!r} is a time that the clocks of {zone.key} showed twice"
         raise Refusal("value", f"{sentence}: declare the column as string, which keeps it")

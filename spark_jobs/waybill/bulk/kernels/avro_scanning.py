@@ -199,12 +199,12 @@ def values_of(  # noqa: C901
             if stop < 0:
                 good = False
                 break
-            told = unsigned(data, p, stop)
-            if told & np.uint64(1) or told >> np.uint64(1) > np.uint64(end - stop):
+            length = unsigned(data, p, stop)
+            if length & np.uint64(1) or length >> np.uint64(1) > np.uint64(end - stop):
                 good = False
                 break
             start = stop
-            p = stop + np.int64(told >> np.uint64(1))
+            p = stop + np.int64(length >> np.uint64(1))
             if kind == STRING and not is_utf8(data, start, p):
                 good = False
                 break
@@ -222,8 +222,8 @@ def values_of(  # noqa: C901
         elif kind == ENUM:
             p = _varint_end(data, p, end, 64)
             if p >= 0:
-                told = unsigned(data, start, p)
-                if told & np.uint64(1) or told >> np.uint64(1) >= np.uint64(bits):
+                length = unsigned(data, start, p)
+                if length & np.uint64(1) or length >> np.uint64(1) >= np.uint64(bits):
                     p = np.int64(-1)
         if p < 0 or p > end:
             good = False

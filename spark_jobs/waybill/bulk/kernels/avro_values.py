@@ -19,9 +19,9 @@ def numbers(data, starts, lengths, values):
         ahead(data, starts, i)
         values[i] = 0
         if lengths[i] > 0:
-            told = unsigned(data, starts[i], starts[i] + lengths[i])
-            half = np.int64(told >> np.uint64(1))
-            values[i] = ~half if told & np.uint64(1) else half
+            number = unsigned(data, starts[i], starts[i] + lengths[i])
+            half = np.int64(number >> np.uint64(1))
+            values[i] = ~half if number & np.uint64(1) else half
 
 
 @compiled
@@ -102,24 +102,24 @@ def decimals(arena, starts, lengths, scale, at):
         if size == 0 or size > 8:
             lengths[i] = BAD
             continue
-        told = np.uint64(0)
+        number = np.uint64(0)
         for k in range(size):
-            told = (told << np.uint64(8)) | np.uint64(arena[starts[i] + k])
+            number = (number << np.uint64(8)) | np.uint64(arena[starts[i] + k])
         minus = arena[starts[i]] > 127
         if minus:
             # The digits of the positive counterpart, which may be 2**63.
             spare = np.uint64(64 - 8 * size)
-            told = (~told << spare) >> spare
-            told += np.uint64(1)
+            number = (~number << spare) >> spare
+            number += np.uint64(1)
         p = at + 64
         digit = 0
-        while told > 0 or digit <= scale:
+        while number > 0 or digit <= scale:
             if digit == scale and scale > 0:
                 p -= 1
                 arena[p] = 46
             p -= 1
-            arena[p] = 48 + np.uint8(told % np.uint64(10))
-            told //= np.uint64(10)
+            arena[p] = 48 + np.uint8(number % np.uint64(10))
+            number //= np.uint64(10)
             digit += 1
         if minus:
             p -= 1

@@ -141,14 +141,14 @@ def wall_clock_units(arena, starts, lengths, between, places, exact, values):
             continue
         p = starts[i]
         seconds = _seconds(arena, p, size, between)
-        told = size - 20 if size > 19 else 0
-        if seconds == NO_CLOCK or told > places or (exact >= 0 and told != exact):
+        fraction_size = size - 20 if size > 19 else 0
+        if seconds == NO_CLOCK or fraction_size > places or (exact >= 0 and fraction_size != exact):
             lengths[i] = BAD
             continue
         rest = np.int64(0)
         for k in range(places):
             rest *= 10
-            if k < told:
+            if k < fraction_size:
                 rest += np.int64(arena[p + 20 + k]) - 48
         values[i] = seconds * scale + rest
 

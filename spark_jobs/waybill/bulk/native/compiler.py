@@ -70,10 +70,10 @@ def compiled_code(function: Source, kinds: Kinds, name: str) -> MachineCode:
         TypeError: it returns something else than nothing or a number.
         numba.core.errors.NumbaError: it cannot be compiled.
     """
-    told = [_kind(kind) for kind in kinds]
+    kind_names = [_kind(kind) for kind in kinds]
     words = [types.int64, *(types.float64 if kind is float else types.int64 for kind in kinds)]
     called, fits = _dispatcher(function), instructions.fits(kinds)
-    arguments_of = instructions.arguments_of(told)
+    arguments_of = instructions.arguments_of(kind_names)
 
     def entry(*given: Any) -> Any:
         if not fits(given):

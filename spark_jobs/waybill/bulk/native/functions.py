@@ -41,8 +41,8 @@ class Source:
         """Of everything that decides what the function does, other functions included."""
         code = self.function.__code__
         made = hashlib.sha256(code.co_code)
-        for told in (code.co_consts, code.co_names, code.co_varnames, self.function.__defaults__):
-            made.update(repr(told).encode())
+        for part in (code.co_consts, code.co_names, code.co_varnames, self.function.__defaults__):
+            made.update(repr(part).encode())
         for name, value in self.names.items():
             made.update(name.encode())
             if isinstance(value, Source):

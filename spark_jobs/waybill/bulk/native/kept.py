@@ -125,8 +125,8 @@ def _loaded(code: MachineCode, kinds: Kinds) -> Code:
     engine.add_object_file(llvm.ObjectFileRef.from_data(code.objects))
     engine.finalize_object()
     address = engine.get_function_address(code.name)
-    told = [object if isinstance(kind, tuple) else kind for kind in kinds]
-    return called(address, told, code.returned)
+    plain_kinds = [object if isinstance(kind, tuple) else kind for kind in kinds]
+    return called(address, plain_kinds, code.returned)
 
 
 _DIGEST = hashlib.sha256().digest_size

@@ -105,12 +105,12 @@ class CanalReader(BulkReader):
         named = [s for s in slots if s is not None and sample.kinds[s] <= ESCAPED]
         if len(named) < len(slots) or not all(map(sample.text, named)):
             return {}  # what names no table is of one that the settings tell
-        told = [
+        stated = [
             (path, sample.kinds[slot], sample.text(slot))
             for path, slot in sample.slots.items()
             if path[0] in ("mysqlType", "pkNames")
         ]
-        return {"named_by": tuple(named), "described_by": (schema.names, *told)}
+        return {"named_by": tuple(named), "described_by": (schema.names, *stated)}
 
     def _cells(self, sample: Sample, path: Path, schema: TableSchema) -> Cells | None:
         """The columns of one of the rows; None if one cannot be read at once."""

@@ -122,7 +122,7 @@ def _numbered(decoder: EventDecoder, versions: bool) -> dict[int, Registered]:
     """The schemas that events may name, by the numbers of the scanner."""
     book = decoder.book
     if versions:
-        return {version_number(*told): one for told, one in book.by_version.items()}
+        return {version_number(*entry): one for entry, one in book.by_version.items()}
     # Two schemas with the same number are none: messages of the other would be read by this one.
     found: dict[int, Registered] = {}
     several = set()

@@ -173,12 +173,12 @@ class BinaryScanner(EventScanner):
 def _head(shape: int) -> Head:
     little = bool(shape & LITTLE)
     kind = kinds(LITTLE_KIND if little else BIG_KIND)
-    told = kind, _digits(little), _micros_of(little), bool(shape & BYTE_KEY)
+    head = kind, _digits(little), _micros_of(little), bool(shape & BYTE_KEY)
     if not shape & SECOND:
-        return Head(1, 4, 2, 3, 6, (0, 5), *told)
+        return Head(1, 4, 2, 3, 6, (0, 5), *head)
     if shape & BYTE_KEY:
-        return Head(3, 1, 2, 2, 5, (0, 4, 6), *told)
-    return Head(3, 1, 2, 2, 4, (0, 5), *told)
+        return Head(3, 1, 2, 2, 5, (0, 4, 6), *head)
+    return Head(3, 1, 2, 2, 4, (0, 5), *head)
 
 
 @cache

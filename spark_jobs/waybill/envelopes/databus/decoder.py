@@ -160,14 +160,14 @@ class EventDecoder:
         registered = self.book.by_id.get(key.digest) if isinstance(key, Part) else None
         if registered is None or not isinstance(key, Part):
             return key_row(plan, key)
-        told = self.known_plan(registered)
-        row, schema = told.image(key.data), plan.schema
+        known_plan = self.known_plan(registered)
+        row, schema = known_plan.image(key.data), plan.schema
         values = {}
         for name in schema.key or ():
-            if name not in told.schema.index or name not in schema.index:
+            if name not in known_plan.schema.index or name not in schema.index:
                 sentence = f"has no value, and its key lacks the key column {name!r}"
                 raise Refusal("key", sentence)
-            text = getattr(row, f"f{told.schema.index[name]}")
+            text = getattr(row, f"f{known_plan.schema.index[name]}")
             check = check_for(schema.columns[schema.index[name]].type)
             if check is not None and isinstance(text, str):
                 text = check(text)

@@ -73,11 +73,11 @@ class RowPlan:
             raise Refusal("schema", f"the schema {registered.source!r} is none of a record")
         rules.admit(len(self.node.fields), registered.database, None, registered.table)
         self.columns = [column_of(field.node) for field in self.node.fields]
-        told = self.node.attributes.get(TABLE)
+        stated = self.node.attributes.get(TABLE)
         self.own = TABLE in self.node.attributes
         try:
             if self.own:
-                self.places = self._own_table(told, rules)
+                self.places = self._own_table(stated, rules)
             else:
                 self.places = self._table(registered, rules, settings)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -90,9 +90,9 @@ class RowPlan:
 
     # What the columns are
 
-    def _own_table(self, told: Any, rules: TableRules) -> list[int]:
+    def _own_table(self, stated: Any, rules: TableRules) -> list[int]:
         """The table that Waybill wrote into its schema, and the column of each field."""
-        table = msgspec.convert(told, _StoredTable)
+        table = msgspec.convert(stated, _StoredTable)
         rules.admit(len(table.columns), table.database, table.schema, table.table)
         rule = rules.find(table.database, table.schema, table.table)
         if any(len(kind) > MAX_TYPE for _, kind, _, _ in table.columns):
@@ -141,17 +141,17 @@ class RowPlan:
 
     def _key_columns(self, names: list[str]) -> tuple[str, ...] | None:
         """The columns that the schema's `pk` attribute names, by field or by database column."""
-        told = attribute(self.node.attributes, "pk")
-        if not told:
+        stated = attribute(self.node.attributes, "pk")
+        if not stated:
             return None
         known: dict[str, str] = {}
         for field, name in zip(self.node.fields, names, strict=True):
             known.setdefault((attribute(field.attributes, "dbFieldName") or "").lower(), name)
         for field, name in zip(self.node.fields, names, strict=True):
             known[field.name.lower()] = name
-        key = [known.get(part.strip().lower()) for part in told.split(",")]
+        key = [known.get(part.strip().lower()) for part in stated.split(",")]
         if None in key:
-            raise Refusal("schema", f"the schema's key {told!r} names no field of it")
+            raise Refusal("schema", f"the schema's key {stated!r} names no field of it")
         return tuple(name for name in key if name is not None)
 
     def _leaf(self, place: int, at: int) -> Leaf:

@@ -37,10 +37,10 @@ def _days(text: str) -> int:
 
 def _units(fraction: str | None, digits: int) -> int:
     """Digits of a fraction as units; those that a unit does not hold have to be zeros."""
-    told = (fraction or "").ljust(digits, "0")
-    if told[digits:].strip("0"):
-        raise ValueError(told)
-    return int(told[:digits])
+    padded = (fraction or "").ljust(digits, "0")
+    if padded[digits:].strip("0"):
+        raise ValueError(padded)
+    return int(padded[:digits])
 
 
 def _clock(digits: int) -> Number:

@@ -225,16 +225,16 @@ class Around:
 
     def sequence(self, change: Change) -> tuple[IntegerSlot, ...] | None:
         """The parts of the sequence id; None without one, or where they are not known to stand."""
-        source, told = self._source, change.sequence
-        if told is None:
+        source, identity = self._source, change.sequence
+        if identity is None:
             return None
         connector = source.connector or ""
         if connector in _BY_FILE and self._text("source", "file") is not None:
-            names = ("file", "pos", "row")[: len(told)]
+            names = ("file", "pos", "row")[: len(identity)]
             found = [self._text("source", "file")]
             found += [self._integer("source", name) for name in names[1:]]
             counts = [self._count(slot) for slot in found if slot is not None]
-            if len(counts) < len(told) or found[0] is None:
+            if len(counts) < len(identity) or found[0] is None:
                 return None
             counts[0] = self._count(found[0], _part(source, "file", 0))
             return tuple(counts)
@@ -245,7 +245,7 @@ class Around:
         if number is not None:
             # It is not looked at where the other one tells the position, as it has to below.
             self._aside.add(number)
-        parts = (_part(source, "sequence", part) for part in range(len(told)))
+        parts = (_part(source, "sequence", part) for part in range(len(identity)))
         return tuple(self._count(slot, part)._replace(lowest=-1) for part in parts)
 
     def time(self) -> IntegerSlot | None:
@@ -315,10 +315,10 @@ def _part(source: Source, name: str, part: int) -> Convert:
     rule = log_position if in_log else rule_of(source.connector)
 
     def one(text: bytes) -> bytes | None:
-        told = Source(connector=source.connector, snapshot=source.snapshot, pos=0)
+        place = Source(connector=source.connector, snapshot=source.snapshot, pos=0)
         try:
-            setattr(told, name, _decode(b'"%b"' % text))
-            found = position(told, rule)
+            setattr(place, name, _decode(b'"%b"' % text))
+            found = position(place, rule)
         except (Refusal, ValueError):
             return None
         return None if found is None or part >= len(found) else b"%d" % found[part]

@@ -158,11 +158,11 @@ def _without_marks(marks: tuple[str, ...]) -> Convert | None:
     """Texts without those that stand for a value that was not sent."""
     if not marks:
         return None
-    told = {_encode(mark)[1:-1] for mark in marks}
+    encoded_marks = {_encode(mark)[1:-1] for mark in marks}
 
     def convert(arena: Arena, texts: Texts) -> Texts:
         lengths = texts.lengths
-        for mark in told:
+        for mark in encoded_marks:
             found = np.flatnonzero(texts.lengths == len(mark)).tolist()
             marked = [row for row in found if arena.text(texts, row) == mark]
             if marked:
@@ -217,8 +217,8 @@ def _raw_each(convert: Callable[[str], Any], integer: bool) -> Convert:
 
     def one(text: bytes) -> bytes | None:
         try:
-            told = _decode(b'"%b"' % text)
-            return to_json(int(told) if integer and told.isdecimal() else convert(told))
+            decoded = _decode(b'"%b"' % text)
+            return to_json(int(decoded) if integer and decoded.isdecimal() else convert(decoded))
         except _FAULTS:
             return None
 

@@ -91,14 +91,16 @@ class Readings:
             reading = reading._replace(wire=Raw, convert=either, marks=(), raw=True)
         if declared is not None:
             return self._as_declared(reading, field, declared)
-        told = _refined(field, reading.type)
-        if told is None:
+        refined_type = _refined(field, reading.type)
+        if refined_type is None:
             return reading
-        if told.kind == "bytes" and self.settings.binary == "bytes":
+        if refined_type.kind == "bytes" and self.settings.binary == "bytes":
             return reading
-        if told.is_integer or told.kind == "bytes":
-            return self._as_declared(reading, field, told)
-        return held(reading._replace(type=told, convert=values.number_or_special, quick="plain"))
+        if refined_type.is_integer or refined_type.kind == "bytes":
+            return self._as_declared(reading, field, refined_type)
+        return held(
+            reading._replace(type=refined_type, convert=values.number_or_special, quick="plain")
+        )
 
     def _as_declared(
         self, reading: ColumnReading, field: Field, declared: LogicalType
@@ -355,15 +357,15 @@ def _refined(field: Field, found: LogicalType) -> LogicalType | None:
     """A type that the source's type says and the Connect type does not: unsigned, decimal text."""
     sql = sql_type(field)
     try:
-        told = UNKNOWN if sql is None else parse_type(sql)
+        declared = UNKNOWN if sql is None else parse_type(sql)
     except ValueError:
         return None
-    if told.kind.startswith("uint") and (found.is_integer or field.name == DECIMAL):
-        return told
-    if field.type == "string" and found == STRING and told.kind in ("decimal", "number"):
+    if declared.kind.startswith("uint") and (found.is_integer or field.name == DECIMAL):
+        return declared
+    if field.type == "string" and found == STRING and declared.kind in ("decimal", "number"):
         # PostgreSQL gives a NUMERIC without precision an impossible length.
-        return told if (told.precision or 0) <= _MAX_PRECISION else NUMBER
-    return told if field.type == "string" and told.kind == "bytes" else None
+        return declared if (declared.precision or 0) <= _MAX_PRECISION else NUMBER
+    return declared if field.type == "string" and declared.kind == "bytes" else None
 
 
 def _as_is(text: str) -> str:

@@ -87,8 +87,8 @@ def _check_times(fields: Mapping[str, Raw]) -> None:
             try:
                 _time(fields[name])
             except ValueError:
-                told = bytes(fields[name])[:60].decode(errors="replace")
-                sentence = f"{name} of the envelope is {told}, not an integer of 64 bits"
+                shown = bytes(fields[name])[:60].decode(errors="replace")
+                sentence = f"{name} of the envelope is {shown}, not an integer of 64 bits"
                 raise Refusal("shape", sentence) from None
 
 
@@ -168,8 +168,8 @@ def control_change(message: Message, payload: bytes, fields: Mapping[str, Raw]) 
 
 def no_envelope(fields: Mapping[str, Raw]) -> str:
     """Why a message without `op` is refused: it is of another envelope, or flattened."""
-    for name, told in _OTHERS.items():
-        if told <= fields.keys():
+    for name, hint in _OTHERS.items():
+        if hint <= fields.keys():
             sentence = f"the message is no Debezium envelope; its members are those of {name}"
             return f"{sentence}: `waybill detect` says which envelope a file is in"
     return FLATTENED

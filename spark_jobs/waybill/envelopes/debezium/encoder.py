@@ -315,11 +315,11 @@ class DebeziumEncoder:
             return to_json({"ts_ms": millis})
         if operation in ("begin", "commit") and change.transaction is not None:
             status = "BEGIN" if operation == "begin" else "END"
-            told = {"status": status, "id": change.transaction, "ts_ms": millis}
-            return to_json({**told, "event_count": None, "data_collections": None})
+            fields = {"status": status, "id": change.transaction, "ts_ms": millis}
+            return to_json({**fields, "event_count": None, "data_collections": None})
         if operation == "ddl":
-            told = {"databaseName": schema.database, "schemaName": schema.schema}
-            tail = to_json({**told, "ddl": change.ddl_text, "tableChanges": []})
+            fields = {"databaseName": schema.database, "schemaName": schema.schema}
+            tail = to_json({**fields, "ddl": change.ddl_text, "tableChanges": []})
             return b"{" + table.blocks(change, None) + b"," + tail[1:]
         return None
 
@@ -353,5 +353,5 @@ def _control_key(change: Change, payload: bytes, settings: DebeziumWriteSettings
         return {"id": change.transaction}
     if change.operation == "ddl":
         return {"databaseName": change.schema.database or ""}
-    told = msgspec.json.decode(payload, type=_LogMessage)
-    return {"prefix": None if told.message is None else told.message.prefix}
+    parsed = msgspec.json.decode(payload, type=_LogMessage)
+    return {"prefix": None if parsed.message is None else parsed.message.prefix}

@@ -60,7 +60,7 @@ class Blocks:
     def of(self, change: Change, op: str | None) -> bytes:
         """Source, transaction, op and time of a change, as the fields of a JSON object."""
         micros, millis = change.source_time, change.message.timestamp
-        sequence, transaction, times, told = (
+        sequence, transaction, times, parts = (
             b"null",
             b"null",
             b"null",
@@ -76,9 +76,9 @@ class Blocks:
                 if template is not None:
                     return template % (micros // 1000, micros, micros, millis)
             nanos = b"%d000" % micros if fits else b"null"
-            times, told = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%b' % (micros, nanos)
+            times, parts = b"%d" % (micros // 1000), b',"ts_us":%d,"ts_ns":%b' % (micros, nanos)
         elif micros == 0:
-            times, told, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
+            times, parts, millis = b"0", b',"ts_us":0,"ts_ns":0', millis or 0
         if change.sequence:
             sequence = b'"[%b]"' % b",".join([b'\\"%d\\"' % part for part in change.sequence])
         if change.transaction is not None:
@@ -89,7 +89,7 @@ class Blocks:
             times,
             b"true" if change.operation == "read" else b"false",
             sequence,
-            told,
+            parts,
             transaction,
             _OPS[op],
             b"null" if millis is None else b"%d" % millis,

@@ -36,14 +36,14 @@ def keys_of_headers(message: Message) -> tuple[dict[str, Raw], ...]:
 
     What is no key is left to `RowPlan.key_of`, which refuses it.
     """
-    told = []
+    found_keys = []
     for header, value in message.headers or ():
         if header in _KEY_HEADERS and value is not None:
             try:
-                told.append(opened_key(value).fields)
+                found_keys.append(opened_key(value).fields)
             except (Refusal, *JSON_ERRORS):
                 continue
-    return tuple(told)
+    return tuple(found_keys)
 
 
 def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -> None:
@@ -60,14 +60,14 @@ def check_message_key(plan: RowPlan, key: bytes | None, images: Sequence[Any]) -
     if key is None or not plan.told_key:
         return
     fields = opened_key(key).fields
-    told = [_told(plan.columns[name], fields[name]) for name in plan.told_key]
+    stated = [_told(plan.columns[name], fields[name]) for name in plan.told_key]
     places = [plan.schema.names.index(name) for name in plan.told_key]
     rows = [
         [getattr(image, f"f{place}") for place in places] for image in images if image is not None
     ]
-    if not rows or any(all(map(_is_same, row, told)) for row in rows):
+    if not rows or any(all(map(_is_same, row, stated)) for row in rows):
         return
-    shown = [[str(text) for text in texts if text is not UNSET] for texts in (told, rows[0])]
+    shown = [[str(text) for text in texts if text is not UNSET] for texts in (stated, rows[0])]
     raise contradiction("the message key", *shown)
 
 
@@ -84,8 +84,8 @@ def _told(reading: ColumnReading, raw: Raw) -> Any:
         return msgspec.json.decode(raw, type=str) if text.startswith('"') else text
 
 
-def _is_same(mine: Any, told: Any) -> bool:
+def _is_same(mine: Any, stated: Any) -> bool:
     """Whether a value of a row is that of the key; what was not sent contradicts nothing."""
-    if mine is UNSET or told is UNSET or mine is told:
+    if mine is UNSET or stated is UNSET or mine is stated:
         return True
-    return mine is not None and told is not None and is_same(mine, told)
+    return mine is not None and stated is not None and is_same(mine, stated)

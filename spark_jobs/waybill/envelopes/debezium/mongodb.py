@@ -76,7 +76,7 @@ def document_change(message: Message, fields: dict[str, Raw], rules: TableRules)
         Refusal: it does not tell the document, or is none of these events.
     """
     source = msgspec.json.decode(fields["source"], type=Source)
-    told = msgspec.json.decode(fields.get("transaction", _NULL), type=TransactionBlock | None)
+    block = msgspec.json.decode(fields.get("transaction", _NULL), type=TransactionBlock | None)
     op = msgspec.json.decode(fields["op"], type=str)
     operation = _OPERATIONS.get(op)
     if operation is None:
@@ -120,7 +120,7 @@ def document_change(message: Message, fields: dict[str, Raw], rules: TableRules)
         sequence=sequence,
         full_row=operation == "read" and sequence is None,
         source_time=source_time(source),
-        transaction=None if told is None else told.id,
+        transaction=None if block is None else block.id,
     )
 
 

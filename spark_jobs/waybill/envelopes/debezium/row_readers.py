@@ -125,9 +125,9 @@ class RowPlan:
         self.row_of_key = function("row_of_key(k)", [f"return Image({', '.join(row)})"], names)
 
     def _compile_told_key(self, names: tuple[str, ...]) -> None:
-        told = {name: self.columns.get(name, _ANY) for name in names}
+        types = {name: self.columns.get(name, _ANY) for name in names}
         self.told_key = tuple(name for name in names if name in self.columns)
-        self.read_key = decoder_of(_row_struct(told, frozenset(names)))
+        self.read_key = decoder_of(_row_struct(types, frozenset(names)))
         places = {name: place for place, name in enumerate(self.columns)}
         same = [
             f"k.f{i} == r.f{places[name]}" for i, name in enumerate(names) if name in self.columns
@@ -159,8 +159,8 @@ class RowPlan:
             if not (key.startswith(shape.prefix) and key.endswith(b"}")):
                 return False
             key = key[len(shape.prefix) : -1]
-        told = self.read_key(key)
-        return row is None or self.is_key_of(told, row)
+        stated = self.read_key(key)
+        return row is None or self.is_key_of(stated, row)
 
     def key_of(self, fields: Mapping[str, Raw]) -> Any:
         """The key image of the fields of a key's JSON object.

@@ -76,10 +76,10 @@ class TablePlan:
         writings = [self.writings[n] for n in numbers]
         names = tuple(schema.names[n] for n in numbers)
         row = _row_struct(names)
-        told = " and ".join(f"r.f{n} is not U" for n in numbers)
+        condition = " and ".join(f"r.f{n} is not U" for n in numbers)
         self.key_of_row = function(
             "key_of_row(r)",
-            [f"return Row({', '.join(f'r.f{n}' for n in numbers)}) if {told} else None"],
+            [f"return Row({', '.join(f'r.f{n}' for n in numbers)}) if {condition} else None"],
             {"Row": row, "U": UNSET},
         )
         self.key_of_key = _row_maker(names, writings, [UNSET] * len(names))

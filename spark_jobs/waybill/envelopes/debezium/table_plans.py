@@ -136,13 +136,13 @@ class Plans:
         """Keep what the last message told of its columns: only one that is taken tells anything."""
         if self._told is not None:
             identity, columns = self._told
-            told = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
-            if told:
+            certain = {name: kind for name, kind in columns.items() if kind.kind != "mixed"}
+            if certain:
                 kinds = self._kinds.setdefault(identity, {})
-                kinds.update(told)
+                kinds.update(certain)
                 if len(kinds) > self.rules.max_columns:
                     # A table whose messages have ever new columns is known by the last one.
-                    self._kinds[identity] = told
+                    self._kinds[identity] = certain
 
     def key_of(self, plan: RowPlan, key: bytes) -> Any:
         """The key image that a message key tells, or a header that holds one.

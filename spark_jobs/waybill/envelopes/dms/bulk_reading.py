@@ -69,8 +69,8 @@ def _contradicted(pairs: list[tuple[int, int]]) -> Callable[[Rows], Mask]:
         if not isinstance(rows.block, Block):
             return ~found
         for one, other in pairs:
-            told, was = (values(rows.block, rows.places, slot) for slot in (one, other))
-            found |= (told.lengths != NULL_SIZE) & ~same(rows.arena, told, was)
+            texts, was = (values(rows.block, rows.places, slot) for slot in (one, other))
+            found |= (texts.lengths != NULL_SIZE) & ~same(rows.arena, texts, was)
         return found
 
     return check
@@ -181,7 +181,7 @@ class DmsReader(RememberingReader):
         A text that is empty tells nothing; a number that is not in plain digits is another one.
         """
         extra: dict[str, int | bytes] = {}
-        told: Slots = {}
+        fields: Slots = {}
         for name, raw in _carried(change.extra or b'{"dms":{}}')["dms"].items():
             slot = sample.slots.get((_METADATA, name))
             plain = slot is not None and (
@@ -191,8 +191,8 @@ class DmsReader(RememberingReader):
             if slot is None or not plain:
                 extra[name] = bytes(raw)
             else:
-                extra[name] = told[name] = slot
-        return extra, told
+                extra[name] = fields[name] = slot
+        return extra, fields
 
 
 def _deleted(
@@ -241,11 +241,11 @@ def _gone(
 
 
 def _sequence(
-    sample: Sample, change: Change, told: Slots
+    sample: Sample, change: Change, free: Slots
 ) -> tuple[tuple[IntegerSlot, ...] | None, list[Callable[[Rows], Mask]]] | None:
     """How the sequence is read, and what tells rows that need a closer look; None if it cannot."""
-    slot = told.get(_POSITION)
-    placed = told.get(_ID), told.get(_RECORD)
+    slot = free.get(_POSITION)
+    placed = free.get(_ID), free.get(_RECORD)
     if change.sequence is None:
         return None, [] if slot is None else [_hidden_order(sample, slot, placed)]
     if slot is None:
@@ -358,8 +358,8 @@ def _other_table(sample: Sample) -> Callable[[Rows], Mask]:
         if keys is None:
             return ~found
         for slot, name in enumerate(names):
-            told = values(keys, rows.places, slot)
-            found |= ~same(keys.arena, told, keys.arena.constant(name, len(rows)))
+            texts = values(keys, rows.places, slot)
+            found |= ~same(keys.arena, texts, keys.arena.constant(name, len(rows)))
         return found
 
     return check

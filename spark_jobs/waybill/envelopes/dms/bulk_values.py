@@ -152,7 +152,7 @@ def with_order(rows: Rows, position: Texts, numbers: tuple[Places | None, Places
         position: their positions.
         numbers: the ids of their transactions, and the numbers of records in these.
     """
-    ids, records = (None if told is None else told.tolist() for told in numbers)
+    ids, records = (None if number is None else number.tolist() for number in numbers)
     found = np.zeros(len(rows), np.bool_)
     for row in range(len(rows)):
         text = _decode(b'"%b"' % (rows.arena.text(position, row) or b""))

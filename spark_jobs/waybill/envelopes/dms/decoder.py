@@ -106,8 +106,8 @@ class DmsDecoder(FastRemembering["_TableDecoder"]):
         self.rules = rules
         self.memory = self._readers = Readers(rules, style_of(KAFKA, settings), sparse=True)
         super().__init__()
-        told = {name: getattr(settings, name) for name in DmsFilesSettings.model_fields}
-        self._files = DmsFilesDecoder(DmsFilesReadSettings(**told), rules)
+        fields = {name: getattr(settings, name) for name in DmsFilesSettings.model_fields}
+        self._files = DmsFilesDecoder(DmsFilesReadSettings(**fields), rules)
 
     def _hint(self, value: bytes) -> tuple[bytes, bytes]:
         """Schema and table, as they stand in a record."""

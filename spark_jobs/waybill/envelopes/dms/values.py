@@ -149,9 +149,9 @@ def order_of(
         file = _files[head] = None if found is None else int(found[1])
     if file is None:
         return None
-    told = rest.split(":")
-    if "".join(told).isdecimal() and rest.isascii() and "" not in told and len(text) < _SHORT:
-        return (file, *map(int, told))
+    parts = rest.split(":")
+    if "".join(parts).isdecimal() and rest.isascii() and "" not in parts and len(text) < _SHORT:
+        return (file, *map(int, parts))
     if transaction is None or record is None or transaction >> 32 != file:
         return None
     return file, transaction & _LOW, record

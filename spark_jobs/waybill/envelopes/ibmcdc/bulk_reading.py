@@ -91,9 +91,9 @@ class IbmCdcReader(BulkReader):
         key = sample.message.key
         if not table.by_message_key or key is None:
             return None
-        _, told, _ = self._decoder.key_of(key, sample.message)
+        _, key_values, _ = self._decoder.key_of(key, sample.message)
         slots = {path: slot for slot, path in enumerate(self.key_scanner.paths(key))}
-        fields = zip(told.node.fields, told.schema.columns, strict=True)
+        fields = zip(key_values.node.fields, key_values.schema.columns, strict=True)
         pairs = []
         for column, (field, own) in zip(table.schema.key_places, fields, strict=True):
             place = places[column]
@@ -147,11 +147,11 @@ class IbmCdcReader(BulkReader):
         after: tuple[ColumnSlot | None, ...] | None = row
         check = self._check(sample, table, table.places)
         if change.operation == "delete":
-            told = table.has_before and any(_is_told(sample, cell) for cell in old)
-            if told and any(_is_told(sample, cell) for cell in row):
+            has_old = table.has_before and any(_is_told(sample, cell) for cell in old)
+            if has_old and any(_is_told(sample, cell) for cell in row):
                 return None  # the two rows have to be held against each other
-            before, after = old if told else row, None
-            check = self._check(sample, table, table.olds if told else table.places)
+            before, after = old if has_old else row, None
+            check = self._check(sample, table, table.olds if has_old else table.places)
         audits = {
             name: table.node.fields[place]
             for name, place in zip(table.audit, table.audits, strict=True)
@@ -202,8 +202,8 @@ class _Check:
         block: Block = rows.block  # type: ignore[assignment]
         for slot, key_slot in self.pairs:
             if block.keys is not None:
-                told = values(block.keys, rows.places, key_slot)
-                found |= ~same(rows.arena, values(block, rows.places, slot), told)
+                texts = values(block.keys, rows.places, key_slot)
+                found |= ~same(rows.arena, values(block, rows.places, slot), texts)
         return found
 
 

@@ -117,22 +117,22 @@ def _constant(path: Path) -> bool:
     return path[0] in AUDIT
 
 
-def _put(column: Column, told: ColumnWriting) -> ColumnWriter:
+def _put(column: Column, writing: ColumnWriting) -> ColumnWriter:
     """What stands in the messages of a column, without its length."""
-    kind, write = told.type["type"], told.write
-    if told.text is not None:
-        if told.text.write is None:
+    kind, write = writing.type["type"], writing.write
+    if writing.text is not None:
+        if writing.text.write is None:
             return WRITE_TEXT
-        return ColumnWriter(True, with_form(told.text.writes, by_call(told.text.write)))
+        return ColumnWriter(True, with_form(writing.text.writes, by_call(writing.text.write)))
     if kind in ("int", "long"):
         return ColumnWriter(False, whole(*INTEGER_RANGE[column.type.kind]))
     exact = bytes_by_call(write, kind in _SIZED)
-    if told.type.get("logicalType") != "decimal":
+    if writing.type.get("logicalType") != "decimal":
         return ColumnWriter(False, exact)
     unsigned = column.type.kind == "uint64"
     limit = 2**64 if unsigned else 10 ** (column.type.precision or 0)
     return ColumnWriter(
-        False, or_else(unscaled(told.type["scale"], limit, 0 if unsigned else -limit), exact)
+        False, or_else(unscaled(writing.type["scale"], limit, 0 if unsigned else -limit), exact)
     )
 
 

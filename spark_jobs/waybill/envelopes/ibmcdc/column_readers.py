@@ -92,8 +92,8 @@ def in_zone(reading: ColumnReading, node: Node, zone: str) -> ColumnReading:
 
 def column_name(name: str, node: Node, strip: str = "") -> str:
     """The name in the source of the column of a field; arguments as `column_reading`."""
-    told = without_null(node).attributes.get("dbColumnName")
-    return told if isinstance(told, str) and told else name.removeprefix(strip)
+    stated_name = without_null(node).attributes.get("dbColumnName")
+    return stated_name if isinstance(stated_name, str) and stated_name else name.removeprefix(strip)
 
 
 def _declared(
@@ -136,8 +136,8 @@ def _plain(node: Node) -> tuple[LogicalType, Leaf]:
     if kind in ("bytes", "fixed"):
         sizes = _decimal_sizes(node)
         if sizes is not None:
-            told = refined("decimal", hint)
-            return told or LogicalType("decimal", *sizes), _decimal(sizes[1])
+            refined_type = refined("decimal", hint)
+            return refined_type or LogicalType("decimal", *sizes), _decimal(sizes[1])
         return refined("bytes", hint) or BYTES, Leaf(base64_text)
     if kind in ("int", "long"):
         count = COUNTS.get((kind, str(node.attributes.get("logicalType"))))

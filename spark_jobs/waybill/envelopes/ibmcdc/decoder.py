@@ -73,13 +73,13 @@ class IbmCdcDecoder:
             raise fault or explain(table.node, value, start, error) from None
         if end != len(value):
             raise explain(table.node, value, start)
-        told = None if key is None else self._read_key(key, message, table.by_message_key)
+        key_image = None if key is None else self._read_key(key, message, table.by_message_key)
         if table.audit:
             change = _audited(message, table, after, before, audit)
         else:
             change = Change("upsert", table.schema, message, after=after)
-        if told is not None and change.outcome == "ok":
-            _check_same(change, *told)
+        if key_image is not None and change.outcome == "ok":
+            _check_same(change, *key_image)
         return [change]
 
     def table_of(self, message: Message, value: bytes, key: bytes | None) -> tuple[ReadTable, int]:
@@ -173,12 +173,16 @@ def _check_same(change: Change, key: TableSchema, image: Any) -> None:
         key: the schema of the message key; where it has another type, texts may differ.
         image: the message key.
     """
-    schema, told = change.schema, msgspec.structs.astuple(image)
+    schema, identity = change.schema, msgspec.structs.astuple(image)
     row = change.before if change.operation == "delete" else change.after
     found = schema.key_values(row)
-    if told == found or (change.before is not None and told == schema.key_values(change.before)):
+    if identity == found or (
+        change.before is not None and identity == schema.key_values(change.before)
+    ):
         return
-    for column, place, one, other in zip(key.columns, schema.key_places, told, found, strict=True):
+    for column, place, one, other in zip(
+        key.columns, schema.key_places, identity, found, strict=True
+    ):
         if one != other and column.type == schema.columns[place].type:
             sentence = f"the message key has {_shown(one)} in {column.name!r} and the row"
             sentence = f"{sentence} {_shown(other)}: declare the key under tables"
@@ -193,8 +197,8 @@ def _audited(
     message: Message, table: ReadTable, after: Any, before: Any, audit: tuple[Any, ...]
 ) -> Change:
     """The change of a record with audit columns."""
-    told = dict(zip(table.audit, audit, strict=True))
-    given = told.pop("ENTTYP")
+    by_name = dict(zip(table.audit, audit, strict=True))
+    given = by_name.pop("ENTTYP")
     entry = given if isinstance(given, str) else None
     if entry in BEFORE_ROWS:
         # The record after it has the row as it became; nothing ties the two but their place, and a
@@ -212,9 +216,9 @@ def _audited(
     elif operation != "update" and before is not None:
         _check_new(table, entry, before)
         before = None
-    source_time = _take_time(told)
-    transaction = told.pop("CCID", None)
-    rest = {name: value for name, value in told.items() if value is not None}
+    source_time = _take_time(by_name)
+    transaction = by_name.pop("CCID", None)
+    rest = {name: value for name, value in by_name.items() if value is not None}
     return Change(
         operation,
         table.schema,
@@ -250,13 +254,13 @@ def _field(table: ReadTable, place: int | None) -> str:
     return "" if place is None else repr(table.node.fields[place].name)
 
 
-def _take_time(told: dict[str, Any]) -> int | None:
+def _take_time(audit: dict[str, Any]) -> int | None:
     """The time of a record in microseconds; what cannot be read as one stays to be carried."""
-    time = told.get("UTC_TIMESTMP") or told.get("TIMSTAMP")
+    time = audit.get("UTC_TIMESTMP") or audit.get("TIMSTAMP")
     micros = micros_of(time) if isinstance(time, str) else None
     for name in ("UTC_TIMESTMP", "TIMSTAMP"):
-        if micros is not None or not told.get(name):
-            told.pop(name, None)
+        if micros is not None or not audit.get(name):
+            audit.pop(name, None)
     return micros
 
 

@@ -183,8 +183,8 @@ class IbmCdcEncoder:
         key = change.old_key_image()
         if key is None:
             return None
-        told = dict(zip(table.key, _values(key), strict=True))
-        return tuple(told.get(i, UNSET) for i in range(len(table.fields)))
+        by_place = dict(zip(table.key, _values(key), strict=True))
+        return tuple(by_place.get(i, UNSET) for i in range(len(table.fields)))
 
     def _message(
         self,
@@ -270,8 +270,8 @@ class IbmCdcEncoder:
             losses.append("transactions")
         if len(columns) < len(before):
             losses.append("unchanged_columns")
-        told = any(isinstance(value, str) for value in before)
-        if (change.before is not None and not told) or set(_present(before)) - set(columns):
+        has_before = any(isinstance(value, str) for value in before)
+        if (change.before is not None and not has_before) or set(_present(before)) - set(columns):
             # A reader takes columns that are all null for a row that is not told, and does not
             # look for the old value of a column that has no new one.
             losses.append("before_image")
@@ -324,8 +324,8 @@ def _explained(table: WriteTable, record: _Record, values: Values, error: Except
         try:
             write(bytearray(), value)
         except (*WRITE_ERRORS, Refusal) as fault:
-            told = fault.sentence if isinstance(fault, Refusal) else str(fault)
-            return Refusal("encoding", f"column {table.schema.names[i % size]!r}: {told}")
+            reason = fault.sentence if isinstance(fault, Refusal) else str(fault)
+            return Refusal("encoding", f"column {table.schema.names[i % size]!r}: {reason}")
     return Refusal("encoding", f"a row cannot be written: {error}")
 
 

@@ -30,8 +30,8 @@ def place_of(full_name: str, attributes: dict[str, Any]) -> Place:
     database and the others are the schema; nothing public says more about them.
     """
     if isinstance(attributes.get("dbTableName"), str):
-        told = [attributes.get(f"db{which}Name") for which in ("Database", "Schema", "Table")]
-        return Place(*(name if isinstance(name, str) else None for name in told))
+        names = [attributes.get(f"db{which}Name") for which in ("Database", "Schema", "Table")]
+        return Place(*(name if isinstance(name, str) else None for name in names))
     *namespace, table = full_name.split(".")
     if namespace and namespace[0] in ("key", "value"):
         namespace = namespace[1:]
@@ -53,5 +53,5 @@ def record_name(part: str, place: Place) -> dict[str, Any]:
     found: dict[str, Any] = {"name": legal(place.table or ""), "namespace": namespace}
     if place_of(f"{namespace}.{found['name']}", {}) == place:
         return found
-    told = {"Database": place.database, "Schema": place.schema, "Table": place.table or ""}
-    return {**found, **{f"db{which}Name": n for which, n in told.items() if n is not None}}
+    parts = {"Database": place.database, "Schema": place.schema, "Table": place.table or ""}
+    return {**found, **{f"db{which}Name": n for which, n in parts.items() if n is not None}}

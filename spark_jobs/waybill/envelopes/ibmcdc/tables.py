@@ -90,10 +90,10 @@ class ReadTable:
         if before:
             values = ["UNSET" if i is None else f"v{i}" for i in self.olds]
             old = f"Image({', '.join(values)})"
-        told = "".join(f"v{i}, " for i in audit)
+        audit_values = "".join(f"v{i}, " for i in audit)
         self.leaves = leaves
         self.read: Reader = row_reader(
-            value, leaves, f"({image}, {old}, ({told}))", {"Image": self.schema.Image}
+            value, leaves, f"({image}, {old}, ({audit_values}))", {"Image": self.schema.Image}
         )
 
     def fault(self, data: bytes, start: int) -> Refusal | None:
@@ -193,14 +193,14 @@ def _parts(
     prefix, before = settings.audit_prefix, settings.before_prefix
     every = list(range(len(names)))
     given = settings.audit_columns
-    told = _audit_columns(node, settings, key) if given is None else given
-    if settings.entry_type not in told or settings.entry_type not in names:
+    audit_names = _audit_columns(node, settings, key) if given is None else given
+    if settings.entry_type not in audit_names or settings.entry_type not in names:
         return {}, [], every
-    strange = next((name for name in told if name not in names), None)
+    strange = next((name for name in audit_names if name not in names), None)
     if strange is not None:
         sentence = f"audit_columns names {strange!r}, which is no column of the record: mend it"
         raise Refusal("schema", sentence)
-    audit = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name in told}
+    audit = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name in audit_names}
     rest = [i for i in every if i not in audit]
     row = {names[i] for i in rest}
     olds = [i for i in rest if names[i].startswith(before) and names[i][len(before) :] in row]

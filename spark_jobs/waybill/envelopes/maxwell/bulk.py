@@ -244,8 +244,8 @@ class MaxwellWriter(BulkWriter):
         constant = set(_NAMES)
         ours = rows.extra is not None and carried(rows, _FAMILY)
         if ours and rows.extra is not None:
-            for name, told in rows.extra.fields.items():
-                if isinstance(told, Value):
+            for name, field_value in rows.extra.fields.items():
+                if isinstance(field_value, Value):
                     found[name,] = field_of(name)
                 else:
                     constant.add(name)

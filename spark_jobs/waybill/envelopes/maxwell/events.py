@@ -109,5 +109,5 @@ def _refuse_rows(kind: str, top: dict[str, Raw]) -> None:
 
 def statement_type(sql: str) -> str:
     """Maxwell's type of a statement; what it has no type for is a change of a table."""
-    told = defined_by(sql)
-    return "table-alter" if told is None else _STATEMENTS.get(told, "table-alter")
+    defined = defined_by(sql)
+    return "table-alter" if defined is None else _STATEMENTS.get(defined, "table-alter")

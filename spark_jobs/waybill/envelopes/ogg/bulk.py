@@ -90,7 +90,7 @@ class OggReader(RememberingReader):
             return None
         if (after is None) is not (change.after is None):
             return None
-        told = {
+        present = {
             "op_ts": change.source_time is not None,
             "pos": change.sequence is not None,
             "current_ts": True,
@@ -98,7 +98,7 @@ class OggReader(RememberingReader):
         extra: dict[str, int | bytes] = {}
         for name, raw in _fields(change.extra or b'{"ogg":{}}')[_FAMILY].items():
             slot = slots.get((name,))
-            free = slot is not None and told.get(name) and sample.kinds[slot] <= ESCAPED
+            free = slot is not None and present.get(name) and sample.kinds[slot] <= ESCAPED
             extra[name] = bytes(raw) if slot is None or not free else slot
         return FieldMap(
             schema,
@@ -109,15 +109,15 @@ class OggReader(RememberingReader):
                 IntegerSlot(slots["pos",], convert=number_in(b"", b"\0", 0)),
                 IntegerSlot(slots["pos",], convert=_own),
             )
-            if told["pos"]
+            if present["pos"]
             else None,
             IntegerSlot(slots["op_ts",], 1, -_WIDEST, _WIDEST, self._micros)
-            if told["op_ts"]
+            if present["op_ts"]
             else None,
             family=_FAMILY if extra else "",
             extra=extra,
             carry=None if extra else _nothing,
-            aside=(ColumnSlot(slots["pos",], _SHORT_POSITION),) if told["pos"] else (),
+            aside=(ColumnSlot(slots["pos",], _SHORT_POSITION),) if present["pos"] else (),
         )
 
 
@@ -203,8 +203,8 @@ class OggWriter(BulkWriter):
         found = {} if rows.tables is None else dict(_TABLE_NAME)
         constant = set(_NAMES)
         if rows.extra is not None and carried(rows, _FAMILY):
-            for name, told in rows.extra.fields.items():
-                if isinstance(told, Value):
+            for name, value in rows.extra.fields.items():
+                if isinstance(value, Value):
                     found[name,] = field_of(name)
                 else:
                     constant.add(name)

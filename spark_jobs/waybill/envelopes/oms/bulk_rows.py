@@ -251,8 +251,8 @@ def rows_that_came_without(rows: Rows) -> Mask:
         return none | _came_without(first)
     starts, lengths = first.texts
     openings = Texts(starts, np.minimum(lengths, _OPENING))
-    told = rows.arena.each(openings, lambda text: b"1" if _came_without(text) else b"0")
-    came: Mask = none | (rows.arena.data[told.starts] == ord("1"))
+    without = rows.arena.each(openings, lambda text: b"1" if _came_without(text) else b"0")
+    came: Mask = none | (rows.arena.data[without.starts] == ord("1"))
     return came
 
 
@@ -275,8 +275,8 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
 
     def numbers(rows: Rows) -> Places:
         fields = {} if rows.extra is None else rows.extra.fields
-        told = [v for v in map(fields.get, names) if isinstance(v, Value)]
-        if not told:
+        decisive = [v for v in map(fields.get, names) if isinstance(v, Value)]
+        if not decisive:
             return np.zeros(len(rows), np.int64)
         arena = rows.arena
         first = [
@@ -284,12 +284,12 @@ def decided_by(names: tuple[str, ...]) -> Callable[[Rows], Places]:
                 np.full_like(v.texts.starts, v.texts.starts[0]),
                 np.full_like(v.texts.lengths, v.texts.lengths[0]),
             )
-            for v in told
+            for v in decisive
         ]
-        alike = all(same(arena, v.texts, f).all() for v, f in zip(told, first, strict=True))
+        alike = all(same(arena, v.texts, f).all() for v, f in zip(decisive, first, strict=True))
         found = []
         for row in range(1 if alike else len(rows)):
-            held = tuple(arena.text(v.texts, row) for v in told)
+            held = tuple(arena.text(v.texts, row) for v in decisive)
             number = known.get(held)
             if number is None:
                 number = len(known) + 1 if len(known) + 1 < 1 << DECIDED_BITS else _FAR

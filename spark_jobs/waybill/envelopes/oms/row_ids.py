@@ -25,7 +25,7 @@ def opening_of(table: str) -> str:
     return f"{table}-"
 
 
-def check_row_id(schema: TableSchema, images: Sequence[Any], told: str, table: str) -> None:
+def check_row_id(schema: TableSchema, images: Sequence[Any], row_id: str, table: str) -> None:
     """See that `rowid` tells the key of the row.
 
     It names no columns: the values may stand in another order than those of the declared key, and
@@ -34,15 +34,15 @@ def check_row_id(schema: TableSchema, images: Sequence[Any], told: str, table: s
     Args:
         schema: the table, whose key `is_compared`.
         images: the row after the change, and the one before; None where there is none.
-        told: `rowid`.
+        row_id: `rowid`.
         table: the table's name as the message has it; under another name nothing is compared.
 
     Raises:
         Refusal: kind `key`, when no row has these values.
     """
-    if not told.startswith(opening_of(table)):
+    if not row_id.startswith(opening_of(table)):
         return
-    text = told.removeprefix(opening_of(table))
+    text = row_id.removeprefix(opening_of(table))
     parts = text.split(SEPARATOR)
     rows = [image for image in images if image is not None]
     keys = [[v for v in schema.key_values(row) if isinstance(v, str)] for row in rows]

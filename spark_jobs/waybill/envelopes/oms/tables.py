@@ -128,8 +128,8 @@ class OmsTable:
         in_messages: bool = True,
         tenant: str | None = None,
     ) -> None:
-        told = shape.told or (None,) * len(shape.names)
-        columns = zip(shape.names, shape.types, told, strict=True)
+        stated = shape.told or (None,) * len(shape.names)
+        columns = zip(shape.names, shape.types, stated, strict=True)
         self.tenant = tenant
         self.schema: TableSchema = intern_schema(
             database_of(shape.db, shape.db_type, tenant),
@@ -137,7 +137,7 @@ class OmsTable:
             shape.table,
             tuple(Column(*column) for column in columns),
             shape.key,
-            DIALECT if any(told) else "",
+            DIALECT if any(stated) else "",
         )
         _ = self.schema.key_places  # refuses rows without their key, and a key of one column twice
         self.notations = [

@@ -168,8 +168,8 @@ def in_notation(schema: TableSchema, earlier: bool = False) -> TableSchema:
 
 def is_one_bit(column: Column) -> bool:
     """Whether a column of true and false is a BIT, which is written as its bytes."""
-    told = column.type == ONE_BIT or _word(column.source_type or "") == "BIT"
-    return column.type.kind == "boolean" and told
+    one_bit = column.type == ONE_BIT or _word(column.source_type or "") == "BIT"
+    return column.type.kind == "boolean" and one_bit
 
 
 def _noted(column: Column, earlier: bool) -> LogicalType | None:
@@ -189,15 +189,15 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
     if is_one_bit(column):
         return source if dialect == DIALECT and _word(source or "") == "BIT" else "BIT"
     if dialect == DIALECT and source is not None:
-        told = logical_type(source, earlier)
-        if told is not None and (
-            _family(told.kind) == _family(kind) or _noted(column, earlier) is not None
+        stated = logical_type(source, earlier)
+        if stated is not None and (
+            _family(stated.kind) == _family(kind) or _noted(column, earlier) is not None
         ):
             return source
     if dialect == "mysql" and source is not None:
         word = _word(source)
-        told = logical_type(word)
-        if word in _KEPT and told is not None and told.kind == kind:
+        stated = logical_type(word)
+        if word in _KEPT and stated is not None and stated.kind == kind:
             return word
     if kind == "unknown":
         return None
@@ -208,8 +208,8 @@ def type_name(column: Column, dialect: str, earlier: bool = False) -> str | None
 
 def _interval(source: str) -> str:
     """The name of an interval: of years and months where its source says so."""
-    told = source.upper()
-    months = "YEAR" in told or "MONTH" in told
+    upper = source.upper()
+    months = "YEAR" in upper or "MONTH" in upper
     return f"INTERVAL_{'YEAR_TO_MONTH' if months else 'DAY_TO_SECOND'}"
 
 
@@ -233,11 +233,11 @@ def is_lob(kind: LogicalType, name: str | None) -> bool:
 
 def loses_type(column: Column, name: str | None, earlier: bool = False) -> bool:
     """Whether a reader who is told nothing but a name takes the column for another type."""
-    told, kind = logical_type(name, earlier) or UNKNOWN, column.type
+    both, kind = logical_type(name, earlier) or UNKNOWN, column.type
     fine = finer_than_micros(kind, column.source_type)
-    if fine is not None and with_digits(told, name) != fine:
+    if fine is not None and with_digits(both, name) != fine:
         return True
-    return told.kind != kind.kind or (kind.kind in ("decimal", "bit") and told != kind)
+    return both.kind != kind.kind or (kind.kind in ("decimal", "bit") and both != kind)
 
 
 def jdbc_number(name: str) -> int:
@@ -251,8 +251,8 @@ def sized_name(column: Column, dialect: str, earlier: bool = False) -> str | Non
     kind, source = column.type, column.source_type
     if is_one_bit(column) and dialect != DIALECT:
         return "bit(1)"
-    told = logical_type(source) if dialect == "mysql" else None
-    if told == kind and kind.kind != "boolean":
+    stated = logical_type(source) if dialect == "mysql" else None
+    if stated == kind and kind.kind != "boolean":
         return source
     if dialect != DIALECT and kind.kind in ("decimal", "bit"):
         return str(kind)

@@ -88,12 +88,12 @@ class TypedTables:
         inferred = set()
         columns = []
         for column in names:
-            told = types.get(column)
-            kind = rule.columns.get(column) or logical_type(told, self.earlier)
+            stated = types.get(column)
+            kind = rule.columns.get(column) or logical_type(stated, self.earlier)
             if kind is None:
                 inferred.add(column)
                 kind = _inferred(column, rows)
-            columns.append(Column(column, kind, told))
+            columns.append(Column(column, kind, stated))
         if rule.key is not None:
             key = rule.key
         missing = [column for column in key if column not in names]

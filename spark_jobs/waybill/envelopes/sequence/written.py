@@ -104,14 +104,14 @@ class PackedSettings(Settings):
 
     def of_ids(self) -> dict[str, Any]:
         """See `Settings.of_ids`."""
-        told = self.model_dump(mode="json")
-        return {name: told[name] for name in _OF_IDS if name in told}
+        plain = self.model_dump(mode="json")
+        return {name: plain[name] for name in _OF_IDS if name in plain}
 
-    def for_source(self, source: Envelope, told: Settings) -> Self:
+    def for_source(self, source: Envelope, read_settings: Settings) -> Self:
         """Settings of an encoder that writes what messages of this envelope tell."""
-        made = super().for_source(source, told)
+        made = super().for_source(source, read_settings)
         made._declared = source.layouts
-        made._expected = source.name if source.layouts and told.has_ids else None
+        made._expected = source.name if source.layouts and read_settings.has_ids else None
         return made
 
     @property

@@ -134,17 +134,17 @@ def upsert(
     parts = min(sum(one.buckets for one in wanted.values()), 4 * cores)
     span = Span(lake.log("changes"), increment.after, increment.upto)
     changes = lake.task_rows(span, columns_of(CHANGES, *CHANGES_READ), {"outcome": ["ok"]})
-    told: Iterable[Any]
+    outcomes: Iterable[Any]
     here = changes.here(shuffled(wanted, parts))
     if here is not None:
-        told = _written_here(here, written(targets))
+        outcomes = _written_here(here, written(targets))
     else:
         found = changes.map(shuffled(wanted, parts), SHUFFLED_DDL)
         together = found.repartitionById(parts, "part").sortWithinPartitions("number", "bucket")
         with unwrapped():
-            told = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
+            outcomes = together.mapInArrow(light(written(targets)), OUTCOME_DDL).collect()
     by_table = defaultdict(list)
-    for row in told:
+    for row in outcomes:
         by_table[row.number].append(row)
     done = ((table, _written(table, by_table[i])) for i, table in enumerate(tables))
     return {table.name: one for table, one in done if one is not None}
@@ -158,8 +158,8 @@ def _written_here(winners: Sequence[pa.RecordBatch], write: Make) -> Iterator[An
     if winners:
         together = pa.Table.from_batches(winners)
         ordered = together.sort_by([("number", "ascending"), ("bucket", "ascending")])
-        for told in write(ordered.to_batches()):
-            yield from (Row(**row) for row in told.to_pylist())
+        for batch in write(ordered.to_batches()):
+            yield from (Row(**row) for row in batch.to_pylist())
 
 
 def _buckets(rows: int, each: float, cores: int) -> int:
@@ -167,12 +167,12 @@ def _buckets(rows: int, each: float, cores: int) -> int:
     return max(1, ceil(rows * each / BUCKET_BYTES), min(cores, rows // BUCKET_ROWS))
 
 
-def _written(table: Plain, told: Sequence[Any]) -> Written | None:
+def _written(table: Plain, rows: Sequence[Any]) -> Written | None:
     """What tasks tell of a table."""
     from waybill.merge.upsert.writing import DOUBTFUL, REPLACED, WRITTEN, places_of, unpacked
 
     by_kind = defaultdict(list)
-    for row in told:
+    for row in rows:
         by_kind[row.kind].append(row)
     files = [WrittenFile(f.path, f.bytes, f.rows, (), f.groups) for f in by_kind[WRITTEN]]
     if any(row.content is None for row in by_kind[DOUBTFUL]):

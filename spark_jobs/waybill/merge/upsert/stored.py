@@ -70,8 +70,10 @@ def _rows_of(
             there = whole(parquet.read_row_group(group, [KEY], use_threads=False).column(0))
             rows, found = matches(slots, hashes, data, ends, *texts_in(there))
             if len(rows):
-                told = whole(parquet.read_row_group(group, [ORDER], use_threads=False).column(0))
-                orders.append(told.take(pa.array(rows)))
+                order_texts = whole(
+                    parquet.read_row_group(group, [ORDER], use_threads=False).column(0)
+                )
+                orders.append(order_texts.take(pa.array(rows)))
                 places.append(rows + first)
                 winners.append(found)
             first += len(there)

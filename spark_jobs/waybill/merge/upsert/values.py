@@ -99,11 +99,11 @@ def exact(texts: Any, type_: str) -> tuple[Any, Any]:
     try:
         values = pc.if_else(good, texts, None).cast(kind)
     except pa.ArrowInvalid:
-        told = texts.to_pylist()
+        text_values = texts.to_pylist()
         good = pa.array(
             [
                 yes and fits(text or "", type_)
-                for yes, text in zip(good.to_pylist(), told, strict=True)
+                for yes, text in zip(good.to_pylist(), text_values, strict=True)
             ]
         )
         try:
@@ -135,18 +135,18 @@ def _fitting(texts: Any, type_: str) -> Any:
     few = pc.fill_null(pc.less_equal(pc.utf8_length(texts), pa.scalar(digits, pa.int32())), False)
     if pc.all(pc.or_(few, pc.is_null(texts))).as_py():
         return few
-    told = [text is not None and fits(text, type_) for text in texts.to_pylist()]
-    return pa.array(told, pa.bool_())
+    fitting = [text is not None and fits(text, type_) for text in texts.to_pylist()]
+    return pa.array(fitting, pa.bool_())
 
 
 def _decoded(texts: Any) -> tuple[Any, Any]:
     import base64
 
-    told = texts.to_pylist()
-    good = [text is None or (len(text) % 4 == 0 and fits(text, "binary")) for text in told]
+    text_values = texts.to_pylist()
+    good = [text is None or (len(text) % 4 == 0 and fits(text, "binary")) for text in text_values]
     values = [
         base64.b64decode(text) if text is not None and yes else None
-        for text, yes in zip(told, good, strict=True)
+        for text, yes in zip(text_values, good, strict=True)
     ]
     return pa.array(values, pa.binary()), ~np.array(good, np.bool_)
 
@@ -177,8 +177,8 @@ def _columns(images: list[bytes], names: tuple[str, ...]) -> list[list[Any]]:
     whole = b"[%b]" % b",".join(images)
     reader = _reader(names)
     if reader is None:
-        told = _any_names(whole)
-        return [[image.get(name, msgspec.UNSET) for image in told] for name in names]
+        named = _any_names(whole)
+        return [[image.get(name, msgspec.UNSET) for image in named] for name in names]
     rows = reader(whole)
     return [list(map(attrgetter(f"c{i}"), rows)) for i in range(len(names))]
 
@@ -200,12 +200,12 @@ def typed_columns(images: Any, columns: Sequence[Column]) -> tuple[list[Any], An
     take = pa.array(np.cumsum(there) - 1, mask=~there)
     found = []
     told_of = _columns(texts, tuple(column.name for column in columns))
-    for column, told in zip(columns, told_of, strict=True):
-        if msgspec.UNSET in told:
-            lacks = np.array([text is msgspec.UNSET for text in told], np.bool_)
+    for column, column_values in zip(columns, told_of, strict=True):
+        if msgspec.UNSET in column_values:
+            lacks = np.array([text is msgspec.UNSET for text in column_values], np.bool_)
             doubtful |= lacks
-            told = [None if text is msgspec.UNSET else text for text in told]
-        values, odd = exact(pa.array(told, pa.string()), column.type)
+            column_values = [None if text is msgspec.UNSET else text for text in column_values]
+        values, odd = exact(pa.array(column_values, pa.string()), column.type)
         doubtful |= odd
         found.append(values.take(take))
     every = np.zeros(len(images), np.bool_)

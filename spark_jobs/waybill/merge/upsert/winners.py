@@ -127,8 +127,8 @@ def _wanted(batch: pa.RecordBatch, tables: Mapping[str, Wanted]) -> pa.Table:
     row = pc.is_in(operation, value_set=pa.array(sorted(ROW_OPERATIONS)))
     names = pa.Table.from_batches([batch.select(list(NAMES))])
     parts = []
-    for told in names.group_by(list(NAMES), use_threads=False).aggregate([]).to_pylist():
-        values = tuple(told[name] for name in NAMES)
+    for group in names.group_by(list(NAMES), use_threads=False).aggregate([]).to_pylist():
+        values = tuple(group[name] for name in NAMES)
         wanted = tables.get(qualified(*values) or "")
         if wanted is None:
             continue

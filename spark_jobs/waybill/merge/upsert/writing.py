@@ -161,8 +161,8 @@ def _write(number: int, target: Target, rows: pa.Table) -> Iterator[pa.RecordBat
             older = pa.array(~found.newer)
             rows, values = rows.filter(older), [value.filter(older) for value in values]
     made = _rows(target, rows, values)
-    for told in target.writer.write(made.to_batches(max_chunksize=MOST_ROWS)):
-        for row in told.to_pylist():
+    for batch in target.writer.write(made.to_batches(max_chunksize=MOST_ROWS)):
+        for row in batch.to_pylist():
             del row["partition"]
             yield _told(number, WRITTEN, **row)
 

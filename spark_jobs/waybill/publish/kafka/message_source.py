@@ -71,10 +71,10 @@ def made(messages: Outgoing, batches: Sequence[str], origin: bool) -> list[Made]
 
     if messages.groups is not None and messages.longest is not None:
         most = messages.longest + ORIGIN
-        told: dict[str, list[RowGroup]] = {}
+        made_columns: dict[str, list[RowGroup]] = {}
         for group in messages.groups:
             if group.rows:
-                told.setdefault(group.low[0], []).append(group)
+                made_columns.setdefault(group.low[0], []).append(group)
         found = [
             Made(
                 batch,
@@ -84,7 +84,7 @@ def made(messages: Outgoing, batches: Sequence[str], origin: bool) -> list[Made]
                 most,
                 partial(longest, batch),
             )
-            for batch, groups in told.items()
+            for batch, groups in made_columns.items()
         ]
     else:
         # Numbers only: with a text in it, Spark would sort the rows to aggregate them.

@@ -154,10 +154,12 @@ class Transactions:
             timestamp: milliseconds since 1970, 0 for now.
             headers: names and values.
         """
-        told = self._told_of if watched else None
+        callback = self._told_of if watched else None
         while True:
             try:
-                self._producer.produce(topic, value, key, partition, told, None, timestamp, headers)
+                self._producer.produce(
+                    topic, value, key, partition, callback, None, timestamp, headers
+                )
                 return
             except BufferError:
                 self.look(0.1)
@@ -222,10 +224,10 @@ class Transactions:
             raise self._fault(error) from error
 
     def _fault(self, error: KafkaException | SystemError) -> WaybillError:
-        told = error.args[0] if isinstance(error, KafkaException) else None
-        if told is None or told.code() == KafkaError._FATAL:
-            told = self._fatal(error)
-        if told.code() in FENCED:
+        kafka_error = error.args[0] if isinstance(error, KafkaException) else None
+        if kafka_error is None or kafka_error.code() == KafkaError._FATAL:
+            kafka_error = self._fatal(error)
+        if kafka_error.code() in FENCED:
             self._in_transaction = False
             message = (
                 f"{self._about}: another run publishes to this target now, or the transaction was "
@@ -233,13 +235,13 @@ class Transactions:
                 "taken back: let the other run end, then run again"
             )
             return ConflictError(message, code=Code.PUBLISHED_CONCURRENTLY)
-        if told.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        if kafka_error.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             message = (
                 f"{self._about}: transactions may not be open for {self._timeout:.0f} s there: "
                 "lower the target's setting transaction_timeout"
             )
             return ConfigurationError(message, code=Code.TARGET_TOPIC)
-        return failure(told, self._about, self._heard)
+        return failure(kafka_error, self._about, self._heard)
 
     def _fatal(self, error: KafkaException | SystemError) -> KafkaError:
         """The fatal error behind one that only says that there was one.
@@ -248,9 +250,12 @@ class Transactions:
         an exception, or with one and a result: Python calls either a SystemError. From then on
         every call about transactions says what it was.
         """
-        for told in (error, error.__cause__):
-            if isinstance(told, KafkaException) and told.args[0].code() != KafkaError._FATAL:
-                return told.args[0]  # type: ignore[no-any-return]
+        for kafka_error in (error, error.__cause__):
+            if (
+                isinstance(kafka_error, KafkaException)
+                and kafka_error.args[0].code() != KafkaError._FATAL
+            ):
+                return kafka_error.args[0]  # type: ignore[no-any-return]
         try:
             self._producer.begin_transaction()
         except KafkaException as found:

@@ -54,14 +54,14 @@ def read_positions(newest_first: Iterable[dict[str, Any]]) -> Positions:
     following: dict[tuple[str, int], int] = {}
     loose = 0
     for cursor in newest_first:
-        for topic, told in cursor["topics"].items():
+        for topic, entry in cursor["topics"].items():
             # Brokers that know no id, or not yet, say nothing against one that was told before.
-            ids[topic] = ids.get(topic) or told["id"]
-            for partition, (_start, end) in told["ranges"].items():
+            ids[topic] = ids.get(topic) or entry["id"]
+            for partition, (_start, end) in entry["ranges"].items():
                 following.setdefault((topic, int(partition)), end)
         if cursor["complete"]:
             break
-        loose += sum(len(told["ranges"]) for told in cursor["topics"].values())
+        loose += sum(len(entry["ranges"]) for entry in cursor["topics"].values())
     return Positions(ids, following, loose)
 
 
@@ -87,6 +87,6 @@ def write_positions(
     learned = [name for name, id_ in ids.items() if id_ and id_ != before.ids.get(name)]
     topics: dict[str, Any] = {name: {"id": known[name], "ranges": {}} for name in sorted(learned)}
     for (topic, partition), span in sorted(named.items()):
-        told = topics.setdefault(topic, {"id": known.get(topic, ""), "ranges": {}})
-        told["ranges"][str(partition)] = span
+        entry = topics.setdefault(topic, {"id": known.get(topic, ""), "ranges": {}})
+        entry["ranges"][str(partition)] = span
     return {"source": "kafka", "complete": complete, "topics": topics}

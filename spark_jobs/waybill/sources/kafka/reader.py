@@ -135,8 +135,8 @@ def read_ranges(
     try:
         yield from larger(work.batches())
         for progress in work.progress.values():
-            told = Read(progress.rows, progress.bytes, progress.lost, progress.bare)
-            tell(progress.span, told)
+            outcome = Read(progress.rows, progress.bytes, progress.lost, progress.bare)
+            tell(progress.span, outcome)
     finally:
         work.consumer.close()
 
@@ -147,7 +147,7 @@ class _Work:
     def __init__(self, ranges: list[Range], reading: RangeOptions) -> None:
         self.reading = reading
         self.progress = {(s.topic, s.partition): _Progress(s, s.start) for s in ranges}
-        self.open = {place for place, told in self.progress.items() if told.span.offsets}
+        self.open = {place for place, entry in self.progress.items() if entry.span.offsets}
         self.only = next(iter(self.open)) if len(self.open) == 1 else None
         self.wanted = MESSAGES
         self.heard: list[KafkaError] = []
@@ -275,9 +275,9 @@ class _Work:
         """Takes fetched offsets for progress: aborted messages are passed over in silence."""
         topics = json.loads(text)["topics"]
         fetched = sum(
-            max(0, told["next_offset"])
+            max(0, statistics["next_offset"])
             for topic, number in self.progress
-            if (told := topics.get(topic, {}).get("partitions", {}).get(str(number)))
+            if (statistics := topics.get(topic, {}).get("partitions", {}).get(str(number)))
         )
         if fetched != self.fetched:
             self.fetched = fetched
@@ -297,10 +297,12 @@ class _Work:
         if stays is not None:
             raise failure(stays, self._about(span))
         if waited > self.reading.stall:
-            told = f"; the last that was heard: {sentence(self.heard[-1])}" if self.heard else ""
+            last_error = (
+                f"; the last that was heard: {sentence(self.heard[-1])}" if self.heard else ""
+            )
             text = (
-                f"{self._about(span)}: the brokers have not answered for {waited:.0f} s{told}: see "
-                "that they run, and run the batch again"
+                f"{self._about(span)}: the brokers have not answered for {waited:.0f} s"
+                f"{last_error}: see that they run, and run the batch again"
             )
             raise UnreachableError(text, code=Code.KAFKA_UNREACHABLE)
 

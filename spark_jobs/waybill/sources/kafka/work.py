@@ -101,7 +101,7 @@ class KafkaWork:
             tally = Tally(self._context.spark.sparkContext)
             report.rows_out = self._write(branch, tasks, tally, sizes)
             read = _told(tasks, tally)
-            report.rows_in = sum(told.rows for told in read.values())
+            report.rows_in = sum(outcome.rows for outcome in read.values())
             check_unchanged(self._cluster, self._plan)
         self._describe(report, read)
         self._warn(report, read)
@@ -129,8 +129,8 @@ class KafkaWork:
             self._source.unreadable_headers == "leave_out",
         )
 
-        def tell(span: Range, told: Read) -> None:
-            tally.add({str(span): tuple(told)})
+        def tell(span: Range, outcome: Read) -> None:
+            tally.add({str(span): tuple(outcome)})
 
         def read(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
             for numbers in batches:
@@ -143,9 +143,9 @@ class KafkaWork:
 
     def _describe(self, report: StageReport, read: dict[Range, Read]) -> None:
         rows: dict[tuple[str, int], int] = {}
-        for span, told in read.items():
-            rows[span[:2]] = rows.get(span[:2], 0) + told.rows
-        size = sum(told.bytes for told in read.values())
+        for span, outcome in read.items():
+            rows[span[:2]] = rows.get(span[:2], 0) + outcome.rows
+        size = sum(outcome.bytes for outcome in read.values())
         spans = [span for span in self._plan.ranges if span.offsets]
         report.details = {
             "topics": len(self._plan.ids),
@@ -156,7 +156,7 @@ class KafkaWork:
             "ranges": [{**span._asdict(), "rows": rows.get(span[:2], 0)} for span in spans[:SHOWN]],
         }
         lost = sum(loss.end - loss.start for loss in self._plan.losses)
-        lost += sum(told.lost for told in read.values())
+        lost += sum(outcome.lost for outcome in read.values())
         if lost:
             report.details["lost_offsets"] = lost
         if self._plan.held:
@@ -164,16 +164,18 @@ class KafkaWork:
 
     def _warn(self, report: StageReport, read: dict[Range, Read]) -> None:
         missing = [(loss, loss.end - loss.start) for loss in self._plan.losses]
-        missing += [(span, told.lost) for span, told in read.items() if told.lost]  # type: ignore[misc]
+        missing += [(span, outcome.lost) for span, outcome in read.items() if outcome.lost]  # type: ignore[misc]
         for loss, count in missing[:SHOWN]:
             report.warnings.append(
                 f"{counted(count, 'offset')} of partition {loss.partition} of the topic "
                 f"{loss.topic} from offset {loss.start} on could not be read any more: the brokers "
                 "had deleted that part"
             )
-        for span, told in [(span, told) for span, told in read.items() if told.bare][:SHOWN]:
+        for span, outcome in [(span, outcome) for span, outcome in read.items() if outcome.bare][
+            :SHOWN
+        ]:
             report.warnings.append(
-                f"{counted(told.bare, 'message')} of partition {span.partition} of the topic "
+                f"{counted(outcome.bare, 'message')} of partition {span.partition} of the topic "
                 f"{span.topic} from offset {span.start} to {span.end} could only be archived "
                 "without headers: the name of one is not UTF-8"
             )

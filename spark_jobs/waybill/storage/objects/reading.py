@@ -190,11 +190,11 @@ def _folder(place: Place) -> str:
     return f"{place.key}/" if place.key else ""
 
 
-def _entry(place: Place, key: str, size: int, told: Any) -> dict[str, Any]:
+def _entry(place: Place, key: str, size: int, entry: Any) -> dict[str, Any]:
     return {
         "name": f"{place.bucket}/{key}",
         "size": int(size),
         "type": "file",
-        "ETag": str(told["ETag"]).strip('"'),
-        "LastModified": told.get("LastModified"),
+        "ETag": str(entry["ETag"]).strip('"'),
+        "LastModified": entry.get("LastModified"),
     }

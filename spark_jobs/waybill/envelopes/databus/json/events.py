@@ -395,8 +395,8 @@ def _members_2(event: Event) -> dict[str, object]:
     key = event.key
     if isinstance(key, Part):
         version, digest, value = key.version, key.digest.hex(), key.data.hex()
-        told = f"Length={len(key.data)};SchemaVersion={version};SchemaId=0x{digest};Value=0x{value}"
-        members.update(keyType="Schema", key=told)
+        text = f"Length={len(key.data)};SchemaVersion={version};SchemaId=0x{digest};Value=0x{value}"
+        members.update(keyType="Schema", key=text)
     elif isinstance(key, bytes):
         members.update(keyType="String", keyBytes=base64_text(key))
     else:

@@ -98,12 +98,12 @@ def _branch(value: Any, node: Node, name: str, inside: bool) -> Any:
         if all(branch.kind != "null" for branch in node.branches):
             raise _wrong(name, "is null, and its union has no null")
         return None
-    told = next(iter(value)) if isinstance(value, dict) and len(value) == 1 else ""
+    branch_name = next(iter(value)) if isinstance(value, dict) and len(value) == 1 else ""
     # Some writers leave the namespace out; the full name goes before that.
     for named in (_full_name, _last_name, _kind):
         for branch in node.branches:
-            if told and branch.kind != "null" and named(branch) == told:
-                return _value(value[told], branch, name, inside)
+            if branch_name and branch.kind != "null" and named(branch) == branch_name:
+                return _value(value[branch_name], branch, name, inside)
     raise _wrong(name, "is of no type of its union")
 
 

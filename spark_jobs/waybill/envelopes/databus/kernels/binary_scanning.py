@@ -112,10 +112,10 @@ def _version_1(data, p, end):
             return none, none
         if not keyed:
             return np.int64(little), body
-        told = number(data, p + 53, 4, little)
-        if told < 0 or told > end - body:
+        stated_size = number(data, p + 53, 4, little)
+        if stated_size < 0 or stated_size > end - body:
             return none, none
-        return np.int64(little | BYTE_KEY), body + told
+        return np.int64(little | BYTE_KEY), body + stated_size
     return none, none
 
 
@@ -149,8 +149,8 @@ def _version_2(data, p, end):  # noqa: C901
             return none, none
     elif kind == 2:
         shape |= BYTE_KEY
-        told = head - _V2_FIXED - 4
-        if told < 0 or number(data, p + _V2_FIXED, 4, little) != told:
+        stated_size = head - _V2_FIXED - 4
+        if stated_size < 0 or number(data, p + _V2_FIXED, 4, little) != stated_size:
             return none, none
     else:
         return none, none

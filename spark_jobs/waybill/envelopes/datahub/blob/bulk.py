@@ -390,8 +390,8 @@ def rows_came_without(rows: Rows) -> Mask:
     bytes_of = arena.data[np.minimum(starts[:, None] + places, len(arena.data) - 1)]
     bytes_of[places >= lengths[:, None]] = 0
     openings, inverse = np.unique(bytes_of, axis=0, return_inverse=True)
-    told = [came_without(first_change(opening.tobytes())) for opening in openings]
-    return np.array(told, np.bool_)[inverse.ravel()]
+    flags = [came_without(first_change(opening.tobytes())) for opening in openings]
+    return np.array(flags, np.bool_)[inverse.ravel()]
 
 
 def first_change(extra: bytes | None = None) -> Change:

@@ -338,7 +338,7 @@ _FULL = 13
 def change_of(
     message: Message,
     table: TableReader,
-    told: Metadata,
+    metadata: Metadata,
     image: Any,
     time_kind: str | None,
     in_messages: bool,
@@ -348,7 +348,7 @@ def change_of(
     Args:
         message: where it came from.
         table: its table.
-        told: its metadata columns.
+        metadata: its metadata columns.
         image: its row.
         time_kind: the DataHub type of the time of the change, None where no schema tells it.
         in_messages: changes of the topic have a sequence id.
@@ -356,10 +356,10 @@ def change_of(
     Raises:
         Refusal: the metadata columns do not go together.
     """
-    number, name, time, _, before, after = told
+    number, name, time, _, before, after = metadata
     kind = _KINDS.get((name, before, after))
     if kind is None:
-        raise _wrong_operation(told)
+        raise _wrong_operation(metadata)
     operation, is_before = kind
     moment = _moment(time, time_kind)
     before, after = (image, None) if is_before else (None, image)
@@ -396,12 +396,12 @@ def _moment(time: str | None, kind: str | None) -> int | None:
     return _source_time(time, kind)
 
 
-def _wrong_operation(told: Metadata) -> Refusal:
-    if told.operation not in ("I", "U", "D"):
-        kind = "none" if told.operation is None else repr(told.operation[:40])
+def _wrong_operation(metadata: Metadata) -> Refusal:
+    if metadata.operation not in ("I", "U", "D"):
+        kind = "none" if metadata.operation is None else repr(metadata.operation[:40])
         return Refusal("operation", f"{OPERATION} is {kind}, and I, U and D are what it can be")
-    flags = ", ".join(str(flag)[:10] for flag in (told.before, told.after))
-    sentence = f"_before_image_ and _after_image_ are {flags}, which no {told.operation} has"
+    flags = ", ".join(str(flag)[:10] for flag in (metadata.before, metadata.after))
+    sentence = f"_before_image_ and _after_image_ are {flags}, which no {metadata.operation} has"
     return Refusal("shape", sentence)
 
 

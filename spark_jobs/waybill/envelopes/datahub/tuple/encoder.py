@@ -182,8 +182,8 @@ class WrittenTable:
         else:
             # An object has its metadata columns whatever the topic's schema says.
             time = next((name for name in names if name in TIMES), str(settings.execute_time))
-            told = (SEQUENCE, OPERATION, time, TABLE, BEFORE, AFTER)
-            missing = [name for name in told if name not in names]
+            head_names = (SEQUENCE, OPERATION, time, TABLE, BEFORE, AFTER)
+            missing = [name for name in head_names if name not in names]
             if self.in_order:
                 _check_metadata(missing, time)
                 self.timeless = time in missing

@@ -214,8 +214,10 @@ class _Around(Around):
     def _count(self, slot: int, convert: Convert | None = None) -> IntegerSlot:
         if convert is None:
             return IntegerSlot(slot, convert=integer_texts)
-        told = convert
-        return IntegerSlot(slot, convert=lambda arena, texts: told(arena, escaped(arena, texts)))
+        converter = convert
+        return IntegerSlot(
+            slot, convert=lambda arena, texts: converter(arena, escaped(arena, texts))
+        )
 
 
 def _check(millis: int | None) -> Callable[[Rows], Mask] | None:
@@ -225,8 +227,8 @@ def _check(millis: int | None) -> Callable[[Rows], Mask] | None:
 
     def check(rows: Rows) -> Mask:
         block: Block = rows.block  # type: ignore[assignment]
-        told = integers(rows.arena, values(block, rows.places, millis))
-        outside: Mask = (told <= -MILLIS) | (told >= MILLIS)
+        numbers = integers(rows.arena, values(block, rows.places, millis))
+        outside: Mask = (numbers <= -MILLIS) | (numbers >= MILLIS)
         return outside
 
     return check

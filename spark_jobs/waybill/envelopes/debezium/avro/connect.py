@@ -82,15 +82,15 @@ def connect_schema(node: Node) -> dict[str, Any]:
     if inner.kind not in _CONNECT:
         sentence = f"an Avro {inner.kind} of {len(inner.branches)} types has no Connect schema"
         raise Refusal("schema", sentence if inner.kind == "union" else "a field is always null")
-    told = inner.attributes
-    kind = told.get("connect.type") if inner.kind in ("int", "long") else None
+    attributes = inner.attributes
+    kind = attributes.get("connect.type") if inner.kind in ("int", "long") else None
     schema: dict[str, Any] = {
         "type": kind if kind in _INTEGERS else _CONNECT[inner.kind],
         "optional": optional,
     }
     name, parameters = _semantics(inner)
     if name is not None:
-        schema.update(name=name, version=told.get("connect.version", 1))
+        schema.update(name=name, version=attributes.get("connect.version", 1))
     if parameters:
         schema["parameters"] = parameters
     if inner.kind == "record":
@@ -107,14 +107,14 @@ def connect_schema(node: Node) -> dict[str, Any]:
 
 def _semantics(node: Node) -> tuple[str | None, dict[str, str]]:
     """Semantic name and parameters."""
-    told = node.attributes
-    name, found = told.get("connect.name"), told.get("connect.parameters")
+    attributes = node.attributes
+    name, found = attributes.get("connect.name"), attributes.get("connect.parameters")
     parameters = found if isinstance(found, dict) else {}
     parameters = {n: v for n, v in parameters.items() if isinstance(v, str)}
     name = name if isinstance(name, str) else None
-    logical, scale = told.get("logicalType"), told.get("scale", 0)
+    logical, scale = attributes.get("logicalType"), attributes.get("scale", 0)
     if node.kind in ("bytes", "fixed") and (name == DECIMAL or (logical == "decimal" and not name)):
-        precision = told.get("precision")
+        precision = attributes.get("precision")
         if type(scale) is int and type(precision) is int and 0 <= scale <= precision:
             sizes = {"scale": str(scale), "connect.decimal.precision": str(precision)}
             parameters = {**sizes, **parameters}
@@ -205,19 +205,19 @@ class _Maker:
         kind = connect["type"]
         if kind == "struct":
             return self._record(connect, fallback)
-        told = _attributes(connect)
+        attributes = _attributes(connect)
         if kind == "array":
             items = self.field_type(connect["items"], f"{fallback}_item")
-            return {"type": "array", "items": items, **told}
+            return {"type": "array", "items": items, **attributes}
         if kind == "map":
             if connect.get("keys", {}).get("type", "string") != "string":
                 raise Refusal("encoding", "a map whose keys are no texts has no Avro notation here")
             values = self.field_type(connect["values"], f"{fallback}_value")
-            return {"type": "map", "values": values, **told}
+            return {"type": "map", "values": values, **attributes}
         avro = _AVRO.get(kind, kind)
         if kind in ("int8", "int16"):
-            told["connect.type"] = kind
-        return {"type": avro, **told} if told else avro
+            attributes["connect.type"] = kind
+        return {"type": avro, **attributes} if attributes else avro
 
     def _record(self, connect: dict[str, Any], fallback: str) -> Any:
         full = _legal_full(connect.get("name") or fallback)
@@ -232,8 +232,14 @@ class _Maker:
             if made != item["field"]:
                 field[TRUE_NAME] = item["field"]
             fields.append(field)
-        told = _attributes(connect)
-        record = {"type": "record", "name": name, "namespace": namespace, "fields": fields, **told}
+        attributes = _attributes(connect)
+        record = {
+            "type": "record",
+            "name": name,
+            "namespace": namespace,
+            "fields": fields,
+            **attributes,
+        }
         return self._once(record, full)
 
     def _once(self, record: dict[str, Any], full: str) -> Any:

@@ -143,10 +143,10 @@ class Way(NamedTuple):
             return None
         if key is None:
             raise ValueError("the key is missing")
-        told, end = read(key, 5, len(key))
+        values, end = read(key, 5, len(key))
         if end != len(key):
             raise ValueError("the key ends early")
-        return None if self.key is None else told
+        return None if self.key is None else values
 
 
 class DebeziumAvroDecoder:
@@ -159,8 +159,8 @@ class DebeziumAvroDecoder:
 
     def __init__(self, settings: DebeziumAvroReadSettings, rules: TableRules) -> None:
         self.schemas = Schemas(settings)
-        told = {name: getattr(settings, name) for name in DebeziumReadSettings.model_fields}
-        self.events = DebeziumDecoder(DebeziumReadSettings(**told), rules)
+        fields = {name: getattr(settings, name) for name in DebeziumReadSettings.model_fields}
+        self.events = DebeziumDecoder(DebeziumReadSettings(**fields), rules)
         self._formats: Bounded[bytes, _Format] = Bounded()
         self._framed: Bounded[bytes, _Format] = Bounded()
         self._ways: Bounded[_Ids, Way] = Bounded()
@@ -234,10 +234,10 @@ class DebeziumAvroDecoder:
         millis, key = source.ts_ms, message.key
         if millis is not None and not -MILLIS < millis < MILLIS:
             return None
-        told = way.told_key(key)
+        stated = way.told_key(key)
         if way.key is not None:
             row = before if after is None else after
-            if row is None or told != way.key.of_row(row):
+            if row is None or stated != way.key.of_row(row):
                 return None
         elif way.check_key is None:
             if not plan.fits_key(key, None):
@@ -328,16 +328,16 @@ class DebeziumAvroDecoder:
     def _by_json(
         self, message: Message, value: bytes, decode: Callable[[Message], list[Change]]
     ) -> list[Change]:
-        told: Any = replace(message, value=self._as_json(VALUE, value, message))
+        as_json: Any = replace(message, value=self._as_json(VALUE, value, message))
         key = message.key
         if key is not None and (key[:1] in (b"\0", b"\1") or _in_header(message)):
-            told.key = self._as_json(KEY, key, message)
+            as_json.key = self._as_json(KEY, key, message)
         if message.headers is not None:
-            told.headers = [
+            as_json.headers = [
                 (n, self._header(h, message) if n in _KEYS and h is not None else h)
                 for n, h in message.headers
             ]
-        changes = decode(told)
+        changes = decode(as_json)
         for change in changes:
             change.message = message
         return changes

@@ -189,16 +189,16 @@ class _Rows(DebeziumEncoder):
         block = b"{%b}" % fields
         events = self._events.get(table.schema)
         try:
-            told = None if events is None else events.read(block)
+            event = None if events is None else events.read(block)
         except ValueError:
-            told = None
-        if events is None or told is None:
+            event = None
+        if events is None or event is None:
             events = self._events_of(table, fields, block)
             try:
-                told = None if events is None else events.read(block)
+                event = None if events is None else events.read(block)
             except ValueError:
-                told = None
-            if events is None or told is None:
+                event = None
+            if events is None or event is None:
                 return None
         more, key_data = list(headers or ()), None
         try:
@@ -211,7 +211,7 @@ class _Rows(DebeziumEncoder):
                 key_data = bytes(out)
                 more += events.key_stamp.headers
             out = bytearray(events.stamp.prefix)
-            events.write(out, old, new, told)
+            events.write(out, old, new, event)
         except WRITE_ERRORS as error:
             raise Refusal("encoding", f"a row cannot be written in Avro: {error}") from None
         more += events.stamp.headers
@@ -253,9 +253,9 @@ class DebeziumAvroEncoder:
     def __init__(self, settings: DebeziumAvroWriteSettings) -> None:
         self.sink = Sink(settings)
         names = DebeziumWriteSettings.model_fields.keys() & DebeziumAvroWriteSettings.model_fields
-        told = {name: getattr(settings, name) for name in names - {"schemas"}}
+        fields = {name: getattr(settings, name) for name in names - {"schemas"}}
         self.name = settings.name
-        written = DebeziumWriteSettings(schemas=True, **told)
+        written = DebeziumWriteSettings(schemas=True, **fields)
         self.events = _Rows(written, self._avro, self._format_of)
         self._formats: Bounded[tuple[bool, bytes], _Format] = Bounded()
         self._before: dict[bool, tuple[bytes, _Format]] = {}

@@ -78,7 +78,7 @@ class AvroEvents:
         place = {name: f"v{i}" for i, name in enumerate(names)}
         others = [name for name in names if name not in ("before", "after")]
         transaction = place.get("transaction", "None")
-        told = [
+        parts = [
             place.get("before", "None"),
             place["after"],
             place["source"],
@@ -106,7 +106,7 @@ class AvroEvents:
                     continue
                 maker.know(inner, row_reader(inner, *row))
             lines += maker.value(field.node, f"v{i}")
-        self.read = maker.compile("event", [*lines, f"return ({', '.join(told)}), p"])
+        self.read = maker.compile("event", [*lines, f"return ({', '.join(parts)}), p"])
 
 
 def _check_field(name: str, node: Node) -> None:
@@ -293,8 +293,8 @@ def _by_json(reading: ColumnReading) -> Leaf:
         raise ValueError("only a text is its own text")
 
     def read(value: Any) -> Any:
-        told = decode(_to_json(value))
-        return UNSET if told in marks else convert(told)
+        parsed = decode(_to_json(value))
+        return UNSET if parsed in marks else convert(parsed)
 
     return Leaf(read, structure=True)
 

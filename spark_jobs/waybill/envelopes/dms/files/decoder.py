@@ -144,7 +144,7 @@ class DmsFilesDecoder(Remembering):
         Raises:
             Refusal: the row cannot be taken.
         """
-        told = self.settings
+        settings = self.settings
         row = dict(top)
         kind = _text(row.pop(OPERATION, None), OPERATION)
         operation = "read" if not kind else ROWS.get(kind)
@@ -153,12 +153,12 @@ class DmsFilesDecoder(Remembering):
         time, order = (
             _text(row.pop(column, None), what) if column else None
             for column, what in (
-                (told.timestamp_column, "the time"),
-                (told.sequence_column, "the order"),
+                (settings.timestamp_column, "the time"),
+                (settings.sequence_column, "the order"),
             )
         )
-        place = micros_of(time, "the time"), sequence_of(order, told.sequence_column)
-        row, prefixed = parted(row, told.before_prefix)
+        place = micros_of(time, "the time"), sequence_of(order, settings.sequence_column)
+        row, prefixed = parted(row, settings.before_prefix)
         old = self._old(kind, operation, prefixed)
         if not row:
             raise Refusal("shape", "a row without columns")
@@ -166,7 +166,7 @@ class DmsFilesDecoder(Remembering):
         reader = self._readers.find(name, (row, old), None)
         if operation == "delete":
             found = contradicted(reader.image(row), reader.image(old))
-            columns = f"the columns with {told.before_prefix}"
+            columns = f"the columns with {settings.before_prefix}"
             refuse_disagreement(reader, found, operation, "the row", columns)
             # Whatever is known about the row that is gone.
             row, old = {**row, **old}, {}
@@ -183,7 +183,9 @@ class DmsFilesDecoder(Remembering):
         if repeats or file is not None:
             self.memory.add()
         if repeats:
-            self._files[name] = FileTable(reader, told.timestamp_column, told.sequence_column)
+            self._files[name] = FileTable(
+                reader, settings.timestamp_column, settings.sequence_column
+            )
         elif file is not None:
             del self._files[name]
         return change

@@ -86,8 +86,10 @@ class DmsFilesEncoder:
             if before is not None:
                 losses.append("key_change")
                 kind, image = "I", _inserted(rows, image, before, losses)
-            told = change.before
-            if told is not None and (before is None or key_alone(schema, told) is not told):
+            old_row = change.before
+            if old_row is not None and (
+                before is None or key_alone(schema, old_row) is not old_row
+            ):
                 losses.append("before_image")
         self._count(change, rows, image, before, losses)
         head = self._head(change, order, losses)
@@ -108,14 +110,14 @@ class DmsFilesEncoder:
         return table
 
     def _writer(self, schema: TableSchema) -> tuple[RowWriter, bytes]:
-        told = self.settings
-        check_names(schema, told.before_prefix)
-        for name in (OPERATION, told.timestamp_column, told.sequence_column):
+        settings = self.settings
+        check_names(schema, settings.before_prefix)
+        for name in (OPERATION, settings.timestamp_column, settings.sequence_column):
             if name in schema.index:
                 sentence = f"column {name!r} would be taken for the one that DMS adds"
                 raise Refusal("encoding", sentence)
         names = {"schema-name": schema.database or "", "table-name": schema.table or ""}
-        return RowWriter(schema, style_of(FILES, told)), _json(names)
+        return RowWriter(schema, style_of(FILES, settings)), _json(names)
 
     def _moved(self, change: Change, rows: RowWriter) -> Any:
         """The row that an update of the key leaves, None if it left the key as it was."""

@@ -215,8 +215,8 @@ class _TableDecoder:
         flat = self.decode(value)
         if flat.database != self.database or flat.isDdl is True or flat.sql:
             return None
-        told = flat.mysqlType, flat.pkNames, flat.sqlType
-        if told != self.told:
+        described = flat.mysqlType, flat.pkNames, flat.sqlType
+        if described != self.told:
             if _form(flat) not in self.forms:
                 return None
             self.told = flat.mysqlType.copy(), flat.pkNames.copy(), flat.sqlType.copy()
@@ -246,10 +246,10 @@ class _TableDecoder:
         if before is not None:
             if found.untold(before, after):
                 raise ValueError("old has a column that data does not have")
-            told = before != found.reader.empty or not found.reader.gaps(after)
+            known = before != found.reader.empty or not found.reader.gaps(after)
             self.overlay(before, after)
             found.forget(before, after)
-            if not told:
+            if not known:
                 before = None
         elif flat.type == "DELETE":
             before, after = image, None

@@ -141,7 +141,7 @@ class _TableEncoder:
         names = {c.name: type_name(c, schema.dialect, earlier) for c in schema.columns}
         self.lobs = WrittenLobs(schema, settings, names, whole=True)
         self.loses_types = any(loses_type(c, names[c.name], earlier) for c in schema.columns)
-        told = {name: kind for name, kind in names.items() if kind is not None}
+        typed = {name: kind for name, kind in names.items() if kind is not None}
         self.template = (
             b'{"database":%b,"sqlType":%b,"data":[%%b],"pkNames":%b,"old":%%b,"mysqlType":%b,'
             b'"type":"%%b","table":%b,"es":%%d,"isDdl":false,"ts":%%d,"sql":""}'
@@ -149,9 +149,9 @@ class _TableEncoder:
             _json(part).replace(b"%", b"%%")
             for part in (
                 schema.database,
-                {name: jdbc_number(kind) for name, kind in told.items()},
+                {name: jdbc_number(kind) for name, kind in typed.items()},
                 list(schema.key) if schema.key else None,
-                {name: kind.lower() for name, kind in told.items()},
+                {name: kind.lower() for name, kind in typed.items()},
                 schema.table,
             )
         )

@@ -176,8 +176,8 @@ class OmsDataworksEncoder:
         scn = self._scn(change, carried, op, losses)
         payload = _Payload(before, after, op, times, ddl, scn)
         # What a statement's message tells of columns is no part of the change.
-        told = table.told if carried.schema is UNSET else carried.schema
-        _into(_Message("2.0", told, payload, carried.extend), self.buffer)
+        stated = table.told if carried.schema is UNSET else carried.schema
+        _into(_Message("2.0", stated, payload, carried.extend), self.buffer)
         return [Encoded(key, bytes(self.buffer))]
 
     def _scn(self, change: Change, carried: Carried, op: str, losses: list[str]) -> Any:
@@ -216,7 +216,7 @@ class _TableEncoder:
         database = schema.database
         if carried.dbName is not None and carried.dbName.endswith(f".{database}"):
             database = carried.dbName
-        told: dict[str, Any] = {
+        stated: dict[str, Any] = {
             "source": {
                 "dbType": db_type,
                 "dbVersion": carried.dbVersion,
@@ -227,7 +227,7 @@ class _TableEncoder:
             "column": [{"name": n, "type": t} for n, t in names.items() if t is not None],
             "pk": list(schema.key) if schema.key else None,
         }
-        self.told: Any = Raw(_json(told)) if schema.table or schema.database else UNSET
+        self.told: Any = Raw(_json(stated)) if schema.table or schema.database else UNSET
 
     def truncate(self, text: str) -> str:
         """The statement of a TRUNCATE, which names this table as the message does."""

@@ -312,7 +312,7 @@ class OmsBulkWriter(BulkWriter):
         table, image = self._table(rows.schema), filled_up(rows)
         if table is None or image is None or None in table.shown:
             return None
-        told = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
+        fields = rows.extra.fields if rows.extra is not None and carried(rows, "oms") else {}
         null = untold(rows)
         values = _images_written(rows, table.puts, null)
         keys: dict[Path, Get] = {
@@ -329,11 +329,11 @@ class OmsBulkWriter(BulkWriter):
             values["allMetaData", "timestamp"] = times(1_000_000, quoted=True)
         values["allMetaData", "storeDataSequence"] = table.ids.get(False)
         for name in _MADE_OF_OTHERS:
-            if isinstance(told.get(name), Value):
+            if isinstance(fields.get(name), Value):
                 values["allMetaData", name] = field_of(name)
 
         if rows.tables is not None:
-            values |= {path: get for path, get in _TABLE_NAMES.items() if path[-1] not in told}
+            values |= {path: get for path, get in _TABLE_NAMES.items() if path[-1] not in fields}
 
         def constant(path: Path) -> bool:
             return _constant(path) or (len(path) == 2 and path[1] in null)

@@ -216,8 +216,8 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         if old is not None and new is not None:
             table.forget(old, new)
         if table.told_key and meta.record_primary_value not in (None, ""):
-            told = str(meta.record_primary_value).split(SEPARATOR)
-            check_told_key(table.schema, (new, old), told, "record_primary_value")
+            key_values = str(meta.record_primary_value).split(SEPARATOR)
+            check_told_key(table.schema, (new, old), key_values, "record_primary_value")
         sequence = meta.storeDataSequence
         operation = ROWS[kind]
         change = Change(
@@ -249,8 +249,8 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
         self.rules.admit(len(names), database, None, name)
         if known.keys() == set(names):
             names = tuple(known)
-        told = self._told(light)
-        said = {n: rule.columns.get(n) or logical_type(told.get(n), self.earlier) for n in names}
+        stated = self._told(light)
+        said = {n: rule.columns.get(n) or logical_type(stated.get(n), self.earlier) for n in names}
         types = tuple(
             said[column] or _inferred(column, after, before, known.get(column)) for column in names
         )
@@ -269,7 +269,7 @@ class OmsDefaultDecoder(FastFirst[OmsTable]):
             types,
             _key_of(meta, database, names, rule),
             tuple(said[column] is None for column in names),
-            tuple(told.get(column) for column in names),
+            tuple(stated.get(column) for column in names),
             None if light is None else bytes(light),
         )
         table = self._shapes.get(shape)

@@ -49,7 +49,7 @@ class OmsExtendedDecoder(OmsDefaultDecoder):
         if light is None:
             return {}
         try:
-            told = _decode_light(light) or {}
+            stated = _decode_light(light) or {}
         except JSON_ERRORS as error:
             raise Refusal("shape", f"{LIGHT_TYPE} has the wrong shape: {error}") from None
-        return {name: kind.schemaType for name, kind in told.items()}
+        return {name: kind.schemaType for name, kind in stated.items()}

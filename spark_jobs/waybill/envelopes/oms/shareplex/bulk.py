@@ -119,13 +119,13 @@ class OmsShareplexReader(RememberingReader):
             return None
         sequence = None
         idx = slots.get(("meta", "idx"))
-        told = idx is not None and sample.kinds[idx] <= ESCAPED
+        placed = idx is not None and sample.kinds[idx] <= ESCAPED
         if change.sequence is not None:
             scn = slots["meta", "scn"]
             sequence = IntegerSlot(scn), IntegerSlot(scn, factor=0)
-            if told and idx is not None:
+            if placed and idx is not None:
                 sequence = IntegerSlot(scn), IntegerSlot(idx, convert=_places)
-        elif told:
+        elif placed:
             return None
         source_time = None
         if change.source_time is not None:
@@ -186,19 +186,19 @@ def _other_row_ids(table: str) -> Callable[[Rows], Mask]:
     opening = _encode(opening_of(table))[1:-1]
 
     def other(rows: Rows) -> Mask:
-        told = None if rows.extra is None else rows.extra.fields.get("rowid")
+        row_ids = None if rows.extra is None else rows.extra.fields.get("rowid")
         image = rows.before if rows.after is None else rows.after
         keys = [None if image is None else image[place] for place in rows.schema.key_places]
         found = [texts for texts in keys if texts is not None]
         bad = np.ones(len(rows), np.bool_)
-        if not isinstance(told, Value) or len(found) < len(keys):
+        if not isinstance(row_ids, Value) or len(found) < len(keys):
             return bad
         whole = rows.arena.constant(opening, len(rows))
         for i, texts in enumerate(found):
             if i:
                 whole = joined_texts(rows.arena, whole, rows.arena.constant(_SEPARATOR, len(rows)))
             whole = joined_texts(rows.arena, whole, texts)
-        return ~same(rows.arena, whole, told.texts)
+        return ~same(rows.arena, whole, row_ids.texts)
 
     return other
 
@@ -404,8 +404,8 @@ def _carried_places(rows: Rows) -> Places | int:
     """The places that `idx` tells, 0 where it tells none."""
     found = _fields(rows).get("idx")
     if isinstance(found, bytes):
-        told = msgspec.json.decode(found)
-        return int(_place(told)) if isinstance(told, str) else 0
+        places = msgspec.json.decode(found)
+        return int(_place(places)) if isinstance(places, str) else 0
     if found is None or not found.quoted:
         return 0
     return numbers(rows.arena, _places(rows.arena, found.texts))[0]

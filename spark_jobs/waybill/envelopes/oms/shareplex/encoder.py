@@ -251,8 +251,8 @@ def _scn(change: Change, carried: Carried, ids: WrittenSequence, losses: list[st
     if carried is not _NOTHING:
         if sequence is None:
             return UNSET
-        told = carried.idx.__class__ is str
-        if sequence[1:] == ((int(carried.idx.partition("/")[0]),) if told else OWN):
+        placed = carried.idx.__class__ is str
+        if sequence[1:] == ((int(carried.idx.partition("/")[0]),) if placed else OWN):
             return str(sequence[0])
     return str(ids.of(change, losses))
 
@@ -264,8 +264,8 @@ def only_key(schema: TableSchema) -> Callable[[Any], bool]:
     """
     key = schema.key_places if schema.key else ()
     others = [f"image.f{i} is UNSET" for i in range(len(schema.columns)) if i not in key]
-    told = " and ".join(others) or "True"
-    return function("only_key(image)", [f"return {told}" if key else "return False"], {})
+    condition = " and ".join(others) or "True"
+    return function("only_key(image)", [f"return {condition}" if key else "return False"], {})
 
 
 def _covered(columns: int) -> Any:
