@@ -1,4 +1,4 @@
-"""When converting many messages at once pays for what has to be loaded for it."""
+"""When bulk conversion pays for loading its compiled code."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-WORTH = 2 << 20
-"""So many bytes are converted one by one before what is compiled is loaded, where nobody knows how
-many are to come: they take about as long as loading it does in a task of Spark."""
+UNKNOWN_SIZE = 2 << 20
+"""Where the size of the input is not known, so many bytes are converted one by one before the
+compiled code is loaded: they take about as long as loading it does in a task of Spark."""
 
-WORTH_AT_ONCE = 8 << 20
-"""So many bytes take as long one by one as with what is compiled, loading it included."""
+KNOWN_SIZE = 8 << 20
+"""An input of so many bytes takes as long one by one as in bulk, loading included."""
 
 FEW = 4
-"""Bulk pays where one of so many messages goes at once."""
+"""Bulk pays where one of so many messages goes in bulk."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 4, 64
 """So many blocks go one by one before bulk is tried again."""
@@ -29,17 +29,17 @@ _KERNELS = "waybill.bulk.kernels"
 Made = TypeVar("Made")
 
 
-def at_once(size: int | None) -> bool:
-    """Whether what is compiled pays from the first of so many bytes on."""
+def from_the_start(size: int | None) -> bool:
+    """Whether bulk pays from the first of so many bytes on."""
     switch = os.environ.get(SWITCH)
-    return switch == "on" or (switch != "off" and size is not None and size >= WORTH_AT_ONCE)
+    return switch == "on" or (switch != "off" and size is not None and size >= KNOWN_SIZE)
 
 
-class Worth(Generic[Made]):
+class BulkThreshold(Generic[Made]):
     """Adds up what one task or file has to convert.
 
     Args:
-        make: makes what converts many messages at once; None where the envelopes cannot.
+        make: makes what converts in bulk; None where the envelopes cannot.
         size: how many bytes there are, None where nobody knows.
     """
 
@@ -47,16 +47,16 @@ class Worth(Generic[Made]):
         switch = os.environ.get(SWITCH)
         self._make = None if switch == "off" else make
         self._seen = 0
-        self._most = WORTH
+        self._most = UNKNOWN_SIZE
         if switch == "on" or size is not None:
-            self._most = 0 if at_once(size) else sys.maxsize
+            self._most = 0 if from_the_start(size) else sys.maxsize
         self._made: Made | None = None
         self._forced = switch == "on"
         self._rest = 0
         self._pause = SHORTEST_PAUSE
 
     def of(self, size: int) -> Made | None:
-        """What converts the next so many bytes at once, made once; None where it does not pay."""
+        """What converts the next so many bytes in bulk, made once; None where it does not pay."""
         if self._make is None:
             return None
         self._seen += size
@@ -67,13 +67,13 @@ class Worth(Generic[Made]):
             self._made = self._make()
         return self._made
 
-    def paid(self, messages: int, at_once: int) -> None:
-        """Learn how many of a block's messages went at once.
+    def paid(self, messages: int, in_bulk: int) -> None:
+        """Learn how many of a block's messages went in bulk.
 
-        Where few did, looking for those that are alike was in vain, and the next blocks go one by
+        Where few did, looking for messages of one shape was in vain, and the next blocks go one by
         one: the more the longer this has been so.
         """
-        if self._forced or FEW * at_once >= messages:
+        if self._forced or FEW * in_bulk >= messages:
             self._pause = SHORTEST_PAUSE
             return
         self._rest = self._pause

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from waybill.batches.bulk_threshold import Worth
+from waybill.batches.bulk_threshold import BulkThreshold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,18 +40,20 @@ class ChangeBatches(ChangeRows):
         bulk_reader: Callable[[Any], BulkReader] | None = None,
     ) -> None:
         super().__init__(decoder, batch_id, joiner)
-        self._worth = Worth(None if bulk_reader is None else lambda: self._by_bulk(bulk_reader))
+        self._threshold = BulkThreshold(
+            None if bulk_reader is None else lambda: self._by_bulk(bulk_reader)
+        )
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `changes` for every message of `batches`, halves without partner last."""
         for batch in batches:
-            bulk = self._worth.of(batch.nbytes)
+            bulk = self._threshold.of(batch.nbytes)
             if bulk is None:
                 yield self.rows(self.changes(messages_of(batch)))
             else:
                 at_once = bulk.at_once
                 rows = bulk.rows(batch)
-                self._worth.paid(batch.num_rows, bulk.at_once - at_once)
+                self._threshold.paid(batch.num_rows, bulk.at_once - at_once)
                 yield rows
         if self.joiner is not None:
             rest = self.joiner.rest()

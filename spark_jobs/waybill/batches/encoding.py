@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from waybill.batches.bulk_threshold import Worth
+from waybill.batches.bulk_threshold import BulkThreshold
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,19 +41,21 @@ class MessageBatches(MessageRows):
         bulk_writer: Callable[[Any], BulkWriter] | None = None,
     ) -> None:
         super().__init__(encoder, target, batch_id, schemas)
-        self._worth = Worth(None if bulk_writer is None else lambda: self._by_bulk(bulk_writer))
+        self._threshold = BulkThreshold(
+            None if bulk_writer is None else lambda: self._by_bulk(bulk_writer)
+        )
 
     def convert(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of `outbox` for every change of `batches`."""
         for batch in batches:
-            bulk = self._worth.of(batch.nbytes)
+            bulk = self._threshold.of(batch.nbytes)
             if bulk is None:
                 rows, _ = self.tuples(batch)
                 yield self.batch_of(rows)
             else:
                 at_once = bulk.at_once
                 rows_at_once = bulk.rows(batch)
-                self._worth.paid(batch.num_rows, bulk.at_once - at_once)
+                self._threshold.paid(batch.num_rows, bulk.at_once - at_once)
                 yield rows_at_once
 
     def _by_bulk(self, writer: Callable[[Any], BulkWriter]) -> BulkMessageBatches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, TYPE_CHECKING
 
-from waybill.batches.bulk_threshold import Worth
+from waybill.batches.bulk_threshold import BulkThreshold
 from waybill.inprocess.converter import TOMBSTONE
 from waybill.inprocess.held_output import cut
 from waybill.inprocess.lines import write_texts
@@ -36,7 +36,9 @@ class LineBlocks:
 
     def __init__(self, job: ConvertJob, converter: Converter, size: int | None = None) -> None:
         self._job, self._converter = job, converter
-        self._worth = Worth((lambda: job.bulk(converter)) if job.lines_by_bulk else None, size)
+        self._threshold = BulkThreshold(
+            (lambda: job.bulk(converter)) if job.lines_by_bulk else None, size
+        )
         self._begun = False
 
     def convert(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:
@@ -49,13 +51,13 @@ class LineBlocks:
         Returns:
             Lines, and the halves of updates that are left open: each stands between two of them.
         """
-        bulk = self._worth.of(len(block))
+        bulk = self._threshold.of(len(block))
         if bulk is None:
             return self._one_by_one(block, first)
         account = self._converter.account
         messages, at_once = account.messages, bulk.at_once
         made = self._at_once(bulk, block, first)
-        self._worth.paid(account.messages - messages, bulk.at_once - at_once)
+        self._threshold.paid(account.messages - messages, bulk.at_once - at_once)
         return made
 
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[Text], list[Change]]:

@@ -23,7 +23,7 @@ from multiprocessing import forkserver, get_context, parent_process
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from waybill.batches.bulk_threshold import at_once
+from waybill.batches.bulk_threshold import from_the_start
 from waybill.errors import ConfigurationError
 from waybill.inprocess.counts import Account
 from waybill.inprocess.held_output import HeldOutput
@@ -125,7 +125,9 @@ def beginning(job: ConvertJob, size: int | None) -> BaseContext:
     has loaded what all of them need, once.
     """
     context = get_context("forkserver")
-    compiled = ["waybill.inprocess.block_converter"] if job.lines_by_bulk and at_once(size) else []
+    compiled = (
+        ["waybill.inprocess.block_converter"] if job.lines_by_bulk and from_the_start(size) else []
+    )
     context.set_forkserver_preload([__name__, *compiled])
     try:
         forkserver.ensure_running()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from waybill.batches import bulk_threshold
-from waybill.batches.bulk_threshold import LONGEST_PAUSE, SHORTEST_PAUSE, SWITCH, Worth
+from waybill.batches.bulk_threshold import LONGEST_PAUSE, SHORTEST_PAUSE, SWITCH, BulkThreshold
 from waybill.inprocess import run
 from waybill.inprocess.job import ConvertJob
 from waybill.inprocess.line_blocks import LineBlocks
@@ -21,37 +21,37 @@ def _nothing_said(monkeypatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
 
 
-def _pauses(worth: Worth[str], at_once: int, times: int) -> list[int]:
+def _pauses(threshold: BulkThreshold[str], at_once: int, times: int) -> list[int]:
     """How many blocks go one by one after each of some that are converted in bulk."""
     found = []
     for _ in range(times):
-        assert worth.of(1) == "bulk"
-        worth.paid(100, at_once)
+        assert threshold.of(1) == "bulk"
+        threshold.paid(100, at_once)
         pause = 0
-        while pause <= LONGEST_PAUSE and worth._rest:
-            assert worth.of(1) is None
+        while pause <= LONGEST_PAUSE and threshold._rest:
+            assert threshold.of(1) is None
             pause += 1
         found.append(pause)
     return found
 
 
 def test_pauses_grow_as_long_as_bulk_is_in_vain() -> None:
-    worth = Worth(lambda: "bulk", bulk_threshold.WORTH_AT_ONCE)
-    assert _pauses(worth, 24, 3) == [SHORTEST_PAUSE, 2 * SHORTEST_PAUSE, 4 * SHORTEST_PAUSE]
-    assert _pauses(worth, 0, 3)[-1] == LONGEST_PAUSE
-    assert _pauses(worth, 25, 2) == [0, 0]
-    assert _pauses(worth, 0, 1) == [SHORTEST_PAUSE]
+    threshold = BulkThreshold(lambda: "bulk", bulk_threshold.KNOWN_SIZE)
+    assert _pauses(threshold, 24, 3) == [SHORTEST_PAUSE, 2 * SHORTEST_PAUSE, 4 * SHORTEST_PAUSE]
+    assert _pauses(threshold, 0, 3)[-1] == LONGEST_PAUSE
+    assert _pauses(threshold, 25, 2) == [0, 0]
+    assert _pauses(threshold, 0, 1) == [SHORTEST_PAUSE]
 
 
 def test_no_pause_where_bulk_is_wanted(monkeypatch) -> None:
     monkeypatch.setenv(SWITCH, "on")
-    assert _pauses(Worth(lambda: "bulk", 1), 0, 3) == [0, 0, 0]
+    assert _pauses(BulkThreshold(lambda: "bulk", 1), 0, 3) == [0, 0, 0]
 
 
 def test_small_inputs_go_one_by_one(monkeypatch) -> None:
     # Once its code is loaded, bulk costs nothing to begin.
     monkeypatch.delitem(sys.modules, bulk_threshold._KERNELS, raising=False)
-    assert Worth(lambda: "bulk", bulk_threshold.WORTH_AT_ONCE - 1).of(1) is None
+    assert BulkThreshold(lambda: "bulk", bulk_threshold.KNOWN_SIZE - 1).of(1) is None
 
 
 _LINE = '{"database":"d","table":"t","type":"insert","ts":1,"xid":%d,"data":{"id":%d,"v":%s}}'
@@ -72,7 +72,7 @@ def test_pauses_change_nothing_that_is_written(tmp_path: Path, monkeypatch) -> N
 
     monkeypatch.setattr(LineBlocks, "_at_once", counted)
     made = {}
-    monkeypatch.setattr(bulk_threshold, "WORTH_AT_ONCE", 0)
+    monkeypatch.setattr(bulk_threshold, "KNOWN_SIZE", 0)
     for way in ("paused", "off"):
         if way == "off":
             monkeypatch.setenv(SWITCH, way)

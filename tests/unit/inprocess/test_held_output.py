@@ -53,7 +53,7 @@ def either_way(request, monkeypatch):
     def bulk(job, converter):
         return BulkConverter(registry.get(job.source), registry.get(job.target), converter, 1)
 
-    monkeypatch.setattr(line_blocks_module, "Worth", Chosen)
+    monkeypatch.setattr(line_blocks_module, "BulkThreshold", Chosen)
     monkeypatch.setattr(ConvertJob, "bulk", bulk)
 
 
