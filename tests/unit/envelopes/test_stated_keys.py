@@ -65,7 +65,7 @@ def with_key(*key: str) -> TableRules:
 def test_a_row_id_of_other_values_is_refused(known):
     before = [shareplex(7, "shop.t-7")] if known else []
     with pytest.raises(
-        Refusal, match=r"meta\.rowid tells the key '99', and that of the row is '1'"
+        Refusal, match=r"meta\.rowid holds the key '99', and that of the row is '1'"
     ):
         read("oms-shareplex", *before, shareplex(1, "shop.t-99"), rules=with_key("id"))
     both = with_key("id", "name")
