@@ -99,7 +99,7 @@ FROM_ANOTHER = {
     "oms-dataworks": Counts(192, 400, 200, 320),
     "oms-shareplex": Counts(216, 400, 122, 272),
     "canal": Counts(122, 400, 171, 167),
-    "tidb-canal": Counts(204, 400, 214, 317),
+    "tidb-canal": Counts(198, 400, 214, 311),
     "debezium-json": Counts(198, 400, 182, 296),
     "debezium-avro": Counts(697, 400, 216, 733),
     "ibmcdc-avro": Counts(48, 400, 153, 157),

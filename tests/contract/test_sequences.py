@@ -29,7 +29,9 @@ SCHEMA = intern_schema(
 )
 NUMBERS = (1, 160934467110002, 1000000000000150000, 1605339516000000004)
 """First numbers of sources: below the ids that are made, among them and above them."""
-_NUMBER = re.compile(rb',"(?:storeDataSequence|scn|sequenceId)":"?[0-9]+"?')
+_NUMBER = re.compile(
+    rb',"(?:storeDataSequence|scn|sequenceId)":"?[0-9]+"?|(?<=[{])"commitTs":[0-9]+'
+)
 
 
 @st.composite

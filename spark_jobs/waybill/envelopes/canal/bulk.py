@@ -35,8 +35,6 @@ from waybill.bulk.values import (
     transactions,
 )
 from waybill.caches import Bounded
-from waybill.envelopes.canal.encoder import mysql_text
-from waybill.envelopes.canal.tables import SqlTypes
 from waybill.envelopes.canal.values import notation_of
 from waybill.records import Column, intern_schema
 from waybill.values.column_forms import with_form
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from waybill.bulk.rows import Columns, Rows
     from waybill.envelopes.canal.decoder import CanalDecoder
     from waybill.envelopes.canal.encoder import CanalEncoder
+    from waybill.envelopes.canal.sql_types import SqlTypes
     from waybill.records import Change, TableSchema
 
 _CONSTANT = frozenset(
@@ -66,6 +65,7 @@ class CanalReader(BulkReader):
 
     def __init__(self, decoder: CanalDecoder) -> None:
         self._zone = decoder.zone
+        self._sql_types = decoder.table_class.sql_types
         self._takes: Bounded[TableSchema, tuple[ColumnReader, ...]] = Bounded()
         self._types: Bounded[TableSchema, SqlTypes] = Bounded()
 
@@ -136,7 +136,7 @@ class CanalReader(BulkReader):
         """
         types = self._types.get(schema)
         if types is None:
-            types = self._types[schema] = SqlTypes(schema)
+            types = self._types[schema] = self._sql_types(schema)
         if not types.varying:
             return None
         image = change.before if change.after is None else change.after
@@ -183,8 +183,9 @@ def unusual_rows(types: SqlTypes, rows: Rows) -> tuple[list[Mask], Mask]:
 class _TableWriter:
     """What a schema decides about its messages."""
 
-    def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
-        texts = [mysql_text(schema, column) for column in schema.columns]
+    def __init__(self, schema: TableSchema, encoder: CanalEncoder) -> None:
+        zone = encoder.zone
+        texts = [encoder.text_of(schema, column) for column in schema.columns]
         self.puts = tuple(
             _put(column, text, zone) for column, text in zip(schema.columns, texts, strict=True)
         )
@@ -192,7 +193,7 @@ class _TableWriter:
             Column(c.name, c.type, text) for c, text in zip(schema.columns, texts, strict=True)
         )
         # Canal's number for some types depends on the value.
-        self.types = SqlTypes(intern_schema(None, None, schema.table, named))
+        self.types = encoder.sql_types(intern_schema(None, None, schema.table, named))
 
 
 def _put(column: Column, mysql: str, zone: ZoneInfo) -> ColumnWriter:
@@ -209,7 +210,7 @@ class CanalWriter(BulkWriter):
     names_tables = True
 
     def __init__(self, encoder: CanalEncoder) -> None:
-        self._zone = encoder.zone
+        self._encoder = encoder
         self._tables: Bounded[TableSchema, _TableWriter] = Bounded()
         self._flagged = Flagged()
 
@@ -236,7 +237,7 @@ class CanalWriter(BulkWriter):
     def _table(self, schema: TableSchema) -> _TableWriter:
         table = self._tables.get(schema)
         if table is None:
-            table = self._tables[schema] = _TableWriter(schema, self._zone)
+            table = self._tables[schema] = _TableWriter(schema, self._encoder)
         return table
 
     def template_fields(self, rows: Rows) -> list[TemplateFields] | None:

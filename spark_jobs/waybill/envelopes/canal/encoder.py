@@ -17,7 +17,7 @@ from msgspec import UNSET
 from pydantic import Field
 
 from waybill.caches import Bounded
-from waybill.envelopes.canal.tables import SqlTypes
+from waybill.envelopes.canal.sql_types import SqlTypes
 from waybill.envelopes.canal.values import notation_of
 from waybill.envelopes.database_kinds import count_kind
 from waybill.envelopes.moved_rows import standing_alone
@@ -34,7 +34,6 @@ from waybill.values.temporal import ZoneName, zone_named
 
 if TYPE_CHECKING:
     from operator import itemgetter
-    from zoneinfo import ZoneInfo
 
     from waybill.records import Change
 
@@ -109,6 +108,9 @@ class CanalEncoder:
         settings: time zone to print instants in.
     """
 
+    sql_types: ClassVar[type[SqlTypes]] = SqlTypes
+    """How the numbers in `sqlType` follow from the types and the row."""
+
     def __init__(self, settings: CanalWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
         self.control_messages = settings.control_messages
@@ -135,7 +137,13 @@ class CanalEncoder:
 
     def _table(self, schema: TableSchema) -> TableEncoder:
         """What a schema decides about its messages."""
-        return TableEncoder(schema, self.zone)
+        return TableEncoder(schema, self)
+
+    def text_of(self, schema: TableSchema, column: Column) -> str:
+        """`mysqlType` of a column: as the source said it, where that was MySQL."""
+        if schema.dialect == "mysql" and column.source_type is not None:
+            return column.source_type
+        return name_of(finer_than_micros(column.type, column.source_type) or column.type)
 
     def _messages(
         self, table: TableEncoder, change: Change, kind: bytes, losses: list[str]
@@ -192,7 +200,12 @@ class CanalEncoder:
 
 
 class TableEncoder:
-    """What a schema decides about its messages."""
+    """What a schema decides about its messages.
+
+    Args:
+        schema: the table.
+        encoder: says in which words types stand, and prints instants in its time zone.
+    """
 
     layout: ClassVar[bytes] = (
         b'{"data":[%%b],"database":%(database)b,"es":%%d,"gtid":%%b,"id":%%d,"isDdl":false,'
@@ -203,10 +216,10 @@ class TableEncoder:
     pick: ClassVar[itemgetter[Any] | None] = None
     """Picks the values of a row where `layout` has them in another order than Canal."""
 
-    def __init__(self, schema: TableSchema, zone: ZoneInfo) -> None:
+    def __init__(self, schema: TableSchema, encoder: CanalEncoder) -> None:
         self.schema = schema
-        size = len(schema.columns)
-        texts = [mysql_text(schema, column) for column in schema.columns]
+        size, zone = len(schema.columns), encoder.zone
+        texts = [encoder.text_of(schema, column) for column in schema.columns]
         writers = {}
         for i, (column, text) in enumerate(zip(schema.columns, texts, strict=True)):
             write = notation_of(column.type, text, zone).write
@@ -224,7 +237,7 @@ class TableEncoder:
             schema.key,
             "mysql",
         )
-        self.types = SqlTypes(named)
+        self.types = encoder.sql_types(named)
         self.usual = _json(self.types.usual)
         mysql = {c.name: t for c, t in zip(schema.columns, texts, strict=True)}
         self.template = self.layout % {
@@ -353,10 +366,3 @@ def count_losses(change: Change, carried: Carried, losses: list[str]) -> None:
         losses.append("source_time")
     if change.schema.schema is not None:
         losses.append("schema_name")
-
-
-def mysql_text(schema: TableSchema, column: Column) -> str:
-    """`mysqlType` of a column: as the source said it, where that was MySQL."""
-    if schema.dialect == "mysql" and column.source_type is not None:
-        return column.source_type
-    return name_of(finer_than_micros(column.type, column.source_type) or column.type)

@@ -8,26 +8,25 @@ import msgspec
 from msgspec import Meta, Raw
 
 from waybill.counting import counted
+from waybill.envelopes.canal.sql_types import MOST_KNOWN, USUAL, SqlTypes
 from waybill.envelopes.canal.values import notation_of
 from waybill.errors import Refusal
 from waybill.records import Change, Column, intern_schema
 from waybill.values.generated import converter, counter, gaps, overlay, untold
 from waybill.values.instants import FIRST_MS, LAST_MS
-from waybill.values.mysql_types import jdbc_type, logical_type, members, raised_jdbc_type
+from waybill.values.mysql_types import logical_type
 from waybill.values.values import JSON_ERRORS, quotes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from zoneinfo import ZoneInfo
 
-    from waybill.records import Message, TableSchema
+    from waybill.envelopes.canal.sql_types import Unusual
+    from waybill.records import Message
     from waybill.tables import TableRules
+    from waybill.types import LogicalType
 
 _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
-_MAX_SQL_TYPES = 1_000
-Unusual = frozenset[tuple[str, int]]
-_USUAL: Unusual = frozenset()
-_BLOB, _VARCHAR = 2004, 12
 _NULL = Raw(b"null")
 _TYPED_HINT = "; set `values: json` of the source where Flink, SeaTunnel or InLong wrote it"
 _json = msgspec.json.Encoder().encode
@@ -86,12 +85,14 @@ class CanalTable:
 
     own_fields: ClassVar[frozenset[str]] = frozenset()
     """Fields that messages have beside those of Canal, if they are to be read fast."""
+    sql_types: ClassVar[type[SqlTypes]] = SqlTypes
+    """How the numbers in `sqlType` follow from the types and the row."""
 
     def __init__(self, shape: Shape, rules: TableRules, zone: ZoneInfo) -> None:
         rules.admit(len(shape.names), shape.database or None, None, shape.table)
         rule = rules.find(shape.database or None, None, shape.table)
         columns = tuple(
-            Column(name, rule.columns.get(name) or logical_type(text), text)
+            self._column(name, rule.columns.get(name), text)
             for name, text in zip(shape.names, shape.types, strict=True)
         )
         self.schema = intern_schema(
@@ -115,7 +116,7 @@ class CanalTable:
         self.convert = converter(readers)
         self.overlay = overlay(len(columns), readers)
         self.count = counter(len(columns))
-        self.types = SqlTypes(self.schema)
+        self.types = self.sql_types(self.schema)
         # Columns that only rows name: rows with fewer of them are of another shape.
         self.loose = shape.named < len(columns)
         self.gaps = gaps(len(columns))
@@ -134,6 +135,10 @@ class CanalTable:
         self.fast = fields >= required and fields <= {*required, *_FIELDS, *_ABSENT}
         if self.fast:
             self.decode = self._typed_decoder(shape)
+
+    def _column(self, name: str, declared: LogicalType | None, text: str | None) -> Column:
+        """A column with its type: as declared, else as the text in `mysqlType` says."""
+        return Column(name, declared or logical_type(text), text)
 
     def _typed_decoder(self, shape: Shape) -> Callable[[bytes], Any]:
         """A decoder of whole messages; the shape's fields are required, no other is allowed."""
@@ -265,7 +270,7 @@ class CanalTable:
     def _numbered(self, flat: Any) -> bool:
         """Whether the `sqlType` is known for such rows."""
         if not self.types.varying:
-            return flat.sqlType == self.sql or self._recall(flat.sqlType, _USUAL)
+            return flat.sqlType == self.sql or self._recall(flat.sqlType, USUAL)
         kinds = {self.types.unusual(row) for row in flat.data}
         return len(kinds) == 1 and self._recall(flat.sqlType, kinds.pop())
 
@@ -359,7 +364,7 @@ class CanalTable:
             return
         last = changes[-1]
         carried = self._carried(flat, last.before if last.after is None else last.after)
-        if len(self.known) >= _MAX_SQL_TYPES:
+        if len(self.known) >= MOST_KNOWN:
             self.known.clear()
         unusual = self.types.unusual(last.before if last.after is None else last.after)
         self.known[bytes(flat.sqlType), unusual] = b"" if carried is None else bytes(carried)
@@ -377,84 +382,6 @@ def refuse_untold(places: list[int], names: tuple[str, ...]) -> None:
     if places:
         sentence = f"column {names[places[0]]!r} is in old and not in data"
         raise Refusal("shape", f"{sentence}, so that its value after the update is not known")
-
-
-def _number(text: str) -> int:
-    """The number of a MySQL type, that of what stands in `data`."""
-    if logical_type(text).kind in ("enum", "set") and not members(text):
-        # Without its words a value has no number, and is written as its text.
-        return _VARCHAR
-    return jdbc_type(text)
-
-
-class Varying(NamedTuple):
-    """A column whose number in `sqlType` depends on its value.
-
-    Attributes:
-        place: its place in the schema.
-        name: its name.
-        number: what is stated instead of the usual number.
-        least: of which integer on; None for a null.
-    """
-
-    place: int
-    name: str
-    number: int
-    least: int | None
-
-    def holds(self, value: Any) -> bool:
-        """Whether it is stated for a value; `bulk.unusual_rows` tells the same of many."""
-        if self.least is None:
-            return value is None
-        digits = value.__class__ is str and len(value) < 21 and value.isdecimal()
-        return digits and int(value) >= self.least
-
-
-class SqlTypes:
-    """`sqlType` as Canal would state it.
-
-    An unsigned integer that its signed type does not hold gets the next larger type, and a SET
-    that is null the number of a BLOB. An ENUM or SET whose words are not known has that of a text.
-
-    Args:
-        schema: a schema whose source types are MySQL's.
-    """
-
-    def __init__(self, schema: TableSchema) -> None:
-        self.usual = {c.name: _number(c.source_type or "") for c in schema.columns}
-        self.varying: list[Varying] = []
-        for i, column in enumerate(schema.columns):
-            text = column.source_type or ""
-            raised = raised_jdbc_type(text)
-            if raised is not None:
-                self.varying.append(Varying(i, column.name, *raised))
-            elif text.lower().startswith("set") and members(text):
-                self.varying.append(Varying(i, column.name, _BLOB, None))
-        self._json = {_USUAL: _json(self.usual)}
-
-    def of(self, image: Any) -> dict[str, int]:
-        """The numbers for a row."""
-        return {**self.usual, **dict(self.unusual(image))}
-
-    def json(self, image: Any) -> bytes:
-        """The same as JSON."""
-        unusual = self.unusual(image)
-        text = self._json.get(unusual)
-        if text is None:
-            text = _json({**self.usual, **dict(unusual)})
-            if len(self._json) < _MAX_SQL_TYPES:
-                self._json[unusual] = text
-        return text
-
-    def unusual(self, image: Any) -> Unusual:
-        """Columns whose number depends on the value, with the number, where it is another one."""
-        if not self.varying:
-            return _USUAL
-        return frozenset(
-            (one.name, one.number)
-            for one in self.varying
-            if one.holds(getattr(image, f"f{one.place}"))
-        )
 
 
 def extra_json(identity: int | None, ts: int | None, **more: Any) -> bytes | None:

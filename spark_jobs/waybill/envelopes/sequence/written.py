@@ -65,7 +65,7 @@ POSITIONS = (
 )
 """What is said of every target with ids."""
 
-_KEPT = (b'{"streamx":', b'{"oms":')
+_KEPT = (b'{"streamx":', b'{"oms":', b'{"canal":{"commitTs":null')
 """How `extra` begins of sources where events may lack the number that rows have."""
 _OF_IDS = ("sequence_digits", "sequence_start", "sequence_from")
 _CONNECTOR = re.compile(rb'"connector":\s*"([^"]*)"')
@@ -75,7 +75,8 @@ def came_without(change: Change) -> bool:
     """Whether a change has no number although its source has them.
 
     DataHub's document asks for `sequenceId` in row changes only ("DML operations"); OMS has
-    `storeDataSequence` only where `sequenceEnabled` is true.
+    `storeDataSequence` only where `sequenceEnabled` is true. What is written as TiCDC's messages
+    has statements without `commitTs` where they came from such sources.
     """
     extra = change.extra
     return change.sequence is None and extra is not None and extra.startswith(_KEPT)

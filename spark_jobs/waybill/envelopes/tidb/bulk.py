@@ -26,7 +26,9 @@ from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.tidb.decoder import step_of
 
 if TYPE_CHECKING:
-    from waybill.bulk.arena import Arena, Texts
+    from collections.abc import Callable
+
+    from waybill.bulk.arena import Arena, Mask, Texts
     from waybill.bulk.block import Path
     from waybill.bulk.column_codecs import Convert
     from waybill.bulk.rows import Rows
@@ -54,6 +56,24 @@ class TidbReader(CanalReader):
             found.sequence = (IntegerSlot(slot), step)
             found.extra["commitTs"] = slot
         return found
+
+    def _check(self, schema: TableSchema, change: Change) -> Callable[[Rows], Mask] | None:
+        """See `CanalReader._check`; an update of the key is two changes."""
+        check = super()._check(schema, change)
+        if change.operation != "update":
+            return check
+        return _moved if check is None else lambda rows: _moved(rows) | check(rows)
+
+
+def _moved(rows: Rows) -> Mask:
+    """Which rows have another key than before."""
+    found = np.zeros(len(rows), np.bool_)
+    if rows.schema.key and rows.before is not None and rows.after is not None:
+        places = rows.schema.key_places
+        keys = [tuple(image[place] for place in places) for image in (rows.before, rows.after)]
+        for changed in changed_columns(rows.arena, *keys):
+            found |= changed
+    return found
 
 
 def _always(number: int) -> Convert:
@@ -83,11 +103,9 @@ class TidbWriter(CanalWriter):
             flags.append(rows.source_time % 1000 != 0)
         if rows.operation == "update" and rows.before is not None:
             places = rows.schema.key_places if rows.schema.key else ()
-            keys = [tuple(row[place] for place in places) for row in (rows.before, image)]
-            if None in keys[0]:
+            if any(rows.before[place] is None for place in places):
                 return np.full(len(rows), -1, np.int64)
-            for changed in changed_columns(rows.arena, *keys):
-                alone |= changed
+            alone |= _moved(rows)
         classes = self._flagged.numbers(flags) if flags else np.zeros(len(rows), np.int64)
         if not rows.full_row:
             alone |= self._ids.alone(rows)

@@ -12,13 +12,14 @@ ENVELOPE = Envelope(
     name="tidb-canal",
     title="TiCDC, canal-json with the TiDB extension (JSON)",
     source="TiDB documentation, TiCDC Canal-JSON Protocol; pingcap/tiflow: canal_json_message.go, "
-    "canal_json_row_event_encoder.go, canal_entry.go",
+    "canal_json_row_event_encoder.go, canal_entry.go, mysql_types.go",
     sequence="`_tidb.commitTs`, the timestamp of the transaction as one integer; in it a row comes "
     "after a DELETE of the same row. An INSERT without it is a full row",
     carries=frozenset({"delete", "truncate", "ddl", "operations", "key_columns", "exact_numbers"}),
     brings=frozenset({"heartbeat"}),
     partly={
         "types": "tidb-canal names MySQL types; types of other databases become the nearest one, "
+        "an ENUM or SET whose words are not told a VARCHAR, "
         "and times of more than six digits keep these in a name that MySQL does not have",
         "before_image": "`old` of an update is the row before; a column that is not known of it is "
         "taken for unchanged, and where none is known the entry is empty",

@@ -10,6 +10,10 @@ a counter), and all its rows have it. A transaction leaves one change of each ro
 an INSERT of it where an update was split, so `commitTs` and the row's place behind such a DELETE
 are the sequence id, in whatever order messages arrive or are sent again.
 
+An UPDATE of the key that was not split (`output-raw-change-event`, or versions that split none) is
+read as that DELETE and INSERT. TiCDC does not keep the order in which a transaction moved its rows,
+so the key that one row left and another one took is told right by the two steps alone.
+
 An INSERT whose `_tidb` has no `commitTs` is a full row: TiCDC sends none, and Waybill writes it so.
 """
 
@@ -19,19 +23,23 @@ from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta, Raw, structs
 
 from waybill.envelopes.canal.decoder import CanalDecoder, FlatMessage
 from waybill.envelopes.canal.tables import CanalTable, extra_json
+from waybill.envelopes.tidb.values import TidbSqlTypes, type_held
 from waybill.errors import Refusal
-from waybill.records import NO_TABLE, Change
+from waybill.records import NO_TABLE, Change, Column
+from waybill.values.mysql_types import logical_type
 from waybill.values.values import JSON_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from waybill.envelopes.canal.sql_types import SqlTypes
     from waybill.envelopes.canal.tables import Shape
     from waybill.records import Message
+    from waybill.types import LogicalType
 
 WATERMARK = "TIDB_WATERMARK"
 """Type of the messages that say up to which commit all changes were sent."""
@@ -77,10 +85,30 @@ def step_of(operation: str) -> int:
     return 0 if operation == "delete" else 1
 
 
+def placed(change: Change, commit: int) -> list[Change]:
+    """A change of a row with its place in a commit, or the two of an update of the key.
+
+    Raises:
+        Refusal: a key column is not in the row.
+    """
+    if change.operation == "update" and change.old_key_image() is not None:
+        gone = structs.replace(change, operation="delete", after=None)
+        come = structs.replace(change, operation="insert", before=None, index=1)
+        return [*placed(gone, commit), *placed(come, commit)]
+    change.sequence = commit, step_of(change.operation)
+    return [change]
+
+
 class TidbTable(CanalTable):
     """A table as messages of one shape describe it."""
 
     own_fields: ClassVar[frozenset[str]] = frozenset({"_tidb"})
+    sql_types: ClassVar[type[SqlTypes]] = TidbSqlTypes
+
+    def _column(self, name: str, declared: LogicalType | None, text: str | None) -> Column:
+        """See `CanalTable._column`; types without sizes are those of what messages hold."""
+        held = type_held(text, declared)
+        return Column(name, declared or logical_type(held), held)
 
     def _kinds(self, shape: Shape) -> dict[str, Any]:
         """See `CanalTable._kinds`; the types of the columns stand in any order."""
@@ -95,14 +123,12 @@ class TidbTable(CanalTable):
 
     def _changes(self, message: Message, flat: Any, operation: str) -> list[Change]:
         """See `CanalTable._changes`; their place in the order is that of the commit."""
-        changes = super()._changes(message, flat, operation)
+        (change,) = super()._changes(message, flat, operation)
         number = flat._tidb.commitTs
-        if number > LARGEST or len(changes) > 1:
+        if number > LARGEST:
             raise ValueError("what TiCDC does not write is read exactly, which says what is wrong")
-        for change in changes:
-            change.sequence = number, step_of(operation)
-            change.extra = _carried(change.extra, number)
-        return changes
+        change.extra = _carried(change.extra, number)
+        return placed(change, number)
 
 
 class TidbDecoder(CanalDecoder):
@@ -129,7 +155,7 @@ class TidbDecoder(CanalDecoder):
         return bytes(raw) if raw == _NULL else _json(dict(sorted(types.items())))
 
     def _rows(self, message: Message, flat: Any, value: bytes) -> list[Change]:
-        """The change of the one row of a message.
+        """The change of the one row of a message, or the two of an update of its key.
 
         Raises:
             Refusal: the message, its place or its row is bad.
@@ -142,13 +168,12 @@ class TidbDecoder(CanalDecoder):
         (change,) = super()._rows(message, flat, value)
         if change.outcome != "ok":
             return [change]
-        if extension.commitTs is not None:
-            change.sequence = extension.commitTs, step_of(change.operation)
-        elif change.operation == "insert":
-            change.operation, change.full_row = "read", True
-        else:
-            raise _unplaced(f"{flat.type} whose _tidb has no commitTs")
         change.extra = _carried(change.extra, extension.commitTs, more)
+        if extension.commitTs is not None:
+            return placed(change, extension.commitTs)
+        if change.operation != "insert":
+            raise _unplaced(f"{flat.type} whose _tidb has no commitTs")
+        change.operation, change.full_row = "read", True
         return [change]
 
     def _event(self, message: Message, flat: Any) -> Change:
@@ -171,7 +196,7 @@ class TidbDecoder(CanalDecoder):
         change = super()._event(message, flat)
         if change.outcome == "ok":
             change.sequence = None if extension.commitTs is None else (extension.commitTs, 0)
-            change.extra = _carried(change.extra, extension.commitTs, more)
+            change.extra = _carried(change.extra, extension.commitTs, more, unnumbered=True)
         return change
 
 
@@ -221,12 +246,26 @@ def _extension(flat: Any) -> tuple[_Extension, dict[str, Raw]]:
     return extension, {name: raw for name, raw in more.items() if name not in _MADE}
 
 
-def _carried(extra: bytes | None, commit: int | None, more: dict[str, Raw] | None = None) -> bytes:
-    """What only a target of the family can carry on: that of Canal, `commitTs` and the rest."""
+def _carried(
+    extra: bytes | None,
+    commit: int | None,
+    more: dict[str, Raw] | None = None,
+    unnumbered: bool = False,
+) -> bytes:
+    """What only a target of the family can carry on: that of Canal, `commitTs` and the rest.
+
+    Args:
+        extra: that of Canal.
+        commit: `commitTs`.
+        more: the other fields of `_tidb`.
+        unnumbered: whether to tell of an event that it came without `commitTs`.
+    """
     inner = b"" if extra is None else extra[len(b'{"canal":{') : -2]
     parts = [inner] if inner else []
     if commit is not None:
         parts.append(b'"commitTs":%d' % commit)
+    elif unnumbered:
+        parts.insert(0, b'"commitTs":null')  # see `sequence.written.came_without`
     if more:
         parts.append(b'"tidb":%b' % _json(more))
     return b'{"canal":{%b}}' % b",".join(parts)

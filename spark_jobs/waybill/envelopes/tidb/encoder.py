@@ -28,6 +28,7 @@ from waybill.envelopes.sequence.written import (
     goes_without,
 )
 from waybill.envelopes.statements import operation_of
+from waybill.envelopes.tidb.values import TidbSqlTypes, type_to_write
 from waybill.envelopes.truncates import told_statement, truncate_of
 from waybill.errors import Refusal
 from waybill.protocol import Encoded
@@ -35,8 +36,9 @@ from waybill.values.generated import fill
 from waybill.values.temporal import zone_named
 
 if TYPE_CHECKING:
+    from waybill.envelopes.canal.sql_types import SqlTypes
     from waybill.envelopes.tidb.settings import TidbWriteSettings
-    from waybill.records import Change, TableSchema
+    from waybill.records import Change, Column, TableSchema
 
 _LOST = {"begin": "transactions", "commit": "transactions", "rollback": "transactions"}
 _json = msgspec.json.Encoder().encode
@@ -48,6 +50,8 @@ class TidbEncoder(CanalEncoder):
     Args:
         settings: time zone to print instants in, and how sequence ids become one number.
     """
+
+    sql_types: ClassVar[type[SqlTypes]] = TidbSqlTypes
 
     def __init__(self, settings: TidbWriteSettings) -> None:
         self.zone = zone_named(settings.timezone)
@@ -66,7 +70,11 @@ class TidbEncoder(CanalEncoder):
         return super().encode(change, losses)
 
     def _table(self, schema: TableSchema) -> TableEncoder:
-        return TidbTableEncoder(schema, self.zone)
+        return TidbTableEncoder(schema, self)
+
+    def text_of(self, schema: TableSchema, column: Column) -> str:
+        """See `CanalEncoder.text_of`."""
+        return type_to_write(super().text_of(schema, column))
 
     def _messages(
         self, table: TableEncoder, change: Change, kind: bytes, losses: list[str]
