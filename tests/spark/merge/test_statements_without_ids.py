@@ -81,7 +81,7 @@ def test_a_change_before_it_does_not_come_back(
     # It was counted by the first batch.
     assert (second.rows_out, second.superseded) == (0, 2)
     (warning,) = second.warnings
-    assert "stand before the TRUNCATE or DROP t/0/50" in warning
+    assert "belong before the TRUNCATE or DROP t/0/50" in warning
 
 
 def test_rows_that_it_would_have_taken_go(lake: Lake, spark, migration) -> None:
