@@ -235,6 +235,12 @@ class BulkReader(ABC):
         """Whether messages of two tables are read alike that differ in their names only."""
         return True
 
+    def arrange(self, texts: Scanned) -> None:  # noqa: B027 - most messages have but one order
+        """Put what messages hold in any order into one, in place, before values are looked for.
+
+        It has to say the same then. Messages that are read on their own stay as they came.
+        """
+
     def begin(self) -> None:  # noqa: B027 - most readers need not know
         """A block of messages is about to be read."""
 

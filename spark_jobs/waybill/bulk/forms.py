@@ -121,6 +121,7 @@ class Forms:
 
     def _read(self, block: Block) -> tuple[list[Rows], Places]:
         found: _Found = []
+        self._reader.arrange(block)
         block.scan_by(self._scanner)
         if block.keys is not None and (self._reader.reads_keys or self._reader.keys_alone):
             block.keys.scan_by(self._reader.key_scanner)

@@ -1,8 +1,7 @@
 """Where the values of TiCDC's messages stand, for reading and writing many at once.
 
-Messages whose `mysqlType` names the columns in one order are read so, as in the samples of TiDB's
-documentation. Those whose order is another one in every message (a map of Go, in
-canal_json_row_event_encoder.go) are read one by one, by their table (`decoder.TidbTable`).
+`mysqlType` names the columns in another order in every message (a map of Go, in
+canal_json_row_event_encoder.go); they are sorted before values are looked for.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ from waybill.bulk.values import (
 from waybill.envelopes.canal.bulk import CanalReader, CanalWriter, unusual_rows
 from waybill.envelopes.sequence.bulk import BulkWrittenSequence
 from waybill.envelopes.tidb.decoder import step_of
+from waybill.envelopes.tidb.kernels import MOST, sort_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from waybill.bulk.arena import Arena, Mask, Texts
-    from waybill.bulk.block import Path
+    from waybill.bulk.block import Path, Scanned
     from waybill.bulk.column_codecs import Convert
     from waybill.bulk.rows import Rows
     from waybill.envelopes.tidb.encoder import TidbEncoder
@@ -44,6 +44,14 @@ _CONSTANT = frozenset(
 
 class TidbReader(CanalReader):
     """Says what the values of messages with a row mean."""
+
+    def arrange(self, texts: Scanned) -> None:
+        """See `BulkReader.arrange`: the types of columns, which are sorted by their names."""
+        longest = int((texts.ends - texts.begins).max(initial=0))
+        places = np.empty((2, MOST), np.int64)
+        sort_types(
+            *(texts.arena.data, texts.begins, texts.ends, *places, np.empty(longest, np.uint8))
+        )
 
     def reading(self, sample: Sample, change: Change) -> FieldMap | None:
         """The meaning of the values of a message with a row."""
