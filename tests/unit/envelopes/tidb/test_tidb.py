@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tests.contract.test_sequences import tables
 from waybill.envelopes.canal.decoder import CanalDecoder
 from waybill.envelopes.canal.settings import CanalReadSettings
 from waybill.envelopes.tidb.decoder import TidbDecoder
@@ -100,6 +101,18 @@ def test_an_update_of_the_key_is_a_delete_and_an_insert_read_by_the_known_table_
         assert (gone.sequence, come.sequence) == ((7, 0), (7, 1))
         assert (gone.index, come.index) == (0, 1)
         assert gone.order_key < come.order_key
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_rows_that_pass_their_keys_on_in_one_commit_are_all_there(turn):
+    """Equal but for their keys, and in whatever order the updates come, or come again."""
+    moved = []
+    for number, key in enumerate([1, 2, 3, 2][::turn]):
+        row, was = ({"id": str(place), "v": "a", "n": "5"} for place in (key + 1, key))
+        moved.append(message("UPDATE", offset=number, old=[was], data=[row]))
+    read = decoder()
+    live = tables([change for one in moved for change in read.decode(one)])
+    assert {key: row["id"] for key, row in live.items()} == {"2": "2", "3": "3", "4": "4"}
 
 
 def test_a_declared_key_decides_what_moves():
