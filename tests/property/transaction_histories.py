@@ -338,9 +338,9 @@ EVENTS = ("begin", "commit", "rollback")
 def visible(batches: list[list[Sent]]) -> list[list[tuple[str, Change]]]:
     """The changes that each batch adds to what shows.
 
-    A change shows at once if its transaction has not been announced by then, and stays; else from
-    the batch on that its transaction ended in, if that was committed. An end that tells how many
-    rows there are waits for them.
+    A change shows at once if neither the begin nor the rollback of its transaction has come by
+    then, and stays; else from the batch on that its transaction ended in, if that was committed. An
+    end that tells how many rows there are waits for them.
     """
     begun, ended = _bounds(batches)
     never = len(batches)
@@ -366,7 +366,11 @@ def _bounds(batches: list[list[Sent]]) -> tuple[dict[Transaction, int], dict[Tra
             if one.operation not in EVENTS:
                 came.setdefault(head(one.change), number)
             elif one.transaction is not None:
-                (begun if one.operation == "begin" else ended).setdefault(one.transaction, number)
+                if one.operation != "commit":
+                    # A rollback tells of it too, where its begin was damaged and is read later.
+                    begun.setdefault(one.transaction, number)
+                if one.operation != "begin":
+                    ended.setdefault(one.transaction, number)
     for transaction, number in ended.items():
         if transaction.counts and transaction.kept:
             rows = [came.get(head(change), len(batches)) for _, change in transaction.changes]
