@@ -25,7 +25,7 @@ FLOORS = (
     ("cli",),
     ("driver",),
     ("jobs",),
-    ("inprocess", "maintenance"),
+    ("inprocess", "maintenance", "overview"),
     STAGES[:1] + STAGES[2:],
     ("stage_context",),
     ("lake",),

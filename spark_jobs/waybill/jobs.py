@@ -97,9 +97,14 @@ def run_stage(
             import_module(STAGE_FUNCTIONS[stage]), f"run_{stage}"
         )
         started = time.monotonic()
-        if stage == "merge":
-            _judge_earlier(migration, context)
-        report = run(migration, context)
+        try:
+            if stage == "merge":
+                _judge_earlier(migration, context)
+            report = run(migration, context)
+        except GateError:
+            keep_overview(migration, lake)
+            raise
+        keep_overview(migration, lake)
         _log.info(
             "%s: %s in %.1f s",
             stage,
@@ -107,6 +112,25 @@ def run_stage(
             time.monotonic() - started,
         )
         return report
+
+
+def keep_overview(migration: Migration, lake: Lake) -> None:
+    """Write what people see of the migration (`waybill.overview`).
+
+    Whoever calls has committed by now, so that nothing that goes wrong here may make them fail: the
+    next stage writes all of it anew.
+    """
+    from waybill.overview.writing import write_overview
+
+    try:
+        write_overview(migration, lake)
+    except Exception as error:  # noqa: BLE001 - see above
+        told = described(error)
+        _log.warning(
+            "the pages about %s show what was known before, because their figures could not be "
+            "written (%s: %s); the batch is not concerned, and the next stage writes them",
+            *(migration.name, told["kind"], told["message"]),
+        )
 
 
 def check_batch(batch: str) -> None:

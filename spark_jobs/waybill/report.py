@@ -17,12 +17,17 @@ EXACT = 2**53
 """The integer from which on readers of JSON that have only floats of 64 bits round."""
 
 
-def _as_texts(data: Any, least: int) -> Any:
+TRIED_AGAIN = "tried_again"
+"""The detail of a report that says that the stage took messages out of the quarantine for another
+try; what it refused again is among what it refused."""
+
+
+def as_texts(data: Any, least: int = EXACT) -> Any:
     """Plain data with integers of at least this as texts."""
     if isinstance(data, dict):
-        return {name: _as_texts(value, least) for name, value in data.items()}
+        return {name: as_texts(value, least) for name, value in data.items()}
     if isinstance(data, list | tuple):
-        return [_as_texts(value, least) for value in data]
+        return [as_texts(value, least) for value in data]
     is_number = isinstance(data, int) and not isinstance(data, bool)
     return str(data) if is_number and abs(data) >= least else data
 
@@ -30,7 +35,7 @@ def _as_texts(data: Any, least: int) -> Any:
 def told_cursor(stage: str, cursor: dict[str, Any]) -> dict[str, Any]:
     """The cursor of a stage for other programs, its ids of snapshots as texts."""
     # Apart from what the source is read up to, cursors hold nothing but snapshots.
-    told: dict[str, Any] = _as_texts(cursor, EXACT if stage == STAGES[0] else 0)
+    told: dict[str, Any] = as_texts(cursor, EXACT if stage == STAGES[0] else 0)
     return told
 
 

@@ -30,6 +30,7 @@ def decide_command(
         as_json: whether to print it as JSON.
     """
     spec = load_migration(migration)
+    from waybill.jobs import keep_overview
     from waybill.lake.decisions import Asked
     from waybill.validate.deciding import decide, reason_of
 
@@ -42,6 +43,7 @@ def decide_command(
             message = f"no batch of {spec.name} is held: it has not been run yet"
             raise ConfigurationError(message, code=Code.DECISION)
         decision = decide(spec, lake, asked, batch)
+        keep_overview(spec, lake)
     if as_json:
         print_json([decision._asdict()])
         return

@@ -24,6 +24,7 @@ from waybill.lake.row_sizes import RowSizes
 from waybill.lake_columns import ARCHIVE, CHANGES, MESSAGE_PLACE, columns_of
 from waybill.order import CHANGE
 from waybill.records import TableSchema
+from waybill.report import TRIED_AGAIN
 from waybill.spark_tasks.counters import Tally
 from waybill.spark_tasks.worker_startup import light
 
@@ -190,6 +191,7 @@ class Decoding:
             f"AND batch <> {{batch}}{named}",
             {"batch": self.context.batch},
         )
+        report.details[TRIED_AGAIN] = True
         schemas = decoded.where("outcome = 'schema'")
         self.branch.append(schemas.unionByName(fresh.select(*schemas.columns)))
         if count:

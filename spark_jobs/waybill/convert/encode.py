@@ -18,7 +18,7 @@ from waybill.lake.newest_rows import newest_rows
 from waybill.lake.row_sizes import RowSizes
 from waybill.lake_columns import CHANGE_PLACE, OUTBOX, SCHEMA_COLUMNS, columns_of
 from waybill.made_ids import IDS_WRITTEN, MADE_IDS, WITHIN_PARTITION, MadeIds, lost_of
-from waybill.report import StageReport
+from waybill.report import TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +140,7 @@ class Encoding:
         span = Span(lake.log("changes"), after, upto)
         again = self._replay(span) if self.context.options.mode == "replay" else {}
         if again:
+            report.details[TRIED_AGAIN] = True
             report.details["encoded_again"] = {
                 label: found.refused - found.written for label, found in again.items()
             }

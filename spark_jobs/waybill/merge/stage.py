@@ -35,7 +35,7 @@ from waybill.merge.upsert.merging import (
 from waybill.merge.upsert.plain import not_plain
 from waybill.merge.watermark import fell_back, plain
 from waybill.merge.writing import FEW, FEW_BYTES, prepare
-from waybill.report import StageReport
+from waybill.report import TRIED_AGAIN, StageReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +176,10 @@ class _Merge:
     def _bring_back(self) -> int:
         """Changes that columns refused before, for another try."""
         places = self.ledger.replay(self.context.batch)
-        return 0 if places is None else self.increment.bring_back(places)
+        if places is None:
+            return 0
+        self.report.details[TRIED_AGAIN] = True
+        return self.increment.bring_back(places)
 
     def _merge_tables(self, plan: Plan) -> None:
         if self.spec.order.ambiguous == "fail":

@@ -1,0 +1,111 @@
+"""What stages have committed to the batch tables, with the order in which it happened."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.lake.commit import read_commit
+from waybill.lake.decisions import decision_on, waiting_merge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+
+LAST = 200
+"""So many batches the index has; of each table no more commits are read."""
+
+BATCH_TABLES = ("archive", "changes", "outbox", "merges", "runs", "published")
+
+
+class Line:
+    """The visible snapshots of a batch table, and what was committed with the last of them.
+
+    Attributes:
+        commits: of stages, newest first, as many as are looked at.
+        since: the time that the table's history goes back to, 0 where it is whole.
+    """
+
+    def __init__(self, lake: History, name: str, limit: int) -> None:
+        metadata = lake.found(lake.log(name))
+        line = [] if metadata is None else metadata.ancestors(metadata.refs.get("main"))
+        self._places = {snapshot.id: len(line) - place for place, snapshot in enumerate(line)}
+        stamped = (commit for snapshot in line if (commit := read_commit(snapshot)) is not None)
+        self.commits: list[Commit] = list(islice(stamped, limit))
+        cut = bool(line) and line[-1].parent is not None
+        self.since = line[-1].time_ms if cut else 0
+
+    def place(self, snapshot: int | None) -> int:
+        """Where a snapshot stands, from 1; 0 for none, or for one that has expired since."""
+        return 0 if snapshot is None else self._places.get(snapshot, 0)
+
+    def has(self, snapshot: int | None) -> bool:
+        """Whether a snapshot is among those that are known."""
+        return snapshot in self._places
+
+    def of(self, *stages: str) -> Iterator[Commit]:
+        """Commits of some stages, newest first."""
+        return (commit for commit in self.commits if commit.stage in stages)
+
+    def after(self, snapshot: int | None) -> list[Commit]:
+        """Commits that came after a snapshot, newest first."""
+        start = self.place(snapshot)
+        return [commit for commit in self.commits if self.place(commit.snapshot) > start]
+
+
+class Held(NamedTuple):
+    """The merge that waits for its gate, and what a person has decided about it."""
+
+    merge: Commit
+    decided: str
+
+
+class Commits(NamedTuple):
+    """Everything that an overview is made from.
+
+    Attributes:
+        archive: of stage `snapshot`.
+        changes: of stage `convert`, when it has decoded.
+        outbox: of stage `convert`, when it has encoded.
+        merges: of stage `merge`, visible ones.
+        runs: verdicts and decisions.
+        published: of stage `publish`.
+        held: what waits for the gate.
+    """
+
+    archive: Line
+    changes: Line
+    outbox: Line
+    merges: Line
+    runs: Line
+    published: Line
+    held: Held | None
+
+    @property
+    def lines(self) -> Iterable[Line]:
+        """Those of every table."""
+        return self[:6]
+
+    @property
+    def since(self) -> int:
+        """The time from which on all commits are there, 0 where none has expired."""
+        return max(line.since for line in self.lines)
+
+
+def read_commits(lake: History, limit: int = LAST) -> Commits:
+    """What is committed now.
+
+    Args:
+        lake: the migration's.
+        limit: how many batches are wanted; of `runs`, where a batch may have several, four times
+            as many commits are read.
+    """
+    lines = [Line(lake, name, limit * 4 if name == "runs" else limit + 1) for name in BATCH_TABLES]
+    merge = waiting_merge(lake)
+    held = None
+    if merge is not None:
+        decision = decision_on(lake, merge)
+        held = Held(merge, "" if decision is None else str(decision))
+    return Commits(*lines, held)

@@ -1,0 +1,327 @@
+"""The files of the overview, field by field.
+
+`<warehouse>/<migration>/reports/<batch>/waybill.json` is a `BatchAccount`,
+`<warehouse>/<migration>/reports/_index.json` an `Index`. Times are milliseconds since 1970. Numbers
+of 2^53 and more are written as texts, which readers of JSON do not round, and are read back as
+numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from waybill.report import as_texts
+
+VERSION = 1
+"""Raised when a field changes its meaning. Files of another version are written anew."""
+
+DONE, PART, HELD, DROPPED, TAKEN, WAITING = (
+    "done",
+    "part",
+    "held",
+    "dropped",
+    "taken",
+    "waiting",
+)
+"""What became of a stage of a batch: done; done in part (decoded, not encoded yet); done, and held
+by the gate; held, then dropped; done by a later batch together with its own; not done yet."""
+
+PUBLISHED, UNDER_WAY = "published", "under way"
+"""What became of a batch, beside `HELD`, `DROPPED` and `TAKEN`."""
+
+
+class StageAccount(msgspec.Struct, frozen=True):
+    """One stage of a batch; `rows_in` and `extra_in` equal the sum of what follows them.
+
+    Attributes:
+        stage: its name.
+        state: one of `DONE`, `PART`, `HELD`, `DROPPED`, `TAKEN`, `WAITING`.
+        why: a sentence about a stage that did not do this batch, empty for one that did.
+        by: the batch whose run did it, where that is another one.
+        time: when it was committed.
+        seconds: how long it took.
+        rows_in: rows read; of `validate`, whose rows are rules, what it checked.
+        extra_in: rows that came in otherwise, by reason.
+        rows_out: rows written.
+        refused: by class of the reason.
+        superseded: made void by a newer row.
+        skipped: left out on purpose, by reason.
+        waiting: held for the next batch.
+        warnings: sentences.
+    """
+
+    stage: str
+    state: str
+    why: str = ""
+    by: str | None = None
+    time: int | None = None
+    seconds: float = 0.0
+    rows_in: int = 0
+    extra_in: dict[str, int] = {}
+    rows_out: int = 0
+    refused: dict[str, int] = {}
+    superseded: int = 0
+    skipped: dict[str, int] = {}
+    waiting: int = 0
+    warnings: list[str] = []
+
+    @property
+    def ran(self) -> bool:
+        """Whether the stage did this batch, so that its figures say something."""
+        return self.state not in (TAKEN, WAITING) and self.time is not None
+
+
+class TargetAccount(msgspec.Struct, frozen=True):
+    """What became of a batch for one target.
+
+    Attributes:
+        target: its name.
+        messages: written for it.
+        published: sent; None where the batch is not published.
+        refused: messages that it cannot take, by class of the reason.
+        skipped: left out on purpose, by reason.
+        losses: what it could not carry, counted by capability.
+        made_ids: see `waybill.made_ids`.
+        places: files or ranges of offsets that were written.
+    """
+
+    target: str
+    messages: int = 0
+    published: int | None = None
+    refused: dict[str, int] = {}
+    skipped: dict[str, int] = {}
+    losses: dict[str, int] = {}
+    made_ids: dict[str, int] = {}
+    places: list[str] = []
+
+
+class TableAccount(msgspec.Struct, frozen=True):
+    """What a batch did to one merged table.
+
+    Attributes:
+        table: the source table.
+        operations: changes by operation (insert, update, delete, …).
+        rows_in: changes merged.
+        rows_out: rows written.
+        superseded: changes that a newer one of the same key made void.
+        refused: changes that a column cannot hold.
+        sequence: sequence id up to which the table is complete, None where it has none.
+        complete: source time up to which it is complete, ISO 8601; None where it is unknown.
+    """
+
+    table: str
+    operations: dict[str, int] = {}
+    rows_in: int = 0
+    rows_out: int = 0
+    superseded: int = 0
+    refused: int = 0
+    sequence: str | None = None
+    complete: str | None = None
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A critical rule that a batch does not meet, and whether a person may waive it."""
+
+    rule: str
+    waivable: bool
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the gate said of a batch.
+
+    Attributes:
+        outcome: `passed`, `reported`, `approved` or `failed`.
+        checked: how many rules.
+        failed_critical: how many critical ones are not met.
+        failed_warning: how many others.
+        rules: those that hold the batch, some of them.
+        decided: what a person has decided, as a sentence; empty where nobody has.
+    """
+
+    outcome: str
+    checked: int = 0
+    failed_critical: int = 0
+    failed_warning: int = 0
+    rules: list[Rule] = []
+    decided: str = ""
+
+
+class BatchAccount(msgspec.Struct, frozen=True):
+    """The account of one batch.
+
+    Attributes:
+        version: `VERSION`.
+        migration: its name.
+        batch: id of the batch.
+        state: `PUBLISHED`, `HELD`, `DROPPED`, `TAKEN` or `UNDER_WAY`.
+        stages: all five, in the order of the data.
+        targets: in the order of their names.
+        tables: those that it changed, in the order of their names.
+        verdict: None where the gate has not judged it.
+    """
+
+    version: int
+    migration: str
+    batch: str
+    state: str
+    stages: list[StageAccount]
+    targets: list[TargetAccount] = []
+    tables: list[TableAccount] = []
+    verdict: Verdict | None = None
+
+
+class BatchLine(msgspec.Struct, frozen=True):
+    """A batch in the index.
+
+    Attributes:
+        batch: its id.
+        mark: of the content of its file, so that one that changed is written anew.
+        state: see `BatchAccount`.
+        began: when its first stage was committed.
+        ended: when its last one was.
+        rows_in: messages read.
+        published: messages sent to all targets.
+        refused: messages and changes refused, whichever stage refused them.
+        seconds: of each stage, 0 for one that did not do it.
+        verdict: see `Verdict.outcome`, empty where the gate has not judged it.
+    """
+
+    batch: str
+    mark: str
+    state: str
+    began: int
+    ended: int
+    rows_in: int = 0
+    published: int = 0
+    refused: int = 0
+    seconds: list[float] = []
+    verdict: str = ""
+
+
+class StageWaiting(msgspec.Struct, frozen=True):
+    """What waits before a stage: batches of the stage before that it has not read, and their rows.
+
+    Rows of the source that were not read yet are not among them: only the source knows them.
+    """
+
+    stage: str
+    batches: int
+    rows: int
+
+
+class TableLine(msgspec.Struct, frozen=True):
+    """A merged table as the last visible batch left it.
+
+    Attributes:
+        table: the source table.
+        rows: rows and tombstones; None where it could not be told.
+        batch: the last batch that changed it, empty where no commit tells.
+        operations: of that batch, see `TableAccount`.
+        sequence: see `TableAccount`.
+        complete: see `TableAccount`.
+    """
+
+    table: str
+    rows: int | None = None
+    batch: str = ""
+    operations: dict[str, int] = {}
+    sequence: str | None = None
+    complete: str | None = None
+
+
+class Quarantine(msgspec.Struct, frozen=True):
+    """How many refused rows wait for another try.
+
+    A message that several full runs have refused counts once for each.
+
+    Attributes:
+        rows: how many; where `more` is set, at least so many.
+        more: whether counting was given up.
+        counted: snapshot of each table up to which they are counted.
+    """
+
+    rows: int = 0
+    more: bool = False
+    counted: dict[str, int] = {}
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A source or a target: its name, its envelope and where its messages are."""
+
+    name: str
+    envelope: str
+    place: str
+
+
+class Index(msgspec.Struct, frozen=True):
+    """What is known of a migration, and its last batches.
+
+    Attributes:
+        version: `VERSION`.
+        migration: its name.
+        written: when.
+        source: where messages come from.
+        targets: where they go.
+        batches: newest first.
+        waiting: before each stage but the first.
+        lag: messages that are in the archive and not published.
+        lag_since: when the oldest of them was archived, None where there are none.
+        held: the batch that the gate holds, None where it holds none.
+        held_rules: the rules that it does not meet.
+        decided: what a person has decided about it, as a sentence.
+        quarantine: what visible batches have refused and nobody has tried again.
+        refused_waiting: the same with what the held batch's merge has refused.
+        merged: snapshot of the record of merges that `tables` shows.
+        tables: in the order of their names.
+    """
+
+    version: int
+    migration: str
+    written: int
+    source: Place
+    targets: list[Place]
+    batches: list[BatchLine]
+    waiting: list[StageWaiting] = []
+    lag: int = 0
+    lag_since: int | None = None
+    held: str | None = None
+    held_rules: list[Rule] = []
+    decided: str = ""
+    quarantine: Quarantine = Quarantine()
+    refused_waiting: int = 0
+    merged: int | None = None
+    tables: list[TableLine] = []
+
+
+_File = TypeVar("_File", Index, BatchAccount)
+
+
+def encoded(file: Index | BatchAccount) -> bytes:
+    """A file's content."""
+    data: Any = as_texts(msgspec.to_builtins(file))
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        # A name may hold half of a surrogate pair, which JSON allows and UTF-8 does not.
+        return msgspec.json.encode(_without_halves(data))
+
+
+def _without_halves(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {_without_halves(name): _without_halves(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_without_halves(value) for value in data]
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    return data
+
+
+def decoded(content: bytes, kind: type[_File]) -> _File | None:
+    """What `encoded` wrote; None where another version, or something else, wrote it."""
+    try:
+        file = msgspec.json.decode(content, type=kind, strict=False)
+    except msgspec.MsgspecError:
+        return None
+    return file if file.version == VERSION else None

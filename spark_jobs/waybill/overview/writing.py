@@ -1,0 +1,229 @@
+"""Writes the overview of a migration beside the gate's reports, and reads it back."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from waybill.merge.position import position_of
+from waybill.merge.watermark import plain
+from waybill.overview.accounts import Accounts, merged_tables, verdict_of
+from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
+from waybill.overview.commits import LAST, read_commits
+from waybill.overview.schema import (
+    VERSION,
+    BatchAccount,
+    BatchLine,
+    Index,
+    Place,
+    TableLine,
+    decoded,
+    encoded,
+)
+from waybill.report import STAGES
+from waybill.storage.file_store import file_name, open_store
+
+if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+    from waybill.overview.commits import Commits
+    from waybill.spec.endpoints import Source, Target
+    from waybill.spec.migration import Migration
+    from waybill.storage.file_store import Store
+
+ACCOUNT = "waybill.json"
+INDEX = "_index.json"
+"""No batch can have this name, which would be a folder beside it."""
+
+AT_ONCE = 16
+"""Files that are written at a time; only the first overview of an old lake has many."""
+
+
+def reports(spec: Migration) -> str:
+    """The folder of all reports of a migration."""
+    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports"
+
+
+def write_overview(spec: Migration, lake: History) -> Index:
+    """Write what is known now: the accounts that changed, and the index last.
+
+    All of it follows from the lake's metadata, so that a write that was lost, or that was overtaken
+    by another run's, is made good by the next one. Batches whose commits have expired stay in the
+    index as they were.
+
+    Raises:
+        ConfigurationError: the folder cannot be written.
+        UnavailableError: its store does not answer.
+    """
+    store = open_store(reports(spec))
+    before = _read(store)
+    commits = read_commits(lake)
+    accounts = Accounts(spec.name, commits)
+    since = commits.since
+    kept = {} if before is None else {line.batch: line for line in before.batches}
+    lines: list[BatchLine] = []
+    changed: list[tuple[str, bytes]] = []
+    for batch in accounts.batches()[:LAST]:
+        account = accounts.account(batch)
+        old = kept.pop(batch, None)
+        # Of a batch that is as old as the oldest commit some may have expired.
+        if old is not None and old.began <= since:
+            lines.append(old)
+            continue
+        content = encoded(account)
+        line = _line(account, content)
+        lines.append(line)
+        if old is None or old.mark != line.mark:
+            changed.append((batch, content))
+    _put(spec, changed)
+    # What is not in the lake any more, in its place behind what is.
+    lines += [line for line in kept.values() if line.began <= since]
+    lines.sort(key=lambda line: (line.began, line.batch), reverse=True)
+    index = _index(spec, lake, commits, before, lines[:LAST])
+    with store.write(INDEX) as stream:
+        stream.write(encoded(index))
+    return index
+
+
+def read_index(spec: Migration) -> Index | None:
+    """The index of a migration; None where there is none that this version can read.
+
+    Raises:
+        ConfigurationError: the connection of the lake is not there.
+        UnavailableError: the lake's store does not answer.
+    """
+    return _read(open_store(reports(spec)))
+
+
+def read_account(spec: Migration, batch: str) -> BatchAccount | None:
+    """The account of a batch; see `read_index`."""
+    content = open_store(f"{reports(spec)}/{file_name(batch)}").read(ACCOUNT)
+    return None if content is None else decoded(content, BatchAccount)
+
+
+def _read(store: Store) -> Index | None:
+    content = store.read(INDEX)
+    return None if content is None else decoded(content, Index)
+
+
+def _put(spec: Migration, changed: list[tuple[str, bytes]]) -> None:
+    def put(one: tuple[str, bytes]) -> None:
+        with open_store(f"{reports(spec)}/{file_name(one[0])}").write(ACCOUNT) as stream:
+            stream.write(one[1])
+
+    if len(changed) < 2:
+        for one in changed:
+            put(one)
+        return
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(put, changed))
+
+
+def _line(account: BatchAccount, content: bytes) -> BatchLine:
+    times = [stage.time for stage in account.stages if stage.ran and stage.time is not None]
+    snapshot, publish = account.stages[0], account.stages[STAGES.index("publish")]
+    return BatchLine(
+        batch=account.batch,
+        mark=hashlib.sha256(content).hexdigest()[:16],
+        state=account.state,
+        began=min(times, default=0),
+        ended=max(times, default=0),
+        rows_in=snapshot.rows_in,
+        published=publish.rows_out,
+        refused=sum(sum(stage.refused.values()) for stage in account.stages),
+        seconds=[stage.seconds for stage in account.stages],
+        verdict="" if account.verdict is None else account.verdict.outcome,
+    )
+
+
+def _index(
+    spec: Migration,
+    lake: History,
+    commits: Commits,
+    before: Index | None,
+    lines: list[BatchLine],
+) -> Index:
+    held = commits.held
+    rules = []
+    if held is not None:
+        judged = (c for c in commits.runs.commits if c.cursor.get("merges") == held.merge.snapshot)
+        newest = next(judged, None)
+        rules = [] if newest is None else verdict_of(newest, None).rules
+    counted = quarantine(lake, commits, None if before is None else before.quarantine)
+    lag = lag_of(commits)
+    merged = next(commits.merges.of("merge"), None)
+    return Index(
+        version=VERSION,
+        migration=spec.name,
+        written=int(time.time() * 1000),
+        source=Place(spec.source.envelope, spec.source.envelope, place_of(spec.source)),
+        targets=[Place(t.label, t.envelope, place_of(t)) for t in spec.publish],
+        batches=lines,
+        waiting=waiting_before(commits),
+        lag=lag.messages,
+        lag_since=lag.since,
+        held=None if held is None else held.merge.batch,
+        held_rules=rules,
+        decided="" if held is None else held.decided,
+        quarantine=counted,
+        refused_waiting=with_held(counted, commits),
+        merged=None if merged is None else merged.snapshot,
+        tables=_tables(lake, commits, before, merged),
+    )
+
+
+def place_of(end: Source | Target) -> str:
+    """Where the messages of a source or a target are, for people."""
+    if end.files is not None:
+        return end.files.path
+    if end.kafka is None:
+        return ""
+    topic = getattr(end.kafka, "topic", None)
+    if topic is not None:
+        return f"topic {topic}"
+    pattern = getattr(end.kafka, "pattern", None)
+    if pattern is not None:
+        return f"topics like {pattern}"
+    return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
+
+
+def _tables(
+    lake: History, commits: Commits, before: Index | None, merged: Commit | None
+) -> list[TableLine]:
+    """The merged tables; only of those that were merged since is the metadata read."""
+    if merged is None:
+        return []
+    known = {} if before is None else {line.table: line for line in before.tables}
+    if before is not None and before.merged == merged.snapshot:
+        return before.tables
+    state = position_of(lake).state
+    full = lake.merged_tables()
+    changed = _last_changes(commits, None if before is None else before.merged)
+    lines = []
+    for name in sorted({*full, *state.tables}):
+        line = known.get(name, TableLine(name))
+        if name in changed or name not in known:
+            batch, operations = changed.get(name, (line.batch, line.operations))
+            rows = lake.added_rows(full[name], None, lake.head(full[name])) if name in full else 0
+            line = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
+        reached = plain(state.watermark(name))
+        lines.append(
+            msgspec.structs.replace(line, sequence=reached["sequence"], complete=reached["time"])
+        )
+    return lines
+
+
+def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, dict[str, int]]]:
+    """The last batch that changed each table since a merge, with its changes by operation."""
+    decoded_by = {commit.batch: commit for commit in reversed(commits.changes.commits)}
+    found: dict[str, tuple[str, dict[str, int]]] = {}
+    for commit in commits.merges.after(after):
+        told = decoded_by.get(commit.batch)
+        operations = {} if told is None else told.report["details"].get("tables", {})
+        for name in merged_tables(commit):
+            found.setdefault(name, (commit.batch, operations.get(name, {})))
+    return found
