@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,21 +31,26 @@ def migration_files(folder: Path) -> list[Path]:
     )
 
 
-def read_migrations(folder: Path) -> Found:
+def read_migrations(folder: Path, load: Callable[[Path], Migration] | None = None) -> Found:
     """The migrations of a folder.
 
     Where two files give the same name, the one that is named like its migration has it, so that a
     copy does not take the place of the original.
+
+    Args:
+        folder: that holds their files.
+        load: reads one of them; the library's own `load_migration` where left out.
     """
     from waybill.spec.file import load_migration
 
+    load = load or load_migration
     if not folder.is_dir():
         message = f"there is no folder {folder}: make it, or name another in {VARIABLE}"
         return Found([], [message])
     read, problems = [], []
     for file in migration_files(folder):
         try:
-            read.append((file, load_migration(file)))
+            read.append((file, load(file)))
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file stays with it
             problems.append(sentence(file, error))
     kept: dict[str, tuple[Path, Migration]] = {}

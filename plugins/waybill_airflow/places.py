@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from waybill.errors import ConfigurationError
 from waybill.spec.migrations_folder import folder_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -44,6 +45,21 @@ def spark_connection() -> str:
 def driver_connection() -> str:
     """The Airflow connection of the driver: WAYBILL_DRIVER_CONN, else `waybill_driver`."""
     return os.environ.get("WAYBILL_DRIVER_CONN") or "waybill_driver"
+
+
+def tabs_shown() -> bool:
+    """Whether DAGs and runs get a tab; Airflow shows it on those that are no migrations, too.
+
+    WAYBILL_TABS: `off` for no tabs; on where it is not set.
+
+    Raises:
+        ConfigurationError: it is set to something else.
+    """
+    told = os.environ.get("WAYBILL_TABS") or "on"
+    if told not in ("on", "off"):
+        message = f"WAYBILL_TABS is {told!r}: set it to on or off, or leave it out"
+        raise ConfigurationError(message)
+    return told == "on"
 
 
 def base_path() -> str:

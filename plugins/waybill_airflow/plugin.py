@@ -8,6 +8,39 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from waybill_airflow.links import MOUNT, GateReportLink
+from waybill_airflow.places import base_path, tabs_shown
+
+
+def views() -> list[dict[str, Any]]:
+    """The pages in Airflow's menu, and as tabs of DAGs and runs."""
+    ours = f"{base_path()}{MOUNT}"
+    icons = {
+        "icon": f"{ours}/static/waybill.svg",
+        "icon_dark_mode": f"{ours}/static/waybill-dark.svg",
+    }
+    found: list[dict[str, Any]] = [
+        {
+            "name": "Migrations",
+            "href": f"{ours}/migrations",
+            "destination": "nav",
+            "url_route": "waybill",
+            "nav_top_level": True,
+            **icons,
+        }
+    ]
+    if tabs_shown():
+        places = {"dag": "dags/{DAG_ID}", "dag_run": "runs/{DAG_ID}/{RUN_ID}"}
+        found += [
+            {
+                "name": "Waybill",
+                "href": f"{ours}/{place}",
+                "destination": destination,
+                "url_route": f"waybill_{destination}",
+                **icons,
+            }
+            for destination, place in places.items()
+        ]
+    return found
 
 
 class WaybillPlugin(AirflowPlugin):
@@ -15,6 +48,8 @@ class WaybillPlugin(AirflowPlugin):
 
     name = "waybill"
     operator_extra_links = [GateReportLink()]  # noqa: RUF012 - as Airflow declares it
+    # Made with the class: an error then leaves out this plugin, later it would hide all of them.
+    external_views = views()
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]

@@ -1,36 +1,69 @@
 """The web application that the plugin mounts.
 
 Airflow gives a mounted application no protection of its own, so that every route here asks for the
-login and for the right to see the runs of the DAG in its path.
+login, and every one about a migration for the right to see the runs of its DAG.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from importlib import resources
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag, requires_authenticated
-from fastapi import Depends, FastAPI, Path, Request, Response
+from airflow.api_fastapi.core_api.security import (
+    GetUserDep,
+    requires_access_dag,
+    requires_authenticated,
+)
+from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from starlette.exceptions import HTTPException as AnyHTTPException
 
 from waybill.errors import WaybillError
 from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web import pages, reports
+from waybill_airflow.web.airflow_runs import RunFacts, run_of
+from waybill_airflow.web.batch_view import batch_view
+from waybill_airflow.web.known_migrations import known_migration
+from waybill_airflow.web.migration_view import migration_view
+from waybill_airflow.web.migrations_view import overview
+from waybill_airflow.web.rendering import page
+from waybill_airflow.web.rights import Rights
 
+# Rust's pattern language, where `$` is the very end.
 DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
-BATCH = Path(pattern=f"^{BATCH_ID}$")  # Rust's pattern language, where `$` is the very end
+ANY_DAG_ID = Path(pattern=r"^[\w.-]+$", max_length=250)
+RUN_ID = Path(pattern=r"^[A-Za-z0-9_.~:+-]{1,250}$")
+BATCH = Path(pattern=f"^{BATCH_ID}$")
 
 HEADERS = {
-    # Reports hold names and texts out of other people's messages: nothing in them may run or load.
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'self'; sandbox"
-    ),
     "X-Frame-Options": "SAMEORIGIN",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
+    # Names and texts come out of other people's messages: nothing in them may run or load.
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    ),
 }
+REPORT_HEADERS = {
+    # A report is one file with its style inside, and runs nothing at all.
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'self'; sandbox"
+    ),
+}
+
+FILES = {
+    "waybill.css": "text/css",
+    "frame.js": "text/javascript",
+    "waybill.svg": "image/svg+xml",
+    "waybill-dark.svg": "image/svg+xml",
+}
+
+SEES_RUNS = Depends(requires_access_dag("GET", DagAccessEntity.RUN))
 
 
 def make_app() -> FastAPI:
@@ -40,6 +73,7 @@ def make_app() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        default_response_class=HTMLResponse,
         dependencies=[Depends(requires_authenticated())],
     )
 
@@ -48,22 +82,120 @@ def make_app() -> FastAPI:
         request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         response = await call_next(request)
-        response.headers.update(HEADERS)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
         return response
 
-    @app.get(
-        "/gate/{dag_id}/{batch}",
-        response_class=HTMLResponse,
-        dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.RUN))],
-    )
+    app.add_exception_handler(AnyHTTPException, _said_no)
+    app.add_exception_handler(RequestValidationError, _no_such_name)
+    _add_pages(app)
+    _add_reports(app)
+    return app
+
+
+# These functions wait for Airflow's database and for files, so none of them is `async`: each runs
+# in a thread, and the server goes on.
+
+
+def _add_pages(app: FastAPI) -> None:
+    @app.get("/migrations")
+    def migrations(user: GetUserDep) -> HTMLResponse:
+        """All migrations that the user may see."""
+        return HTMLResponse(page("migrations", view=overview(Rights(user))))
+
+    @app.get("/dags/{dag_id}", dependencies=[SEES_RUNS])
+    def migration(dag_id: str = ANY_DAG_ID) -> HTMLResponse:
+        """A migration, or a word about a DAG that is none."""
+        return _about(dag_id, None)
+
+    @app.get("/runs/{dag_id}/{run_id}", dependencies=[SEES_RUNS])
+    def run(dag_id: str = ANY_DAG_ID, run_id: str = RUN_ID) -> HTMLResponse:
+        """The batch of a run, or a word about a DAG that is no migration."""
+        return _about(dag_id, run_id)
+
+    @app.get("/batches/{dag_id}/{batch}", dependencies=[SEES_RUNS])
+    def batch(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
+        """A batch."""
+        return _batch(dag_id, batch, None)
+
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        """The style sheet, the script and the icons of the pages."""
+        kind = FILES.get(name)
+        if kind is None:
+            raise HTTPException(404)
+        file = resources.files("waybill_airflow.web") / "static" / name
+        return Response(file.read_bytes(), media_type=kind)
+
+
+def _about(dag_id: str, run_id: str | None) -> HTMLResponse:
+    try:
+        spec = known_migration(dag_id)
+    except WaybillError as error:
+        return _told("This migration's file cannot be used", [str(error)], 503)
+    if spec is None:
+        words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
+        return _told("No migration", [words])
+    if run_id is None:
+        return HTMLResponse(page("migration", view=migration_view(spec)))
+    run = run_of(dag_id, run_id)
+    if run is None:
+        return _told("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)
+    return _batch(dag_id, run.batch, run)
+
+
+def _batch(dag_id: str, batch: str, run: RunFacts | None) -> HTMLResponse:
+    try:
+        spec = known_migration(dag_id)
+        view = None if spec is None else batch_view(spec, batch, run)
+    except WaybillError as error:
+        return _told("The batch cannot be read", [str(error)], 503)
+    if view is not None:
+        return HTMLResponse(page("batch", view=view))
+    sentences = [
+        f"There is no account of batch {batch} of migration {dag_id}. No stage has committed "
+        "anything for it yet, or it is older than what the lake remembers."
+    ]
+    if run is not None:
+        sentences.append(f"Airflow says of its run: {run.state or 'nothing'}.")
+    # A tab about a run that has only begun is no error.
+    return _told("No account yet", sentences, 404 if run is None else 200)
+
+
+def _add_reports(app: FastAPI) -> None:
+    @app.get("/gate/{dag_id}/{batch}", dependencies=[SEES_RUNS])
     def gate(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
         """What the gate measured for a batch."""
         try:
             report = reports.gate_report(dag_id, batch)
         except WaybillError as error:
-            return HTMLResponse(pages.unreadable(dag_id, batch, str(error)), status_code=503)
+            text = pages.unreadable(dag_id, batch, str(error))
+            return HTMLResponse(text, status_code=503, headers=REPORT_HEADERS)
         if report is None:
-            return HTMLResponse(pages.no_report(dag_id, batch), status_code=404)
-        return HTMLResponse(report)
+            text = pages.no_report(dag_id, batch)
+            return HTMLResponse(text, status_code=404, headers=REPORT_HEADERS)
+        return HTMLResponse(report, headers=REPORT_HEADERS)
 
-    return app
+
+def _told(title: str, sentences: list[str], status: int = 200) -> HTMLResponse:
+    text = page("told", title=title, sentences=sentences, link=None)
+    return HTMLResponse(text, status_code=status)
+
+
+async def _said_no(_request: Request, error: Exception) -> Response:
+    """An error as a page: these answers are read by people, in a frame."""
+    assert isinstance(error, AnyHTTPException), "it is registered for these"
+    headers = dict(error.headers or {})
+    if error.status_code == 401:
+        return HTMLResponse(page("login"), status_code=401, headers=headers)
+    titles = {
+        403: ("Not for you to see", "Airflow does not let you see the runs of this DAG."),
+        404: ("No such page", "There is nothing at this address."),
+    }
+    title, sentence = titles.get(error.status_code, ("Not possible", str(error.detail)))
+    text = page("told", title=title, sentences=[sentence], link=None)
+    return HTMLResponse(text, status_code=error.status_code, headers=headers)
+
+
+async def _no_such_name(_request: Request, _error: Exception) -> Response:
+    return _told("No such name", ["No migration, run or batch can have such a name."], 422)

@@ -86,7 +86,10 @@ class Commits(NamedTuple):
     @property
     def lines(self) -> Iterable[Line]:
         """Those of every table."""
-        return self[:6]
+        return (
+            *(self.archive, self.changes, self.outbox),
+            *(self.merges, self.runs, self.published),
+        )
 
     @property
     def since(self) -> int:
@@ -102,10 +105,12 @@ def read_commits(lake: History, limit: int = LAST) -> Commits:
         limit: how many batches are wanted; of `runs`, where a batch may have several, four times
             as many commits are read.
     """
-    lines = [Line(lake, name, limit * 4 if name == "runs" else limit + 1) for name in BATCH_TABLES]
+    archive, changes, outbox, merges, runs, published = (
+        Line(lake, name, limit * 4 if name == "runs" else limit + 1) for name in BATCH_TABLES
+    )
     merge = waiting_merge(lake)
     held = None
     if merge is not None:
         decision = decision_on(lake, merge)
         held = Held(merge, "" if decision is None else str(decision))
-    return Commits(*lines, held)
+    return Commits(archive, changes, outbox, merges, runs, published, held)

@@ -18,9 +18,9 @@ FIRST = 6_000_000_000_000_000_000
 """Ids of snapshots are as large as Iceberg's."""
 
 
-def migration(folder: Any, **more: Any) -> Migration:
+def migration(folder: Any, name: str = "shop", **more: Any) -> Migration:
     data = {
-        "name": "shop",
+        "name": name,
         "source": {"files": {"path": str(folder / "in")}, "envelope": "oms-default"},
         "publish": [{"envelope": "canal", "files": {"path": str(folder / "out")}}],
         "lake": {"warehouse": str(folder / "lake")},
@@ -30,15 +30,30 @@ def migration(folder: Any, **more: Any) -> Migration:
 
 
 class MadeLake(History):
-    """What stages would have left, told step by step."""
+    """What stages would have left, told step by step.
 
-    def __init__(self) -> None:
-        super().__init__("shop")
+    Args:
+        name: of the migration.
+        clock: when the first commit is made, in milliseconds since 1970.
+        step: how long after a commit the next one is made.
+        table: the source table that changes.
+    """
+
+    def __init__(
+        self,
+        name: str = "shop",
+        clock: int = 1_000_000,
+        step: int = 1000,
+        table: str = "shop.orders",
+    ) -> None:
+        super().__init__(name)
+        self.source_table = table
+        self.rule = "The share of refused messages is low"
         self.tables: dict[str, Metadata] = {}
         self.rows: dict[str, list[dict[str, Any]]] = {}
         self.scans = 0
         self._ids = count(FIRST)
-        self._clock = count(1_000_000, 1000)
+        self._clock = count(clock, step)
 
     # What a history is asked for.
 
@@ -56,7 +71,7 @@ class MadeLake(History):
         return sorted(name for space, name in names if space == namespace)
 
     def owner(self, name: str) -> str | None:
-        return name.replace("_", ".", 1)
+        return self.source_table
 
     def scan(
         self, table: str, columns: Any, where: Any, snapshot: Any = None, chosen: Any = None
@@ -79,7 +94,7 @@ class MadeLake(History):
         name: str | None = None,
     ) -> int:
         """A stamped snapshot on main, or on a branch."""
-        full = self.log(table) if name is None else f"lake.shop.{name}"
+        full = self.log(table) if name is None else f"lake.{self.migration}.{name}"
         known = self.tables.get(full, Metadata({}, {}, frozenset(), {}))
         number = next(self._ids)
         told = report or StageReport(stage, batch)
@@ -137,7 +152,7 @@ class MadeLake(History):
         after, upto = self._read("changes", "convert", "archive"), self.head_of("archive")
         came = list(self.between(self.log("archive"), after, upto))
         rows = sum(c.report["rows_out"] for c in came)
-        table = {"shop.orders": {"insert": rows - refused}}
+        table = {self.source_table: {"insert": rows - refused}}
         report = StageReport("convert", batch, rows_in=rows, rows_out=rows - refused, seconds=2.0)
         report.refused = {"json": refused} if refused else {}
         report.details = {"tables": table, **({"tried_again": True} if again else {})}
@@ -172,7 +187,7 @@ class MadeLake(History):
         report = StageReport("merge", batch, rows_in=rows, rows_out=rows, seconds=3.0)
         upto = {"sequence": "29", "time": "2026-01-02T03:04:05Z"}
         report.details = {
-            "shop.orders": {"in": rows, "out": rows, "superseded": 0, "refused": 0}
+            self.source_table: {"in": rows, "out": rows, "superseded": 0, "refused": 0}
             | {"complete up to": upto}
         }
         cursor = {"after": after, "changes": self.head_of("changes"), "branches": {}}
@@ -188,7 +203,7 @@ class MadeLake(History):
         report = StageReport("validate", batch, rows_in=14, rows_out=14, seconds=4.0)
         report.details = {"outcome": "passed", "checked": 14, "failed_critical": 0}
         if not passes:
-            rule = {"rule": "The share of refused messages is low", "waivable": True}
+            rule = {"rule": self.rule, "waivable": True}
             report.details |= {"outcome": "failed", "failed_critical": 1, "held_for": [rule]}
         cursor = {
             "archive": self.head_of("archive"),

@@ -1,0 +1,53 @@
+"""Addresses of pages, ours and Airflow's, below the path that Airflow is served under."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+
+class Addresses(NamedTuple):
+    """Where pages are.
+
+    Attributes:
+        base: the path of Airflow's web server, mostly empty.
+        mount: where ours begin below it.
+    """
+
+    base: str
+    mount: str
+
+    def _below(self, *parts: str) -> str:
+        return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+    def migrations(self) -> str:
+        """The list of migrations."""
+        return f"{self.base}{self.mount}/migrations"
+
+    def migration(self, dag_id: str) -> str:
+        """The page of a migration."""
+        return f"{self.base}{self.mount}/dags{self._below(dag_id)}"
+
+    def batch(self, dag_id: str, batch: str) -> str:
+        """The page of a batch."""
+        return f"{self.base}{self.mount}/batches{self._below(dag_id, batch)}"
+
+    def gate(self, dag_id: str, batch: str) -> str:
+        """The gate's report of a batch."""
+        return f"{self.base}{self.mount}/gate{self._below(dag_id, batch)}"
+
+    def file(self, name: str) -> str:
+        """A file of the pages' own: style sheet, script."""
+        return f"{self.base}{self.mount}/static{self._below(name)}"
+
+    def dag(self, dag_id: str) -> str:
+        """The DAG in Airflow, with its button *Trigger*."""
+        return f"{self.base}/dags{self._below(dag_id)}"
+
+    def run(self, dag_id: str, run_id: str) -> str:
+        """A run in Airflow."""
+        return f"{self.base}/dags{self._below(dag_id)}/runs{self._below(run_id)}"
+
+    def login(self) -> str:
+        """Airflow, which asks for the login where there is none."""
+        return f"{self.base}/"

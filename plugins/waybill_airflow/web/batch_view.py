@@ -1,0 +1,136 @@
+"""What the page of a batch shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.counting import counted
+from waybill.made_ids import made_ids_sentence
+from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
+from waybill_airflow.web.condition import Step, quarantine_steps
+from waybill_airflow.web.known_migrations import in_lake_of
+
+if TYPE_CHECKING:
+    from waybill.overview.schema import BatchAccount, TableAccount, TargetAccount
+    from waybill.spec.migration import Migration
+
+SHOWN_TABLES = 100
+
+RUNS_SEARCHED = 1000
+"""So many of the newest runs are asked which batch they stand for."""
+
+
+class TargetView(NamedTuple):
+    """A target.
+
+    Attributes:
+        account: what became of the batch there.
+        losses: what it could not carry, how often, each with a sentence.
+        made: ids that had to be made, as a sentence.
+    """
+
+    account: TargetAccount
+    losses: list[tuple[int, str]]
+    made: str
+
+
+class BatchView(NamedTuple):
+    """The page.
+
+    Attributes:
+        name: of the migration.
+        account: the batch.
+        sentence: what became of it.
+        run: its run in Airflow, None where it has none (any more).
+        tasks: states of the run's tasks.
+        warnings: stage and sentence.
+        targets: in the order of their names.
+        quarantine: what to do about what it refused; empty where it refused nothing.
+        tables: the first that it changed.
+        more_tables: how many there are beside them.
+    """
+
+    name: str
+    account: BatchAccount
+    sentence: str
+    run: RunFacts | None
+    tasks: dict[str, str]
+    warnings: list[tuple[str, str]]
+    targets: list[TargetView]
+    quarantine: list[Step]
+    tables: list[TableAccount]
+    more_tables: int
+
+
+def batch_view(spec: Migration, batch: str, run: RunFacts | None = None) -> BatchView | None:
+    """The page of a batch, None where the lake has no account of it.
+
+    Args:
+        spec: the migration.
+        batch: id of the batch.
+        run: its run in Airflow, where that is known already.
+
+    Raises:
+        WaybillError: the lake cannot be read.
+    """
+    from waybill.overview.writing import read_account
+
+    account = in_lake_of(spec, lambda spec: read_account(spec, batch))
+    if account is None:
+        return None
+    run = run or runs_by_batch(spec.name, RUNS_SEARCHED).get(batch)
+    refused = any(stage.refused for stage in account.stages)
+    return BatchView(
+        name=spec.name,
+        account=account,
+        sentence=_sentence(account),
+        run=run,
+        tasks={} if run is None else task_states(spec.name, run.run_id),
+        warnings=[(stage.stage, text) for stage in account.stages for text in stage.warnings],
+        targets=[_target(spec, target) for target in account.targets],
+        quarantine=quarantine_steps(spec) if refused else [],
+        tables=account.tables[:SHOWN_TABLES],
+        more_tables=max(0, len(account.tables) - SHOWN_TABLES),
+    )
+
+
+def _sentence(account: BatchAccount) -> str:
+    from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
+
+    read = account.stages[0]
+    sent = sum(target.published or 0 for target in account.targets)
+    begin = f"It read {counted(read.rows_in, 'message', style=',')}."
+    verdict = account.verdict
+    if account.state == PUBLISHED:
+        passed = {
+            "reported": "The gate found failures and let it through, as the migration says.",
+            "approved": "A person had it published although the gate had found failures.",
+        }
+        said = passed.get(verdict.outcome if verdict is not None else "", "The gate let it pass.")
+        return f"{begin} {said} {counted(sent, 'message', style=',')} went to the targets."
+    if account.state == HELD:
+        return f"{begin} The gate holds it: nothing of it is visible, and nothing is published."
+    if account.state == DROPPED:
+        return f"{begin} The gate held it, and it was dropped; no change was lost by that."
+    if account.state == TAKEN:
+        return f"{begin} Its run ended early, and a later batch took over what it had left."
+    return f"{begin} It is not published yet; the first stage that says so is where it stands."
+
+
+def _target(spec: Migration, target: TargetAccount) -> TargetView:
+    losses = [(count, _why(spec, target.target, name)) for name, count in target.losses.items()]
+    return TargetView(target, losses, made_ids_sentence(target.made_ids))
+
+
+def _why(spec: Migration, label: str, capability: str) -> str:
+    """What was lost, as a sentence; the migration may name the target no more."""
+    from waybill.envelopes import registry
+    from waybill.protocol import CAPABILITIES
+
+    known = next((target for target in spec.publish if target.label == label), None)
+    if known is not None:
+        source, written = registry.get(spec.source.envelope), registry.get(known.envelope)
+        told = source.losses_to(written, known.settings, spec.source.settings)
+        if capability in told:
+            return told[capability]
+    return CAPABILITIES.get(capability, capability)

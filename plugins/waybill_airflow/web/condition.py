@@ -1,0 +1,208 @@
+"""The state of a migration in a word and a sentence, and what a person can do about it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.counting import counted
+from waybill_airflow.web.wording import age, clock
+
+if TYPE_CHECKING:
+    from waybill.overview.schema import BatchLine, Index
+    from waybill.spec.migration import Migration
+    from waybill_airflow.web.airflow_runs import DagFacts
+
+BROKEN, UNREADABLE, HELD, FAILING, LATE, REFUSING, NEVER_RAN, FINE = WORST_FIRST = (
+    "file broken",
+    "not readable",
+    "held",
+    "failing",
+    "late",
+    "refusing",
+    "never ran",
+    "fine",
+)
+
+ATTENTION = WORST_FIRST[: WORST_FIRST.index(NEVER_RAN)]
+"""The states that somebody should look at."""
+
+LATE_AFTER = 2
+"""A migration is late when so many of its scheduled times have passed since its last batch."""
+
+_PRESETS = {"@once": None, "@continuous": None, "@quarterly": "0 0 1 */3 *"}
+"""Airflow's presets that croniter does not know."""
+
+
+_ALL = "All that was archived is published."
+
+
+class Step(NamedTuple):
+    """Something that can be done: what it does, how in Airflow, and the command line for it."""
+
+    what: str
+    in_airflow: str = ""
+    command: str = ""
+
+
+class Condition(NamedTuple):
+    """How a migration is."""
+
+    word: str
+    sentence: str
+    steps: list[Step]
+
+    @property
+    def rank(self) -> int:
+        """Its place when the worst comes first."""
+        return WORST_FIRST.index(self.word)
+
+    @property
+    def kind(self) -> str:
+        """The word as a class of the style sheet."""
+        return self.word.replace(" ", "-")
+
+
+def condition_of(
+    spec: Migration, index: Index | None, facts: DagFacts, now: datetime, problem: str = ""
+) -> Condition:
+    """How a migration is.
+
+    Args:
+        spec: the migration.
+        index: what its lake says, None where it has no index.
+        facts: what Airflow says.
+        now: with its zone.
+        problem: why the lake cannot be read, empty where it can.
+    """
+    if problem:
+        return Condition(UNREADABLE, problem, [Step("See what the lake says", "", _status(spec))])
+    if index is not None and index.held is not None:
+        return _held(spec, index)
+    if facts.last is not None and facts.last.state == "failed":
+        return _failing(spec, facts)
+    if index is None or not index.batches:
+        return _never(spec, facts)
+    last = index.batches[0]
+    due = _overdue(spec.schedule, last, now)
+    if due and not facts.paused:
+        return _late(spec, last, now)
+    if last.refused:
+        return _refusing(spec, last)
+    return Condition(FINE, _fine(index, facts), [])
+
+
+def _status(spec: Migration) -> str:
+    return spec.command("status", "FILE")
+
+
+def _held(spec: Migration, index: Index) -> Condition:
+    batch, rules = index.held or "", index.held_rules
+    if not rules:
+        sentence = (
+            f"Batch {batch} was merged and not judged, because its run was ended. Nothing of it is "
+            "visible or published. The next run has the gate judge it first."
+        )
+        return Condition(HELD, sentence, [Step("Start the next run", "Trigger the DAG as it is.")])
+    first = rules[0].rule.rstrip(".")
+    more = f" and {counted(len(rules) - 1, 'more rule')}" if len(rules) > 1 else ""
+    sentence = (
+        f"Batch {batch} is held: the gate expects “{first}”{more}. Nothing of it is visible or "
+        "published, and later batches wait behind it."
+    )
+    if index.decided:
+        sentence += f" Decided: {index.decided}. The next run carries it out."
+        return Condition(HELD, sentence, [Step("Start the next run", "Trigger the DAG as it is.")])
+    drop = Step(
+        "When the cause is fixed: drop it, and merge its changes again with what is new",
+        "Trigger the DAG and tick “Drop the held batch”.",
+        spec.command("run", "FILE", "--drop-held"),
+    )
+    again = Step(
+        "When a limit or a suite was wrong: have it judged again",
+        "Clear the validate task of its run.",
+        spec.command("run", "FILE", "--batch", batch),
+    )
+    steps = [drop, again]
+    if all(rule.waivable for rule in rules):
+        command = spec.command("gate", "approve", "FILE", "--reason", "TEXT")
+        steps.append(Step("Publish it as it is, with a reason", "", command))
+    return Condition(HELD, sentence, steps)
+
+
+def _failing(spec: Migration, facts: DagFacts) -> Condition:
+    sentence = (
+        "The last run failed. The log of its first red task ends with the cause in one sentence. "
+        "What earlier batches brought stays as it is."
+    )
+    again = Step(
+        "When the cause is fixed: go on",
+        "Clear the failed task, or trigger the DAG as it is. Finished work is not repeated.",
+        spec.command("run", "FILE"),
+    )
+    return Condition(FAILING, sentence, [again, Step("See how far it is", "", _status(spec))])
+
+
+def _never(spec: Migration, facts: DagFacts) -> Condition:
+    if facts.last is None:
+        sentence = "It has not run yet."
+    else:
+        sentence = "It has run, and there are no figures of it yet. They come with its next stage."
+    start = Step("Start it", "Trigger the DAG as it is.", spec.command("run", "FILE"))
+    return Condition(NEVER_RAN, sentence, [start])
+
+
+def _late(spec: Migration, last: BatchLine, now: datetime) -> Condition:
+    sentence = (
+        f"Its last batch is {age(last.ended, now)} old, and by its schedule ({spec.schedule}) at "
+        f"least {LATE_AFTER} more should have come since."
+    )
+    look = Step(
+        "Look at its runs: one may wait for another, for a worker or for an answer",
+        "Its page in Airflow shows them.",
+        _status(spec),
+    )
+    return Condition(LATE, sentence, [look])
+
+
+def _refusing(spec: Migration, last: BatchLine) -> Condition:
+    sentence = (
+        f"The last batch refused {counted(last.refused, 'row', style=',')} of "
+        f"{counted(last.rows_in, 'message', style=',')}. They wait in the quarantine with their "
+        "bytes and delay no others."
+    )
+    return Condition(REFUSING, sentence, quarantine_steps(spec))
+
+
+def quarantine_steps(spec: Migration) -> list[Step]:
+    """What can be done about refused messages."""
+    return [
+        Step("See which they are, and why", "", spec.command("quarantine", "list", "FILE")),
+        Step(
+            "When the cause is fixed: take them once more",
+            "Trigger the DAG with Mode “Nothing new: what was refused, once more”.",
+            spec.command("quarantine", "replay", "FILE"),
+        ),
+    ]
+
+
+def _fine(index: Index, facts: DagFacts) -> str:
+    if index.lag:
+        return f"{counted(index.lag, 'message', style=',')} of the archive will be published next."
+    if facts.next_run is not None and not facts.paused:
+        return f"{_ALL} The next run is due at {clock(facts.next_run)}."
+    return _ALL
+
+
+def _overdue(schedule: str | None, last: BatchLine, now: datetime) -> bool:
+    """Whether more scheduled times have passed since the last batch than may."""
+    cron = _PRESETS.get(schedule, schedule) if schedule is not None else None
+    if cron is None or not last.ended:
+        return False
+    from croniter import croniter  # type: ignore[import-untyped]
+
+    times = croniter(cron, now)
+    before: datetime = now
+    for _ in range(LATE_AFTER):
+        before = times.get_prev(datetime)
+    return datetime.fromtimestamp(last.ended / 1000, UTC) < before

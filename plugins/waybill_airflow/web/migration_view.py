@@ -1,0 +1,154 @@
+"""What the page of a migration shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from waybill.errors import WaybillError
+from waybill.report import STAGES
+from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
+from waybill_airflow.web.charts import Chart, bars
+from waybill_airflow.web.condition import (
+    FAILING,
+    Condition,
+    Step,
+    condition_of,
+    quarantine_steps,
+)
+from waybill_airflow.web.known_migrations import in_lake_of
+from waybill_airflow.web.wording import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from waybill.overview.schema import BatchLine, Index, Place, TableLine
+    from waybill.spec.migration import Migration
+
+SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
+
+KINDS = ("one", "two", "three", "four", "five")
+"""Colours of the style sheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationView:
+    """The page.
+
+    Attributes:
+        name: of the migration.
+        condition: how it is, and what to do.
+        ends: its source and its targets.
+        index: what its lake says; None where there is nothing yet, or it cannot be read.
+        failed_run: id of the last run, where that has failed.
+        quarantine: what to do about refused messages.
+        charts: of the last batches.
+        charted: how many these are.
+        tables: the first of them.
+        more_tables: how many there are beside them.
+        batches: the last of them.
+        more_batches: how many there are beside them.
+        status: the command that tells all of it.
+        now: as of when.
+    """
+
+    name: str
+    condition: Condition
+    ends: list[tuple[str, Place]]
+    index: Index | None
+    failed_run: str
+    quarantine: list[Step]
+    charts: list[Chart]
+    charted: int
+    tables: list[TableLine]
+    more_tables: int
+    batches: list[BatchLine]
+    more_batches: int
+    status: str
+    now: datetime
+
+
+def migration_view(spec: Migration) -> MigrationView:
+    """The page of a migration."""
+    from waybill.overview.schema import Place
+    from waybill.overview.writing import place_of, read_index
+
+    now = datetime.now(UTC)
+    facts = dag_facts([spec.name]).get(spec.name, DagFacts())
+    index, problem = None, ""
+    try:
+        index = in_lake_of(spec, read_index)
+    except WaybillError as error:
+        problem = str(error)
+    condition = condition_of(spec, index, facts, now, problem)
+    envelope = spec.source.envelope
+    ends = [("Source", Place(envelope, envelope, place_of(spec.source)))]
+    ends += [("Target", Place(t.label, t.envelope, place_of(t))) for t in spec.publish]
+    batches = [] if index is None else index.batches
+    tables = [] if index is None else index.tables
+    charted = batches[:CHARTED][::-1]
+    return MigrationView(
+        name=spec.name,
+        condition=condition,
+        ends=ends,
+        index=index,
+        failed_run=facts.last.run_id if condition.word == FAILING and facts.last else "",
+        quarantine=quarantine_steps(spec),
+        charts=charts_of(charted),
+        charted=len(charted),
+        tables=tables[:SHOWN_TABLES],
+        more_tables=max(0, len(tables) - SHOWN_TABLES),
+        batches=batches[:SHOWN_BATCHES],
+        more_batches=max(0, len(batches) - SHOWN_BATCHES),
+        status=spec.command("status", "FILE"),
+        now=now,
+    )
+
+
+def charts_of(batches: Sequence[BatchLine]) -> list[Chart]:
+    """Volume, refused share and times of stages; batches are oldest first."""
+    if not batches:
+        return []
+    most = max(batch.rows_in for batch in batches)
+    volume = bars(
+        "Messages read",
+        f"Messages read by each of the last {len(batches)} batches; at most {number(most)}.",
+        [(f"{b.batch}: {number(b.rows_in)}", [("one", float(b.rows_in))]) for b in batches],
+        [("one", "messages")],
+        number(most),
+    )
+    shares = [_share(batch) for batch in batches]
+    refused = bars(
+        "Refused share",
+        f"Refused rows of each batch in percent of its messages; at most {max(shares):.2f} %.",
+        [
+            (f"{b.batch}: {share:.2f} %", [("refused", share)])
+            for b, share in zip(batches, shares, strict=True)
+        ],
+        [("refused", "refused")],
+        f"{max(shares):.2f} %",
+    )
+    longest = max(sum(batch.seconds) for batch in batches)
+    times = bars(
+        "Seconds of the stages",
+        f"Seconds that the stages of each batch took; at most {number(longest)} together.",
+        [
+            (
+                f"{b.batch}: "
+                + ", ".join(f"{s} {number(t)} s" for s, t in zip(STAGES, b.seconds, strict=False)),
+                list(zip(KINDS, b.seconds, strict=False)),
+            )
+            for b in batches
+        ],
+        list(zip(KINDS, STAGES, strict=True)),
+        f"{number(longest)} s",
+    )
+    return [volume, refused, times]
+
+
+def _share(batch: BatchLine) -> float:
+    """Refused rows in percent of the messages; a batch may also refuse those of earlier ones."""
+    if not batch.refused:
+        return 0.0
+    return 100.0 * batch.refused / max(batch.rows_in, batch.refused)

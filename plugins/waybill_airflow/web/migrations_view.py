@@ -1,0 +1,147 @@
+"""What the page of all migrations shows."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from waybill.errors import WaybillError
+from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
+from waybill_airflow.web.charts import sparkline
+from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
+from waybill_airflow.web.known_migrations import in_lake_of, known_migrations
+from waybill_airflow.web.wording import number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from waybill.overview.schema import BatchLine, Index
+    from waybill.spec.migration import Migration
+    from waybill_airflow.web.rights import Rights
+
+VERDICTS = 14
+"""So many verdicts of the gate a row shows."""
+
+POINTS = 30
+"""So many batches the line of a row goes back."""
+
+AT_ONCE = 16
+"""Lakes that are read at a time: those in object storage answer after a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A migration in the list.
+
+    Attributes:
+        name: of the migration.
+        formats: its source's, and those of its targets.
+        condition: how it is; None where the user may not see its runs.
+        facts: what Airflow says.
+        index: what its lake says.
+        last: its last batch.
+        verdicts: of the last batches, oldest first.
+        line: points of the line of messages read.
+    """
+
+    name: str
+    formats: tuple[str, list[str]]
+    condition: Condition | None
+    facts: DagFacts
+    index: Index | None = None
+    last: BatchLine | None = None
+    verdicts: Sequence[BatchLine] = ()
+    line: str = ""
+
+
+class Figure(NamedTuple):
+    """A figure on top of the page, its unit, and whether it is one to worry about."""
+
+    value: str
+    unit: str
+    bad: bool
+
+
+class Overview(NamedTuple):
+    """The page.
+
+    Attributes:
+        rows: the worst first.
+        broken: a sentence for each file that cannot be used.
+        figures: four.
+        now: as of when.
+    """
+
+    rows: list[Row]
+    broken: list[Condition]
+    figures: list[Figure]
+    now: datetime
+
+
+def overview(rights: Rights) -> Overview:
+    """All migrations that a user may see."""
+    now = datetime.now(UTC)
+    found = known_migrations()
+    mine = rights.dags()
+    specs = [spec for _, spec in found.migrations if spec.name in mine]
+    facts = dag_facts(spec.name for spec in specs)
+    open_ones = [spec for spec in specs if rights.sees_runs(spec.name)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        told = dict(zip((s.name for s in open_ones), pool.map(_told, open_ones), strict=True))
+    nothing = DagFacts()
+    rows = [_row(s, facts.get(s.name, nothing), told.get(s.name), now) for s in specs]
+    rows.sort(key=lambda row: (99 if row.condition is None else row.condition.rank, row.name))
+    problems = found.problems if rights.sees_broken_files() else []
+    broken = [Condition(BROKEN, problem, []) for problem in problems]
+    return Overview(rows, broken, _figures(rows, broken), now)
+
+
+Told = tuple["Index | None", str]
+"""An index, and why it cannot be read."""
+
+
+def _told(spec: Migration) -> Told:
+    from waybill.overview.writing import read_index
+
+    try:
+        return in_lake_of(spec, read_index), ""
+    except WaybillError as error:
+        return None, str(error)
+
+
+def _row(spec: Migration, facts: DagFacts, told: Told | None, now: datetime) -> Row:
+    formats = (spec.source.envelope, [target.envelope for target in spec.publish])
+    if told is None:
+        return Row(spec.name, formats, None, facts)
+    index, problem = told
+    condition = condition_of(spec, index, facts, now, problem)
+    batches = [] if index is None else index.batches
+    values = [batch.rows_in for batch in reversed(batches[:POINTS])]
+    return Row(
+        name=spec.name,
+        formats=formats,
+        condition=condition,
+        facts=facts,
+        index=index,
+        last=batches[0] if batches else None,
+        verdicts=batches[:VERDICTS][::-1],
+        line=sparkline(values),
+    )
+
+
+def _figures(rows: Sequence[Row], broken: Sequence[Condition]) -> list[Figure]:
+    words = [row.condition.word for row in rows if row.condition is not None]
+    words += [one.word for one in broken]
+    indexes = [row.index for row in rows if row.index is not None]
+    look = sum(word in ATTENTION for word in words)
+    held = sum(index.held is not None for index in indexes)
+    lag = sum(index.lag for index in indexes)
+    refused = sum(index.refused_waiting for index in indexes)
+    return [
+        Figure(number(look), f"of {number(len(rows) + len(broken))} need a look", look > 0),
+        Figure(number(held), "held by the gate", held > 0),
+        Figure(number(lag), "messages archived, not published", False),
+        Figure(number(refused), "refused, in quarantine", refused > 0),
+    ]

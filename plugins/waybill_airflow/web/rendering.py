@@ -1,0 +1,43 @@
+"""Makes pages of templates. Everything that comes from outside is escaped."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from waybill_airflow.links import MOUNT
+from waybill_airflow.places import base_path
+from waybill_airflow.web import wording
+from waybill_airflow.web.addresses import Addresses
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("waybill_airflow.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": wording.number,
+        "counts": wording.counts,
+        "clock": wording.clock,
+        "moment": wording.moment,
+    }
+    return environment
+
+
+def page(template: str, **values: Any) -> str:
+    """A page.
+
+    Args:
+        template: name of the template without its ending.
+        values: what it shows.
+    """
+    address = Addresses(base_path(), MOUNT)
+    text = _environment().get_template(f"{template}.html.j2")
+    return text.render(to=address, age=wording.age, **values)

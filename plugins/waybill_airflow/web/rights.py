@@ -1,0 +1,48 @@
+"""What a user may see, as Airflow's auth manager says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import (
+    AccessView,
+    DagAccessEntity,
+    DagDetails,
+)
+from airflow.models.dag import DagModel
+
+if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+
+
+class Rights:
+    """The rights of one user.
+
+    Airflow's ready dependencies for lists look for its auth manager in the application that they
+    run in, and do not find it in a mounted one. So the manager is asked directly.
+    """
+
+    def __init__(self, user: BaseUser) -> None:
+        self._user = user
+        self._manager: Any = get_auth_manager()
+
+    def dags(self) -> set[str]:
+        """Ids of the DAGs that the user may read."""
+        found: set[str] = self._manager.get_authorized_dag_ids(user=self._user, method="GET")
+        return found
+
+    def sees_runs(self, dag_id: str) -> bool:
+        """Whether the user may see the runs of a DAG, and so what its batches brought."""
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        allowed: bool = self._manager.is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.RUN, details=details, user=self._user
+        )
+        return allowed
+
+    def sees_broken_files(self) -> bool:
+        """Whether the user may see files that cannot be used: who sees Airflow's import errors."""
+        allowed: bool = self._manager.is_authorized_view(
+            access_view=AccessView.IMPORT_ERRORS, user=self._user
+        )
+        return allowed
