@@ -20,6 +20,7 @@ from tests.dags.showcase import HOSTILE, Showcase, tampered
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
 from waybill_airflow import plugin
+from waybill_airflow.params import trigger_form
 from waybill_airflow.web import (
     airflow_runs,
     app,
@@ -53,12 +54,14 @@ class Manager:
         reads: DAGs that may be read; all where it is None.
         runs: DAGs whose runs may be seen; all where it is None.
         files: whether broken files may be seen.
+        triggers: whether runs may be started.
     """
 
     def __init__(self) -> None:
         self.reads: set[str] | None = None
         self.runs: set[str] | None = None
         self.files = True
+        self.triggers = True
         self.known: set[str] = set()
 
     def get_authorized_dag_ids(self, *, user, method):
@@ -66,8 +69,10 @@ class Manager:
         return self.known if self.reads is None else self.reads
 
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
-        assert (user.name, method) == ("ann", "GET")
-        assert access_entity is security.DagAccessEntity.RUN
+        assert (user.name, access_entity) == ("ann", security.DagAccessEntity.RUN)
+        if method == "POST":
+            return self.triggers
+        assert method == "GET"
         return self.runs is None or details.id in self.runs
 
     def is_authorized_view(self, *, access_view, user):
@@ -362,6 +367,61 @@ def test_a_file_of_another_version_is_as_none(client, shown, tmp_path, monkeypat
     assert "There are no figures of this migration yet" in read(client, "/dags/orders").text
 
 
+# Buttons that open the trigger form filled in.
+
+
+def buttons(page: Read) -> list[dict]:
+    return [json.loads(text) for text in page.attributes("data-conf")]
+
+
+@pytest.mark.parametrize(
+    ("name", "confs"),
+    [
+        ("orders_held", [{"drop_held": True}, {"mode": "replay"}]),
+        ("customers_refusing", [{"mode": "replay"}, {}, {"mode": "full"}, {"mode": "replay"}]),
+        ("stock_fine", [{}, {"mode": "full"}, {"mode": "replay"}]),
+        ("prices_new", [{}]),
+    ],
+)
+def test_buttons_fill_in_what_airflow_takes(client, name, confs):
+    found = buttons(read(client, f"/dags/{name}"))
+    assert found == confs
+    form = trigger_form()
+    for conf in found:
+        for field, value in conf.items():
+            assert form[field].resolve(value) == value
+
+
+def test_the_form_has_the_fields_of_the_dag(client):
+    page = read(client, "/dags/orders_held")
+    inputs = {a["name"]: (tag, a) for tag, a in page.tags if tag in ("select", "input")}
+    form = trigger_form()
+    assert list(inputs) == list(form)
+    for name, (tag, attrs) in inputs.items():
+        wanted = "select" if "enum" in form[name].schema else "input"
+        assert tag == wanted
+        assert attrs["aria-describedby"] == f"help-{name}"
+        assert attrs.get("data-default", "") == (form[name].value or "")
+    modes = [a["value"] for tag, a in page.tags if tag == "option"]
+    assert modes == [*form["mode"].schema["enum"], *form["until"].schema["enum"]]
+    (api,) = page.attributes("data-api")
+    assert api == "/api/v2/dags/orders_held/dagRuns"
+
+
+def test_who_may_not_start_runs_gets_no_button(client, manager):
+    manager.triggers = False
+    page = read(client, "/dags/orders_held")
+    assert buttons(page) == []
+    assert page.attributes("data-api") == []
+    assert "trigger.js" not in str(page.tags)
+    assert "waybill run" in page.text
+
+
+def test_a_paused_dag_is_said_so(client, runs):
+    runs.dags["orders_held"] = DagFacts(paused=True)
+    assert "The DAG is paused" in read(client, "/dags/orders_held").text
+
+
 # Nothing in them runs, and nothing is loaded from anywhere else.
 
 
@@ -391,12 +451,15 @@ def test_a_hostile_rule_and_a_hostile_sentence_of_a_file_are_text(
         _is_tame(page)
 
 
+OURS = ("frame.js", "trigger.js")
+
+
 def _is_tame(page: Read) -> None:
-    """Nothing on the page runs, but for our one script."""
-    scripts = [attrs for tag, attrs in page.tags if tag == "script"]
-    assert scripts == [{"src": "/waybill/static/frame.js", "defer": None}]
+    """Nothing on the page runs, but for our scripts."""
+    scripts = [attrs["src"] for tag, attrs in page.tags if tag == "script"]
+    assert scripts in ([f"/waybill/static/{name}" for name in OURS[:n]] for n in (1, 2))
     tags = {tag for tag, _ in page.tags}
-    assert not tags & {"style", "iframe", "object", "embed", "img", "form", "base"}
+    assert not tags & {"style", "iframe", "object", "embed", "img", "base"}
     for _, attrs in page.tags:
         assert not any(name.startswith("on") or name == "style" for name in attrs)
     for place in (*page.attributes("href"), *page.attributes("src")):
@@ -424,7 +487,7 @@ def test_every_answer_has_a_strict_policy(client, path):
 
 
 def test_the_style_sheet_and_the_script_load_nothing(client):
-    for name in ("waybill.css", "frame.js"):
+    for name in ("waybill.css", *OURS):
         text = client.get(f"/static/{name}").text
         assert "url(" not in text
         assert "@import" not in text
@@ -464,7 +527,8 @@ def test_everything_is_below_the_path_of_airflow(client, monkeypatch):
     monkeypatch.setattr(rendering, "base_path", lambda: "/data/airflow")
     for path in ("/migrations", "/dags/orders_held", f"/batches/orders_held/{HELD}"):
         page = read(client, path)
-        for place in (*page.attributes("href"), *page.attributes("src")):
+        addresses = ("href", "src", "data-api", "data-runs")
+        for place in (place for name in addresses for place in page.attributes(name)):
             assert place.startswith(("/data/airflow/", "#")), place
 
 

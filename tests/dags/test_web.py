@@ -23,7 +23,7 @@ from waybill.validate.results import PAGE as PAGE_FILE
 from waybill.validate.results import reports_folder
 from waybill_airflow.free_ports import free_port
 from waybill_airflow.rest import Client, RestError
-from waybill_airflow.web.app import HEADERS, make_app
+from waybill_airflow.web.app import HEADERS, REPORT_HEADERS, make_app
 
 pytestmark = pytest.mark.airflow
 
@@ -185,13 +185,21 @@ def routes():
 
 
 def test_nothing_describes_the_application():
-    assert routes() == ["/gate/{dag_id}/{batch}"]
+    assert routes() == [
+        "/migrations",
+        "/dags/{dag_id}",
+        "/runs/{dag_id}/{run_id}",
+        "/batches/{dag_id}/{batch}",
+        "/static/{name}",
+        "/gate/{dag_id}/{batch}",
+    ]
 
 
 @pytest.mark.parametrize("route", routes())
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 def test_nobody_gets_in_without_a_login(server, route, method):
-    path = "/waybill" + route.replace("{dag_id}", "shop").replace("{batch}", "b-1")
+    names = {"dag_id": "shop", "batch": "b-1", "run_id": "r-1", "name": "waybill.css"}
+    path = "/waybill" + route.format(**names)
     status, headers, text = ask(server, path, method=method)
     assert status == (401 if method == "GET" else 405)
     assert "All is well" not in text
@@ -211,9 +219,9 @@ def test_who_may_see_the_runs_may_see_the_report(server, user, password):
         status, headers, text = ask(server, "/waybill/gate/shop/b-1", **given)
         assert (status, text) == (200, PAGE)
         assert headers["Content-Type"].startswith("text/html")
-        for name, value in HEADERS.items():
+        for name, value in {**HEADERS, **REPORT_HEADERS}.items():
             assert headers[name] == value
-    assert "script-src" not in HEADERS["Content-Security-Policy"]
+    assert "script-src" not in REPORT_HEADERS["Content-Security-Policy"]
 
 
 @pytest.mark.parametrize(
@@ -279,4 +287,32 @@ def test_airflow_shows_the_plugin(server):
     plugins = server.get("plugins")["plugins"]
     (waybill,) = [plugin for plugin in plugins if plugin["name"] == "waybill"]
     assert [app["url_prefix"] for app in waybill["fastapi_apps"]] == ["/waybill"]
+    places = {view["destination"]: view["href"] for view in waybill["external_views"]}
+    assert places == {
+        "nav": "/waybill/migrations",
+        "dag": "/waybill/dags/{DAG_ID}",
+        "dag_run": "/waybill/runs/{DAG_ID}/{RUN_ID}",
+    }
     assert server.get("plugins", "importErrors")["import_errors"] == []
+
+
+@pytest.mark.parametrize(("user", "password"), [("admin", "open"), ("viewer", "look")])
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("migrations", 200, "torn.yaml:1: is not YAML"),
+        ("dags/shop", 200, "There are no figures of this migration yet"),
+        ("dags/example", 200, "is no migration of Waybill"),
+        ("dags/torn", 503, "torn.yaml:1: is not YAML"),
+        ("runs/shop/manual__2026-11-26T16:00:00+00:00", 404, "Airflow knows no run"),
+        ("batches/shop/b-1", 404, "There is no account of batch b-1"),
+        ("static/waybill.css", 200, "color-scheme"),
+    ],
+)
+def test_airflow_serves_the_pages(server, path, status, says, user, password):
+    token = token_of(server, user, password)
+    found, headers, text = ask(server, f"/waybill/{path}", cookie=token)
+    assert (found, says in unescape(text)) == (status, True), text
+    for name, value in HEADERS.items():
+        assert headers[name] == value
+    assert SECRET not in text

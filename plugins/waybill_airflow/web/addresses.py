@@ -48,6 +48,10 @@ class Addresses(NamedTuple):
         """A run in Airflow."""
         return f"{self.base}/dags{self._below(dag_id)}/runs{self._below(run_id)}"
 
+    def runs_api(self, dag_id: str) -> str:
+        """Where Airflow's API starts runs of a DAG."""
+        return f"{self.base}/api/v2/dags{self._below(dag_id)}/dagRuns"
+
     def login(self) -> str:
         """Airflow, which asks for the login where there is none."""
         return f"{self.base}/"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import (
@@ -31,6 +32,9 @@ from waybill_airflow.web.migrations_view import overview
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
 
+if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+
 # Rust's pattern language, where `$` is the very end.
 DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
 ANY_DAG_ID = Path(pattern=r"^[\w.-]+$", max_length=250)
@@ -44,7 +48,7 @@ HEADERS = {
     "Cache-Control": "no-store",
     # Names and texts come out of other people's messages: nothing in them may run or load.
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     ),
 }
@@ -59,6 +63,7 @@ REPORT_HEADERS = {
 FILES = {
     "waybill.css": "text/css",
     "frame.js": "text/javascript",
+    "trigger.js": "text/javascript",
     "waybill.svg": "image/svg+xml",
     "waybill-dark.svg": "image/svg+xml",
 }
@@ -104,14 +109,14 @@ def _add_pages(app: FastAPI) -> None:
         return HTMLResponse(page("migrations", view=overview(Rights(user))))
 
     @app.get("/dags/{dag_id}", dependencies=[SEES_RUNS])
-    def migration(dag_id: str = ANY_DAG_ID) -> HTMLResponse:
+    def migration(user: GetUserDep, dag_id: str = ANY_DAG_ID) -> HTMLResponse:
         """A migration, or a word about a DAG that is none."""
-        return _about(dag_id, None)
+        return _about(dag_id, None, user)
 
     @app.get("/runs/{dag_id}/{run_id}", dependencies=[SEES_RUNS])
-    def run(dag_id: str = ANY_DAG_ID, run_id: str = RUN_ID) -> HTMLResponse:
+    def run(user: GetUserDep, dag_id: str = ANY_DAG_ID, run_id: str = RUN_ID) -> HTMLResponse:
         """The batch of a run, or a word about a DAG that is no migration."""
-        return _about(dag_id, run_id)
+        return _about(dag_id, run_id, user)
 
     @app.get("/batches/{dag_id}/{batch}", dependencies=[SEES_RUNS])
     def batch(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
@@ -128,7 +133,7 @@ def _add_pages(app: FastAPI) -> None:
         return Response(file.read_bytes(), media_type=kind)
 
 
-def _about(dag_id: str, run_id: str | None) -> HTMLResponse:
+def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
     try:
         spec = known_migration(dag_id)
     except WaybillError as error:
@@ -137,7 +142,8 @@ def _about(dag_id: str, run_id: str | None) -> HTMLResponse:
         words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
         return _told("No migration", [words])
     if run_id is None:
-        return HTMLResponse(page("migration", view=migration_view(spec)))
+        view = migration_view(spec, Rights(user).triggers(dag_id))
+        return HTMLResponse(page("migration", view=view))
     run = run_of(dag_id, run_id)
     if run is None:
         return _told("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)

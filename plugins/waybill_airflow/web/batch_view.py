@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.counting import counted
+from waybill.envelopes import registry
 from waybill.made_ids import made_ids_sentence
+from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
+from waybill.overview.writing import read_account
+from waybill.protocol import CAPABILITIES
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
 from waybill_airflow.web.known_migrations import in_lake_of
@@ -73,8 +77,6 @@ def batch_view(spec: Migration, batch: str, run: RunFacts | None = None) -> Batc
     Raises:
         WaybillError: the lake cannot be read.
     """
-    from waybill.overview.writing import read_account
-
     account = in_lake_of(spec, lambda spec: read_account(spec, batch))
     if account is None:
         return None
@@ -95,8 +97,6 @@ def batch_view(spec: Migration, batch: str, run: RunFacts | None = None) -> Batc
 
 
 def _sentence(account: BatchAccount) -> str:
-    from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
-
     read = account.stages[0]
     sent = sum(target.published or 0 for target in account.targets)
     begin = f"It read {counted(read.rows_in, 'message', style=',')}."
@@ -124,9 +124,6 @@ def _target(spec: Migration, target: TargetAccount) -> TargetView:
 
 def _why(spec: Migration, label: str, capability: str) -> str:
     """What was lost, as a sentence; the migration may name the target no more."""
-    from waybill.envelopes import registry
-    from waybill.protocol import CAPABILITIES
-
     known = next((target for target in spec.publish if target.label == label), None)
     if known is not None:
         source, written = registry.get(spec.source.envelope), registry.get(known.envelope)

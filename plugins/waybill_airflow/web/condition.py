@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from croniter import croniter  # type: ignore[import-untyped]
 
 from waybill.counting import counted
 from waybill_airflow.web.wording import age, clock
@@ -38,11 +40,19 @@ _ALL = "All that was archived is published."
 
 
 class Step(NamedTuple):
-    """Something that can be done: what it does, how in Airflow, and the command line for it."""
+    """Something that can be done.
+
+    Attributes:
+        what: what it does.
+        in_airflow: how it is done there.
+        command: the command line for it.
+        conf: how the trigger form is filled in for it; None where no run does it.
+    """
 
     what: str
     in_airflow: str = ""
     command: str = ""
+    conf: dict[str, Any] | None = None
 
 
 class Condition(NamedTuple):
@@ -96,6 +106,22 @@ def _status(spec: Migration) -> str:
     return spec.command("status", "FILE")
 
 
+def _next_run(spec: Migration) -> Step:
+    what = "Start the next run"
+    return Step(what, "Trigger the DAG as it is.", spec.command("run", "FILE"), {})
+
+
+def usual_steps(spec: Migration) -> list[Step]:
+    """Runs that can be started at any time."""
+    again = Step(
+        "Read the whole source once more; targets get every message again",
+        "Trigger the DAG with Mode “The whole source again, from its beginning”.",
+        spec.command("run", "FILE", "--full"),
+        {"mode": "full"},
+    )
+    return [_next_run(spec), again]
+
+
 def _held(spec: Migration, index: Index) -> Condition:
     batch, rules = index.held or "", index.held_rules
     if not rules:
@@ -103,7 +129,7 @@ def _held(spec: Migration, index: Index) -> Condition:
             f"Batch {batch} was merged and not judged, because its run was ended. Nothing of it is "
             "visible or published. The next run has the gate judge it first."
         )
-        return Condition(HELD, sentence, [Step("Start the next run", "Trigger the DAG as it is.")])
+        return Condition(HELD, sentence, [_next_run(spec)])
     first = rules[0].rule.rstrip(".")
     more = f" and {counted(len(rules) - 1, 'more rule')}" if len(rules) > 1 else ""
     sentence = (
@@ -112,11 +138,12 @@ def _held(spec: Migration, index: Index) -> Condition:
     )
     if index.decided:
         sentence += f" Decided: {index.decided}. The next run carries it out."
-        return Condition(HELD, sentence, [Step("Start the next run", "Trigger the DAG as it is.")])
+        return Condition(HELD, sentence, [_next_run(spec)])
     drop = Step(
         "When the cause is fixed: drop it, and merge its changes again with what is new",
         "Trigger the DAG and tick “Drop the held batch”.",
         spec.command("run", "FILE", "--drop-held"),
+        {"drop_held": True},
     )
     again = Step(
         "When a limit or a suite was wrong: have it judged again",
@@ -139,6 +166,7 @@ def _failing(spec: Migration, facts: DagFacts) -> Condition:
         "When the cause is fixed: go on",
         "Clear the failed task, or trigger the DAG as it is. Finished work is not repeated.",
         spec.command("run", "FILE"),
+        {},
     )
     return Condition(FAILING, sentence, [again, Step("See how far it is", "", _status(spec))])
 
@@ -148,8 +176,7 @@ def _never(spec: Migration, facts: DagFacts) -> Condition:
         sentence = "It has not run yet."
     else:
         sentence = "It has run, and there are no figures of it yet. They come with its next stage."
-    start = Step("Start it", "Trigger the DAG as it is.", spec.command("run", "FILE"))
-    return Condition(NEVER_RAN, sentence, [start])
+    return Condition(NEVER_RAN, sentence, [_next_run(spec)])
 
 
 def _late(spec: Migration, last: BatchLine, now: datetime) -> Condition:
@@ -182,6 +209,7 @@ def quarantine_steps(spec: Migration) -> list[Step]:
             "When the cause is fixed: take them once more",
             "Trigger the DAG with Mode “Nothing new: what was refused, once more”.",
             spec.command("quarantine", "replay", "FILE"),
+            {"mode": "replay"},
         ),
     ]
 
@@ -199,8 +227,6 @@ def _overdue(schedule: str | None, last: BatchLine, now: datetime) -> bool:
     cron = _PRESETS.get(schedule, schedule) if schedule is not None else None
     if cron is None or not last.ended:
         return False
-    from croniter import croniter  # type: ignore[import-untyped]
-
     times = croniter(cron, now)
     before: datetime = now
     for _ in range(LATE_AFTER):

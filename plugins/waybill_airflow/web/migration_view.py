@@ -7,23 +7,29 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from waybill.errors import WaybillError
+from waybill.overview.schema import Place
+from waybill.overview.writing import place_of, read_index
 from waybill.report import STAGES
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import Chart, bars
 from waybill_airflow.web.condition import (
     FAILING,
+    HELD,
+    NEVER_RAN,
     Condition,
     Step,
     condition_of,
     quarantine_steps,
+    usual_steps,
 )
+from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.known_migrations import in_lake_of
 from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.overview.schema import BatchLine, Index, Place, TableLine
+    from waybill.overview.schema import BatchLine, Index, TableLine
     from waybill.spec.migration import Migration
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
@@ -43,6 +49,11 @@ class MigrationView:
         index: what its lake says; None where there is nothing yet, or it cannot be read.
         failed_run: id of the last run, where that has failed.
         quarantine: what to do about refused messages.
+        usual: runs that can be started at any time; empty where one would be about the same as what
+            `condition` says.
+        may_trigger: whether the user may start runs.
+        paused: whether Airflow starts none.
+        fields: of the trigger form.
         charts: of the last batches.
         charted: how many these are.
         tables: the first of them.
@@ -59,6 +70,10 @@ class MigrationView:
     index: Index | None
     failed_run: str
     quarantine: list[Step]
+    usual: list[Step]
+    may_trigger: bool
+    paused: bool
+    fields: list[Field]
     charts: list[Chart]
     charted: int
     tables: list[TableLine]
@@ -69,11 +84,13 @@ class MigrationView:
     now: datetime
 
 
-def migration_view(spec: Migration) -> MigrationView:
-    """The page of a migration."""
-    from waybill.overview.schema import Place
-    from waybill.overview.writing import place_of, read_index
+def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
+    """The page of a migration.
 
+    Args:
+        spec: the migration.
+        may_trigger: whether the user may start runs of it.
+    """
     now = datetime.now(UTC)
     facts = dag_facts([spec.name]).get(spec.name, DagFacts())
     index, problem = None, ""
@@ -95,6 +112,10 @@ def migration_view(spec: Migration) -> MigrationView:
         index=index,
         failed_run=facts.last.run_id if condition.word == FAILING and facts.last else "",
         quarantine=quarantine_steps(spec),
+        usual=[] if condition.word in (HELD, NEVER_RAN) else usual_steps(spec),
+        may_trigger=may_trigger,
+        paused=facts.paused,
+        fields=form_fields() if may_trigger else [],
         charts=charts_of(charted),
         charted=len(charted),
         tables=tables[:SHOWN_TABLES],

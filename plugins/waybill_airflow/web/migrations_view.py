@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
+from waybill.overview.writing import read_index
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
@@ -103,8 +104,6 @@ Told = tuple["Index | None", str]
 
 
 def _told(spec: Migration) -> Told:
-    from waybill.overview.writing import read_index
-
     try:
         return in_lake_of(spec, read_index), ""
     except WaybillError as error:

@@ -40,4 +40,4 @@ def page(template: str, **values: Any) -> str:
     """
     address = Addresses(base_path(), MOUNT)
     text = _environment().get_template(f"{template}.html.j2")
-    return text.render(to=address, age=wording.age, **values)
+    return text.render(to=address, age=wording.age, away=wording.away, **values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from waybill.validate.results import read_page
 from waybill_airflow.web.known_migrations import in_lake_of, known_migration
 
 
@@ -19,6 +20,4 @@ def gate_report(dag_id: str, batch: str) -> str | None:
     spec = known_migration(dag_id)
     if spec is None:
         return None
-    from waybill.validate.results import read_page
-
     return in_lake_of(spec, lambda spec: read_page(spec, batch))

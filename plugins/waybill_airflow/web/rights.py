@@ -34,9 +34,16 @@ class Rights:
 
     def sees_runs(self, dag_id: str) -> bool:
         """Whether the user may see the runs of a DAG, and so what its batches brought."""
+        return self._runs(dag_id, "GET")
+
+    def triggers(self, dag_id: str) -> bool:
+        """Whether the user may start a run of a DAG; Airflow asks again when they do."""
+        return self._runs(dag_id, "POST")
+
+    def _runs(self, dag_id: str, method: str) -> bool:
         details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
         allowed: bool = self._manager.is_authorized_dag(
-            method="GET", access_entity=DagAccessEntity.RUN, details=details, user=self._user
+            method=method, access_entity=DagAccessEntity.RUN, details=details, user=self._user
         )
         return allowed
 

@@ -38,6 +38,12 @@ def age(milliseconds: int | None, now: datetime) -> str:
     return NOTHING if then is None else length((now - then).total_seconds())
 
 
+def away(time: datetime, now: datetime) -> str:
+    """How far off a time is that was planned."""
+    seconds = (time - now).total_seconds()
+    return f"in {length(seconds)}" if seconds >= 0 else f"due {length(-seconds)} ago"
+
+
 def length(seconds: float) -> str:
     """A length of time in one unit, rounded down."""
     whole = max(0, int(seconds))
