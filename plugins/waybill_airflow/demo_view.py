@@ -19,6 +19,7 @@ from rich.text import Text
 from waybill.counting import counted
 from waybill.made_ids import made_ids_lines
 from waybill.report import STAGES, StageReport, Waybill
+from waybill_airflow.links import MIGRATIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +106,7 @@ class View:
         self.console.print(
             f"\nAirflow: [bold]{url}[/bold]   user [bold]{user}[/bold]   "
             f"password [bold]{password}[/bold]\n"
+            f"Migrations: [bold]{url}{MIGRATIONS}[/bold]\n"
         )
 
     @contextmanager

@@ -16,6 +16,13 @@ MOUNT = "/waybill"
 """Where the plugin's pages live on Airflow's web server."""
 
 
+ROUTE = "waybill"
+"""What Airflow's menu calls the page of all migrations in addresses."""
+
+MIGRATIONS = f"/plugin/{ROUTE}"
+"""Where Airflow shows the page of all migrations, below its own path."""
+
+
 def gate_path(dag_id: str, batch: str) -> str:
     """Path of a batch's gate report, below the plugin's mount."""
     return f"/gate/{quote(dag_id, safe='')}/{quote(batch, safe='')}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from waybill_airflow.links import MOUNT, GateReportLink
+from waybill_airflow.links import MOUNT, ROUTE, GateReportLink
 from waybill_airflow.places import base_path, tabs_shown
 
 
@@ -23,7 +23,7 @@ def views() -> list[dict[str, Any]]:
             "name": "Migrations",
             "href": f"{ours}/migrations",
             "destination": "nav",
-            "url_route": "waybill",
+            "url_route": ROUTE,
             "nav_top_level": True,
             **icons,
         }
@@ -35,7 +35,7 @@ def views() -> list[dict[str, Any]]:
                 "name": "Waybill",
                 "href": f"{ours}/{place}",
                 "destination": destination,
-                "url_route": f"waybill_{destination}",
+                "url_route": f"{ROUTE}_{destination}",
                 **icons,
             }
             for destination, place in places.items()

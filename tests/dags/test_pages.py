@@ -417,6 +417,15 @@ def test_who_may_not_start_runs_gets_no_button(client, manager):
     assert "waybill run" in page.text
 
 
+def test_a_run_that_is_under_way_is_said_so(client, runs):
+    runs.dags["stock_fine"] = DagFacts(last=RunFacts("r1", "running", "b-1"))
+    page = read(client, "/dags/stock_fine")
+    assert "A run is running" in page.text
+    assert "/dags/stock_fine/runs/r1" in page.attributes("href")
+    runs.dags["stock_fine"] = DagFacts(last=RunFacts("r1", "success", "b-1"))
+    assert "A run is" not in read(client, "/dags/stock_fine").text
+
+
 def test_a_paused_dag_is_said_so(client, runs):
     runs.dags["orders_held"] = DagFacts(paused=True)
     assert "The DAG is paused" in read(client, "/dags/orders_held").text

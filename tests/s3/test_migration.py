@@ -23,6 +23,7 @@ from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.maintenance import run_upkeep
+from waybill.overview.writing import read_account, read_index
 from waybill.spec.migration import Migration
 from waybill.storage.file_store import open_store
 
@@ -150,6 +151,21 @@ def test_a_look_into_it_without_spark_finds_the_same(spark, done) -> None:
         there, here = without.scan(*asked), with_spark.scan(*asked)
         assert sorted(map(str, there)) == sorted(map(str, here))
     assert not without.exists(with_spark.log("nothing"))
+
+
+def test_what_people_see_of_it_is_the_same(done) -> None:
+    """The files of the overview are written to object storage, and read from there."""
+    here, there = read_index(done.local), read_index(done.spec)
+    for index in (here, there):
+        (line,) = index.batches
+        assert (line.batch, line.state) == ("b1", "published")
+        assert read_account(done.spec, "b1").state == "published"
+    same = ("rows_in", "published", "refused", "verdict")
+    assert [getattr(here.batches[0], n) for n in same] == [
+        getattr(there.batches[0], n) for n in same
+    ]
+    assert here.refused_waiting == there.refused_waiting > 0
+    assert here.tables == there.tables
 
 
 def test_others_read_the_lake_without_waybill(spark, done, server, postgres) -> None:

@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 
     from waybill.overview.schema import BatchLine, Index, TableLine
     from waybill.spec.migration import Migration
+    from waybill_airflow.web.airflow_runs import RunFacts
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
+
+BUSY = ("queued", "running")
+"""States of runs, in Airflow's words, that have not ended."""
 
 KINDS = ("one", "two", "three", "four", "five")
 """Colours of the style sheet."""
@@ -48,6 +52,7 @@ class MigrationView:
         ends: its source and its targets.
         index: what its lake says; None where there is nothing yet, or it cannot be read.
         failed_run: id of the last run, where that has failed.
+        busy_run: the last run, where it has not ended.
         quarantine: what to do about refused messages.
         usual: runs that can be started at any time; empty where one would be about the same as what
             `condition` says.
@@ -69,6 +74,7 @@ class MigrationView:
     ends: list[tuple[str, Place]]
     index: Index | None
     failed_run: str
+    busy_run: RunFacts | None
     quarantine: list[Step]
     usual: list[Step]
     may_trigger: bool
@@ -111,6 +117,7 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         ends=ends,
         index=index,
         failed_run=facts.last.run_id if condition.word == FAILING and facts.last else "",
+        busy_run=facts.last if facts.last is not None and facts.last.state in BUSY else None,
         quarantine=quarantine_steps(spec),
         usual=[] if condition.word in (HELD, NEVER_RAN) else usual_steps(spec),
         may_trigger=may_trigger,

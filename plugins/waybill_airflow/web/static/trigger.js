@@ -34,7 +34,8 @@
   };
   const reason = (answer, status) => {
     const told = answer && answer.detail;
-    if (typeof told === "string") return told;
+    // Below its first line Airflow repeats the whole form as JSON.
+    if (typeof told === "string") return told.split("\n")[0].replace(/\.$/, "");
     if (Array.isArray(told)) return told.map((one) => one.msg || JSON.stringify(one)).join("; ");
     return status === 401 ? "you are not logged in any more" : `Airflow answered ${status}`;
   };
