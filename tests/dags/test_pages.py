@@ -86,7 +86,10 @@ def manager(shown, monkeypatch):
     found.known = {path.stem for path in shown.migrations.iterdir()}
     for module in (security, rights):
         monkeypatch.setattr(module, "get_auth_manager", lambda: found)
-    no_team = SimpleNamespace(get_team_name=lambda _dag_id: None)
+    no_team = SimpleNamespace(
+        get_team_name=lambda _dag_id: None,
+        get_dag_id_to_team_name_mapping=lambda _dag_ids: {},
+    )
     for module in (security, rights):
         monkeypatch.setattr(module, "DagModel", no_team)
     return found

@@ -88,7 +88,8 @@ def overview(rights: Rights) -> Overview:
     mine = rights.dags()
     specs = [spec for _, spec in found.migrations if spec.name in mine]
     facts = dag_facts(spec.name for spec in specs)
-    open_ones = [spec for spec in specs if rights.sees_runs(spec.name)]
+    with_runs = rights.with_runs([spec.name for spec in specs])
+    open_ones = [spec for spec in specs if spec.name in with_runs]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         told = dict(zip((s.name for s in open_ones), pool.map(_told, open_ones), strict=True))
     nothing = DagFacts()

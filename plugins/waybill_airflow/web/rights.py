@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -32,16 +33,17 @@ class Rights:
         found: set[str] = self._manager.get_authorized_dag_ids(user=self._user, method="GET")
         return found
 
-    def sees_runs(self, dag_id: str) -> bool:
-        """Whether the user may see the runs of a DAG, and so what its batches brought."""
-        return self._runs(dag_id, "GET")
+    def with_runs(self, dag_ids: Collection[str]) -> set[str]:
+        """Those of some DAGs whose runs the user may see, and so what their batches brought."""
+        teams = DagModel.get_dag_id_to_team_name_mapping(sorted(dag_ids))
+        return {dag_id for dag_id in dag_ids if self._runs(dag_id, "GET", teams.get(dag_id))}
 
     def triggers(self, dag_id: str) -> bool:
         """Whether the user may start a run of a DAG; Airflow asks again when they do."""
-        return self._runs(dag_id, "POST")
+        return self._runs(dag_id, "POST", DagModel.get_team_name(dag_id))
 
-    def _runs(self, dag_id: str, method: str) -> bool:
-        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    def _runs(self, dag_id: str, method: str, team: str | None) -> bool:
+        details = DagDetails(id=dag_id, team_name=team)
         allowed: bool = self._manager.is_authorized_dag(
             method=method, access_entity=DagAccessEntity.RUN, details=details, user=self._user
         )

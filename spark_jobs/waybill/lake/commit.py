@@ -65,10 +65,15 @@ class Commit(NamedTuple):
     parent: int | None
 
 
+def is_stamped(snapshot: Snapshot) -> bool:
+    """Whether a stage has committed with this snapshot."""
+    return STAGE in snapshot.summary
+
+
 def read_commit(snapshot: Snapshot) -> Commit | None:
     """The stamp of a snapshot, None if it has none."""
     summary = snapshot.summary
-    if STAGE not in summary:
+    if not is_stamped(snapshot):
         return None
     return Commit(
         snapshot.id,

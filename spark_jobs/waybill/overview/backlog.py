@@ -113,11 +113,9 @@ def _added(commits: Commits, before: Quarantine) -> int | None:
     added = 0
     for name, line in _refusing(commits):
         start = before.counted.get(name)
-        if start is not None and not line.has(start):
+        if not line.reaches(start):
             return None
         since = line.after(start)
-        if start is None and line.since:
-            return None
         if any(TRIED_AGAIN in commit.report["details"] for commit in since):
             return None
         added += sum(_refused(name, commit) for commit in since)

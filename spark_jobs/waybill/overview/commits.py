@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from waybill.lake.commit import read_commit
+from waybill.lake.commit import is_stamped, read_commit
 from waybill.lake.decisions import decision_on, waiting_merge
 
 if TYPE_CHECKING:
@@ -25,25 +24,33 @@ class Line:
 
     Attributes:
         commits: of stages, newest first, as many as are looked at.
-        since: the time that the table's history goes back to, 0 where it is whole.
+        since: the time up to which commits may be missing, 0 where all that ever were are here.
     """
 
     def __init__(self, lake: History, name: str, limit: int) -> None:
         metadata = lake.found(lake.log(name))
         line = [] if metadata is None else metadata.ancestors(metadata.refs.get("main"))
         self._places = {snapshot.id: len(line) - place for place, snapshot in enumerate(line)}
-        stamped = (commit for snapshot in line if (commit := read_commit(snapshot)) is not None)
-        self.commits: list[Commit] = list(islice(stamped, limit))
-        cut = bool(line) and line[-1].parent is not None
-        self.since = line[-1].time_ms if cut else 0
+        self.commits: list[Commit] = []
+        self.since = line[-1].time_ms if line and line[-1].parent is not None else 0
+        for snapshot in line:
+            commit = read_commit(snapshot) if len(self.commits) < limit else None
+            if commit is not None:
+                self.commits.append(commit)
+            elif len(self.commits) == limit and is_stamped(snapshot):
+                self.since = self.commits[-1].time_ms
+                break
 
     def place(self, snapshot: int | None) -> int:
         """Where a snapshot stands, from 1; 0 for none, or for one that has expired since."""
         return 0 if snapshot is None else self._places.get(snapshot, 0)
 
-    def has(self, snapshot: int | None) -> bool:
-        """Whether a snapshot is among those that are known."""
-        return snapshot in self._places
+    def reaches(self, snapshot: int | None) -> bool:
+        """Whether all that was committed after a snapshot, or ever, is among the commits."""
+        if snapshot is None or not self.commits:
+            return self.since == 0 and snapshot is None
+        there = self.place(snapshot)
+        return there > 0 and (self.since == 0 or there >= self.place(self.commits[-1].snapshot))
 
     def of(self, *stages: str) -> Iterator[Commit]:
         """Commits of some stages, newest first."""
@@ -93,7 +100,7 @@ class Commits(NamedTuple):
 
     @property
     def since(self) -> int:
-        """The time from which on all commits are there, 0 where none has expired."""
+        """The time from which on all commits are here, 0 where all that ever were are."""
         return max(line.since for line in self.lines)
 
 

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from waybill.lake.names import split
 from waybill.merge.position import position_of
 from waybill.merge.watermark import plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits
 from waybill.overview.schema import (
+    HELD,
+    UNDER_WAY,
     VERSION,
     BatchAccount,
     BatchLine,
@@ -39,6 +42,12 @@ ACCOUNT = "waybill.json"
 INDEX = "_index.json"
 """No batch can have this name, which would be a folder beside it."""
 
+WINDOW = 20
+"""So many batches are looked at again although nothing more is to be expected of them."""
+
+OPEN = (HELD, UNDER_WAY)
+"""States of batches of which more is to be expected."""
+
 AT_ONCE = 16
 """Files that are written at a time; only the first overview of an old lake has many."""
 
@@ -61,7 +70,7 @@ def write_overview(spec: Migration, lake: History) -> Index:
     """
     store = open_store(reports(spec))
     before = _read(store)
-    commits = read_commits(lake)
+    commits = _recent(lake, before)
     accounts = Accounts(spec.name, commits)
     since = commits.since
     kept = {} if before is None else {line.batch: line for line in before.batches}
@@ -80,13 +89,27 @@ def write_overview(spec: Migration, lake: History) -> Index:
         if old is None or old.mark != line.mark:
             changed.append((batch, content))
     _put(spec, changed)
-    # What is not in the lake any more, in its place behind what is.
+    # What was not read again, or is not in the lake any more.
     lines += [line for line in kept.values() if line.began <= since]
     lines.sort(key=lambda line: (line.began, line.batch), reverse=True)
     index = _index(spec, lake, commits, before, lines[:LAST])
     with store.write(INDEX) as stream:
         stream.write(encoded(index))
     return index
+
+
+def _recent(lake: History, before: Index | None) -> Commits:
+    """The commits of batches that may have changed since an index was written; all without one."""
+    if before is not None:
+        told = enumerate(before.batches, start=1)
+        oldest_open = max((place for place, line in told if line.state in OPEN), default=0)
+        commits = read_commits(lake, min(oldest_open + WINDOW, LAST))
+        counted = before.quarantine.counted
+        lines = {"changes": commits.changes, "outbox": commits.outbox, "merges": commits.merges}
+        reached = all(line.reaches(counted.get(name)) for name, line in lines.items())
+        if reached and commits.merges.reaches(before.merged):
+            return commits
+    return read_commits(lake)
 
 
 def read_index(spec: Migration) -> Index | None:
@@ -194,27 +217,35 @@ def place_of(end: Source | Target) -> str:
 def _tables(
     lake: History, commits: Commits, before: Index | None, merged: Commit | None
 ) -> list[TableLine]:
-    """The merged tables; only of those that were merged since is the metadata read."""
+    """The merged tables; of a thousand only those that changed since are looked into."""
     if merged is None:
         return []
-    known = {} if before is None else {line.table: line for line in before.tables}
     if before is not None and before.merged == merged.snapshot:
         return before.tables
+    known = {} if before is None else {line.table: line for line in before.tables}
+    since = None if before is None else before.merged
     state = position_of(lake).state
-    full = lake.merged_tables()
-    changed = _last_changes(commits, None if before is None else before.merged)
-    lines = []
-    for name in sorted({*full, *state.tables}):
-        line = known.get(name, TableLine(name))
-        if name in changed or name not in known:
-            batch, operations = changed.get(name, (line.batch, line.operations))
-            rows = lake.added_rows(full[name], None, lake.head(full[name])) if name in full else 0
-            line = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
+    changed = _last_changes(commits, since)
+    lines = {name: known.get(name, TableLine(name)) for name in state.tables}
+    for name, full in _written(lake, commits, since).items():
+        line = lines.get(name, TableLine(name))
+        batch, operations = changed.get(name, (line.batch, line.operations))
+        rows = lake.added_rows(full, None, lake.head(full))
+        lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
+    for name, line in lines.items():
         reached = plain(state.watermark(name))
-        lines.append(
-            msgspec.structs.replace(line, sequence=reached["sequence"], complete=reached["time"])
+        lines[name] = msgspec.structs.replace(
+            line, sequence=reached["sequence"], complete=reached["time"]
         )
-    return lines
+    return [lines[name] for name in sorted(lines)]
+
+
+def _written(lake: History, commits: Commits, after: int | None) -> dict[str, str]:
+    """Full names of the merged tables that merges have written since one, by source table."""
+    full = {table for commit in commits.merges.after(after) for table in commit.cursor["branches"]}
+    there = sorted(table for table in full if lake.exists(table))
+    owners = {table: lake.owner(split(table)[1]) for table in there}
+    return {owner or split(table)[1]: table for table, owner in owners.items()}
 
 
 def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, dict[str, int]]]:

@@ -10,7 +10,7 @@ from typing import Any
 from waybill.lake.history import History
 from waybill.lake.metadata import Metadata, Snapshot
 from waybill.lake.names import branch_prefix
-from waybill.merge.state import MergeState
+from waybill.merge.state import MergeState, TableState
 from waybill.report import StageReport
 from waybill.spec.migration import Migration
 
@@ -48,6 +48,8 @@ class MadeLake(History):
     ) -> None:
         super().__init__(name)
         self.source_table = table
+        self._state = MergeState(tables={table: TableState()})
+        self.looked_into: list[str] = []
         self.rule = "The share of refused messages is low"
         self.tables: dict[str, Metadata] = {}
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -71,6 +73,7 @@ class MadeLake(History):
         return sorted(name for space, name in names if space == namespace)
 
     def owner(self, name: str) -> str | None:
+        self.looked_into.append(name)
         return self.source_table
 
     def scan(
@@ -190,10 +193,11 @@ class MadeLake(History):
             self.source_table: {"in": rows, "out": rows, "superseded": 0, "refused": 0}
             | {"complete up to": upto}
         }
-        cursor = {"after": after, "changes": self.head_of("changes"), "branches": {}}
         branch = f"{branch_prefix('merge', batch)}{next(self._ids)}"
+        written = {f"lake.{self.migration}.shop_orders": branch}
+        cursor = {"after": after, "changes": self.head_of("changes"), "branches": written}
         self.commit("merges", "merge", batch, cursor, report, branch)
-        body = {"kind": "state", "batch": batch, "body": MergeState().to_json()}
+        body = {"kind": "state", "batch": batch, "body": self._state.to_json()}
         self.rows.setdefault(self.log("merges"), []).append(body)
         return branch
 

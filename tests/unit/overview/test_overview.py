@@ -88,6 +88,22 @@ def test_a_batch_that_went_through(spec, lake):
     assert (index.lag, index.lag_since) == (0, None)
 
 
+def test_only_tables_that_changed_are_looked_into(spec, lake):
+    lake.run("b-1", 10)
+    told(spec, lake)
+    assert lake.looked_into == ["shop_orders"]
+    lake.looked_into.clear()
+    lake.snapshot("b-2", 5)
+    lake.convert("b-2")
+    before, _ = told(spec, lake)
+    assert lake.looked_into == []
+    lake.validate("b-2", lake.merge("b-2"))
+    after, _ = told(spec, lake)
+    assert lake.looked_into == ["shop_orders"]
+    assert [(line.table, line.batch) for line in before.tables] == [("shop.orders", "b-1")]
+    assert [(line.table, line.batch) for line in after.tables] == [("shop.orders", "b-2")]
+
+
 def test_a_held_batch_and_the_one_behind_it(spec, lake):
     lake.run("b-1", 10)
     lake.snapshot("b-2", 5)
@@ -233,6 +249,49 @@ def test_batches_stay_when_their_commits_expire(spec, lake):
     after, accounts = told(spec, lake)
     assert after.batches == before.batches
     assert states(accounts["b-1"]) == ["done"] * 5
+
+
+def test_old_batches_are_read_again_only_while_they_are_open(spec, lake, monkeypatch):
+    """A page of the same figures, whether made at one time or batch by batch."""
+    monkeypatch.setattr(writing, "WINDOW", 2)
+    lake.run("b-00", 5, refused=1)
+    lake.snapshot("b-01", 3)
+    told(spec, lake)
+    read = []
+    original = writing.read_commits
+
+    def noted(lake, limit=writing.LAST):
+        read.append(limit)
+        return original(lake, limit)
+
+    monkeypatch.setattr(writing, "read_commits", noted)
+    for number in range(2, 7):
+        lake.snapshot(f"b-{number:02}", 1)
+        told(spec, lake)
+    assert read == [3, 4, 5, 6, 7], "as far back as the batch that waits"
+    for number in range(7, 12):
+        lake.run(f"b-{number:02}", 10, refused=2)
+        told(spec, lake)
+    by_and_by, accounts = told(spec, lake)
+    assert read[-1] == 2
+    assert by_and_by.refused_waiting == 11
+    assert accounts["b-01"].state == "taken"
+    Path(writing.reports(spec), writing.INDEX).unlink()
+    at_once, again = told(spec, lake)
+    assert msgspec.structs.replace(at_once, written=by_and_by.written) == by_and_by
+    assert again == accounts
+
+
+def test_many_lost_writes_are_made_good_too(spec, lake, monkeypatch):
+    monkeypatch.setattr(writing, "WINDOW", 2)
+    lake.run("b-00", 5, refused=1)
+    told(spec, lake)
+    for number in range(1, 9):
+        lake.run(f"b-{number:02}", 10, refused=1)
+    index, accounts = told(spec, lake)
+    assert [line.batch for line in index.batches] == [f"b-{n:02}" for n in range(8, -1, -1)]
+    assert {account.state for account in accounts.values()} == {"published"}
+    assert index.refused_waiting == 9
 
 
 def test_no_more_than_the_last_batches(spec, lake, monkeypatch):
