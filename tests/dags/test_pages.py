@@ -336,6 +336,41 @@ def test_dags_that_are_no_migrations_get_a_polite_word(client, path):
     assert "is no migration of Waybill" in read(client, path).text
 
 
+def test_the_upkeep_of_a_migration_leads_to_it(client, tmp_path, monkeypatch):
+    showcase = Showcase(tmp_path)
+    showcase.file("orders", "upkeep: {}")
+    showcase.file("parcels")
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    page = read(client, "/dags/orders_upkeep")
+    assert "keeps the lake of the migration orders in shape" in page.text
+    assert "/waybill/dags/orders" in page.attributes("href")
+    assert "is no migration" in read(client, "/dags/parcels_upkeep").text
+
+
+def test_a_lake_that_is_closed_hides_no_other(client, shown, monkeypatch):
+    original = LocalStore.read
+
+    def closed(self, name):
+        if "/orders_held/" in self.root:
+            raise PermissionError(13, "Permission denied", self.root)
+        return original(self, name)
+
+    monkeypatch.setattr(LocalStore, "read", closed)
+    page = read(client, "/migrations")
+    assert "stock_fine" in page.text
+    page = read(client, "/dags/orders_held")
+    assert "cannot be read by the web server (Permission denied)" in page.text
+    assert "not readable" in page.text
+    assert "Permission denied" in read(client, f"/batches/orders_held/{HELD}", 503).text
+
+
+def test_a_held_batch_that_people_are_asked_about(client, tmp_path, monkeypatch):
+    showcase = Showcase(tmp_path)
+    showcase.with_lake("orders", _held, "quality: {on_failure: ask}", batches=1)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    assert "“Required actions” of its run" in read(client, "/dags/orders").text
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -427,6 +462,24 @@ def test_a_run_that_is_under_way_is_said_so(client, runs):
     assert "/dags/stock_fine/runs/r1" in page.attributes("href")
     runs.dags["stock_fine"] = DagFacts(last=RunFacts("r1", "success", "b-1"))
     assert "A run is" not in read(client, "/dags/stock_fine").text
+
+
+def test_a_batch_that_the_gate_looks_at_now_is_not_held(client, runs, tmp_path, monkeypatch):
+    showcase = Showcase(tmp_path)
+
+    def merged(lake):
+        lake.snapshot(HELD, 10)
+        lake.convert(HELD)
+        lake.merge(HELD)
+
+    showcase.with_lake("orders", merged, batches=1)
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
+    runs.dags["orders"] = DagFacts(last=RunFacts("r1", "running", HELD))
+    page = read(client, "/dags/orders")
+    assert "10 messages of the archive will be published next" in page.text
+    assert "held" not in [attrs.get("class") for tag, attrs in page.tags if tag == "section"]
+    runs.dags["orders"] = DagFacts(last=RunFacts("r1", "success", HELD))
+    assert "was merged and not judged" in read(client, "/dags/orders").text
 
 
 def test_a_paused_dag_is_said_so(client, runs):

@@ -26,7 +26,7 @@ from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web import pages, reports
 from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
-from waybill_airflow.web.known_migrations import known_migration
+from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
 from waybill_airflow.web.rendering import page
@@ -138,6 +138,9 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
         spec = known_migration(dag_id)
     except WaybillError as error:
         return _told("This migration's file cannot be used", [str(error)], 503)
+    if spec is None and (base := _upkeep_of(dag_id)) is not None:
+        words = f"{dag_id} keeps the lake of the migration {base} in shape. Its figures are there."
+        return _told("Upkeep", [words], link=base)
     if spec is None:
         words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
         return _told("No migration", [words])
@@ -148,6 +151,13 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
     if run is None:
         return _told("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)
     return _batch(dag_id, run.batch, run)
+
+
+def _upkeep_of(dag_id: str) -> str | None:
+    """The migration whose upkeep a DAG is, None if it is none."""
+    base = dag_id.removesuffix("_upkeep")
+    known = (spec for _, spec in known_migrations().migrations)
+    return next((spec.name for spec in known if dag_id != base == spec.name and spec.upkeep), None)
 
 
 def _batch(dag_id: str, batch: str, run: RunFacts | None) -> HTMLResponse:
@@ -183,8 +193,11 @@ def _add_reports(app: FastAPI) -> None:
         return HTMLResponse(report, headers=REPORT_HEADERS)
 
 
-def _told(title: str, sentences: list[str], status: int = 200) -> HTMLResponse:
-    text = page("told", title=title, sentences=sentences, link=None)
+def _told(
+    title: str, sentences: list[str], status: int = 200, link: str | None = None
+) -> HTMLResponse:
+    """A page of a few words, and a link to a migration."""
+    text = page("told", title=title, sentences=sentences, link=link)
     return HTMLResponse(text, status_code=status)
 
 

@@ -29,6 +29,9 @@ BROKEN, UNREADABLE, HELD, FAILING, LATE, REFUSING, NEVER_RAN, FINE = WORST_FIRST
 ATTENTION = WORST_FIRST[: WORST_FIRST.index(NEVER_RAN)]
 """The states that somebody should look at."""
 
+BUSY = ("queued", "running")
+"""States of runs, in Airflow's words, that have not ended."""
+
 LATE_AFTER = 2
 """A migration is late when so many of its scheduled times have passed since its last batch."""
 
@@ -89,6 +92,9 @@ def condition_of(
         return Condition(UNREADABLE, problem, [Step("See what the lake says", "", _status(spec))])
     if index is not None and index.held is not None:
         return _held(spec, index)
+    busy = facts.last is not None and facts.last.state in BUSY
+    if index is not None and index.unjudged is not None and not busy:
+        return _unjudged(spec, index.unjudged)
     if facts.last is not None and facts.last.state == "failed":
         return _failing(spec, facts)
     if index is None or not index.batches:
@@ -122,15 +128,17 @@ def usual_steps(spec: Migration) -> list[Step]:
     return [_next_run(spec), again]
 
 
+def _unjudged(spec: Migration, batch: str) -> Condition:
+    sentence = (
+        f"Batch {batch} was merged and not judged, because its run was ended. Nothing of it is "
+        "visible or published. The next run has the gate judge it first."
+    )
+    return Condition(HELD, sentence, [_next_run(spec)])
+
+
 def _held(spec: Migration, index: Index) -> Condition:
     batch, rules = index.held or "", index.held_rules
-    if not rules:
-        sentence = (
-            f"Batch {batch} was merged and not judged, because its run was ended. Nothing of it is "
-            "visible or published. The next run has the gate judge it first."
-        )
-        return Condition(HELD, sentence, [_next_run(spec)])
-    first = rules[0].rule.rstrip(".")
+    first = rules[0].rule.rstrip(".") if rules else "something that its report names"
     more = f" and {counted(len(rules) - 1, 'more rule')}" if len(rules) > 1 else ""
     sentence = (
         f"Batch {batch} is held: the gate expects “{first}”{more}. Nothing of it is visible or "
@@ -151,6 +159,8 @@ def _held(spec: Migration, index: Index) -> Condition:
         spec.command("run", "FILE", "--batch", batch),
     )
     steps = [drop, again]
+    if spec.quality.on_failure == "ask":
+        steps.insert(0, Step("Decide", "“Required actions” of its run show the question."))
     if all(rule.waivable for rule in rules):
         command = spec.command("gate", "approve", "FILE", "--reason", "TEXT")
         steps.append(Step("Publish it as it is, with a reason", "", command))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from waybill.connections import given
+from waybill.errors import ConfigurationError
 from waybill.spec.file import load_migration
 from waybill.storage.objects.places import is_object_url, place_of
 from waybill_airflow.migration_files import Found, file_of, read_migrations
@@ -60,10 +61,17 @@ def in_lake_of(spec: Migration, read: Callable[[Migration], T]) -> T:
     """What is read from the lake of a migration, with the connection that Airflow has for it.
 
     Raises:
-        ConfigurationError: the connection of the lake is not there.
+        ConfigurationError: the connection of the lake is not there, or its folder is closed.
         UnavailableError: the lake's store does not answer.
     """
     lake = spec.lake.warehouse
     names = [place_of(lake).connection_name] if is_object_url(lake) else []
-    with given(connections(names)):
-        return read(spec)
+    try:
+        with given(connections(names)):
+            return read(spec)
+    except OSError as error:
+        message = (
+            f"{error.filename or lake} cannot be read by the web server "
+            f"({error.strerror or error}): let it read the lake's folder"
+        )
+        raise ConfigurationError(message) from error

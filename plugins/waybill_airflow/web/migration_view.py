@@ -13,6 +13,7 @@ from waybill.report import STAGES
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import Chart, bars
 from waybill_airflow.web.condition import (
+    BUSY,
     FAILING,
     HELD,
     NEVER_RAN,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from waybill_airflow.web.airflow_runs import RunFacts
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
-
-BUSY = ("queued", "running")
-"""States of runs, in Airflow's words, that have not ended."""
 
 KINDS = ("one", "two", "three", "four", "five")
 """Colours of the style sheet."""

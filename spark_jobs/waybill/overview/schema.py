@@ -269,6 +269,8 @@ class Index(msgspec.Struct, frozen=True):
         lag: messages that are in the archive and not published.
         lag_since: when the oldest of them was archived, None where there are none.
         held: the batch that the gate holds, None where it holds none.
+        unjudged: the batch that was merged and waits for its gate, None where none does; for as
+            long as the gate works, or since its run was ended.
         held_rules: the rules that it does not meet.
         decided: what a person has decided about it, as a sentence.
         quarantine: what visible batches have refused and nobody has tried again.
@@ -287,6 +289,7 @@ class Index(msgspec.Struct, frozen=True):
     lag: int = 0
     lag_since: int | None = None
     held: str | None = None
+    unjudged: str | None = None
     held_rules: list[Rule] = []
     decided: str = ""
     quarantine: Quarantine = Quarantine()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from waybill.lake.decisions import HELD as JUDGED_NO
 from waybill.lake.names import split
 from waybill.merge.position import position_of
 from waybill.merge.watermark import plain
@@ -171,11 +172,13 @@ def _index(
     lines: list[BatchLine],
 ) -> Index:
     held = commits.held
-    rules = []
+    waits = None if held is None else held.merge.batch
+    said_no = None
     if held is not None:
-        judged = (c for c in commits.runs.commits if c.cursor.get("merges") == held.merge.snapshot)
-        newest = next(judged, None)
-        rules = [] if newest is None else verdict_of(newest, None).rules
+        judged = (
+            c for c in commits.runs.of(JUDGED_NO) if c.cursor["merges"] == held.merge.snapshot
+        )
+        said_no = next(judged, None)
     counted = quarantine(lake, commits, None if before is None else before.quarantine)
     lag = lag_of(commits)
     merged = next(commits.merges.of("merge"), None)
@@ -189,8 +192,9 @@ def _index(
         waiting=waiting_before(commits),
         lag=lag.messages,
         lag_since=lag.since,
-        held=None if held is None else held.merge.batch,
-        held_rules=rules,
+        held=None if said_no is None else waits,
+        unjudged=waits if said_no is None else None,
+        held_rules=[] if said_no is None else verdict_of(said_no, None).rules,
         decided="" if held is None else held.decided,
         quarantine=counted,
         refused_waiting=with_held(counted, commits),

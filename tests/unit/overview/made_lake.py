@@ -198,7 +198,9 @@ class MadeLake(History):
         cursor = {"after": after, "changes": self.head_of("changes"), "branches": written}
         self.commit("merges", "merge", batch, cursor, report, branch)
         body = {"kind": "state", "batch": batch, "body": self._state.to_json()}
-        self.rows.setdefault(self.log("merges"), []).append(body)
+        # The record of a merge that was dropped went with its branch.
+        others = [row for row in self.rows.get(self.log("merges"), []) if row["batch"] != batch]
+        self.rows[self.log("merges")] = [*others, body]
         return branch
 
     def validate(self, batch: str, branch: str, passes: bool = True) -> None:

@@ -124,6 +124,25 @@ def test_a_held_batch_and_the_one_behind_it(spec, lake):
     assert index.lag_since == accounts["b-2"].stages[0].time
 
 
+def test_a_batch_that_is_merged_and_not_judged_is_not_held(spec, lake):
+    lake.snapshot("b-1", 5)
+    lake.convert("b-1")
+    branch = lake.merge("b-1")
+    index, accounts = told(spec, lake)
+    assert (index.held, index.unjudged, index.held_rules) == (None, "b-1", [])
+    assert accounts["b-1"].stages[2].state == "done"
+    lake.validate("b-1", branch, passes=False)
+    index, _ = told(spec, lake)
+    assert (index.held, index.unjudged) == ("b-1", None)
+    lake.drop("merges", branch)
+    again = lake.merge("b-1")
+    index, _ = told(spec, lake)
+    assert (index.held, index.unjudged) == (None, "b-1"), "what was said was said of another merge"
+    lake.validate("b-1", again)
+    index, _ = told(spec, lake)
+    assert (index.held, index.unjudged) == (None, None)
+
+
 def test_a_held_batch_that_was_dropped(spec, lake):
     lake.snapshot("b-1", 5)
     lake.convert("b-1")
