@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, chain
+from airflow.sdk import DAG, Asset, chain
 
 from waybill.errors import Code, ConfigurationError
 from waybill.report import STAGES
@@ -16,6 +16,7 @@ from waybill_airflow.migration_files import read_migrations, sentence
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.params import batch_of, trigger_form
 from waybill_airflow.places import migrations_folder
+from waybill_airflow.signals.asset_names import alias_of
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
@@ -85,7 +86,7 @@ def build_dag(spec: Migration, file: Path) -> DAG:
         dag_display_name=spec.name.replace("_", " ").capitalize(),
         description=_first_sentence(spec.description),
         doc_md=dag_docs(spec, str(file)),
-        schedule=spec.schedule,
+        schedule=spec.schedule or [Asset(name) for name in spec.after_assets] or None,
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         auto_register=False,  # the DAG file names them; checking them must not make them
         catchup=False,
@@ -109,6 +110,7 @@ def build_dag(spec: Migration, file: Path) -> DAG:
                 migration=str(file.absolute()),
                 name=f"waybill {spec.name} {stage}",
                 doc_md=_ONE_LINE[stage],
+                outlets=[alias_of(spec.name)] if stage == STAGES[-1] else None,
             )
             for stage in STAGES
         ]

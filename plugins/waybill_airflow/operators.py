@@ -149,12 +149,32 @@ class StageOperator(SparkSubmitOperator):
             driver = find_driver()
         except (ConfigurationError, DriverError) as error:
             raise AirflowFailException(str(error)) from None
+        try:
+            report = self._run(context, spec, driver, connections)
+        except StageFailed as failed:
+            self._tell_others(spec, failed.report, context)
+            raise
+        self._tell_others(spec, report, context)
+        return report
+
+    def _run(
+        self, context: Context, spec: Migration, driver: Driver | None, connections: dict[str, str]
+    ) -> dict[str, Any]:
         if driver is not None and not fits(spec):
             self.log.info("%s has Spark settings of its own and is submitted alone", spec.name)
         elif driver is not None:
             return self._asked(context, driver, connections)
         os.environ.update({variable_of(name): text for name, text in connections.items()})
         return self._submitted(context, spec)
+
+    def _tell_others(
+        self, spec: Migration, report: dict[str, Any] | None, context: Context
+    ) -> None:
+        """Send metrics and updates of assets; upkeep has no report of a batch."""
+        if report is not None and self.stage in STAGES:
+            from waybill_airflow.signals import after_stage  # loads pyarrow
+
+            after_stage.tell(spec, report, context)
 
     def _asked(
         self, context: Context, driver: Driver, connections: dict[str, str]

@@ -109,9 +109,10 @@ class StageReport:
     def told(self) -> dict[str, Any]:
         """Plain data for other programs, as returned by tasks and printed as JSON.
 
-        Ids of snapshots are texts: JavaScript and jq round integers of more than 53 bits.
+        Ids of snapshots are texts, and so are other integers of 2^53 and more: JavaScript and jq
+        round these.
         """
-        data = asdict(self)
+        data: dict[str, Any] = as_texts(asdict(self))
         data["snapshots"] = {table: str(snapshot) for table, snapshot in self.snapshots.items()}
         data["cursor"] = told_cursor(self.stage, self.cursor)
         return data

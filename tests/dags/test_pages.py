@@ -359,7 +359,7 @@ def test_a_lake_that_is_closed_hides_no_other(client, shown, monkeypatch):
     page = read(client, "/migrations")
     assert "stock_fine" in page.text
     page = read(client, "/dags/orders_held")
-    assert "cannot be read by the web server (Permission denied)" in page.text
+    assert "cannot be read by Airflow (Permission denied)" in page.text
     assert "not readable" in page.text
     assert "Permission denied" in read(client, f"/batches/orders_held/{HELD}", 503).text
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.dags.receivers import StatsD
 from tests.e2e.conftest import PROJECT
 from waybill_airflow import demo as demo_command
 from waybill_airflow.free_ports import free_port
@@ -26,7 +30,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.airflow, pytest.mark.spark]
 class Demo:
     """A demo in a folder and on a port of its own."""
 
-    def __init__(self, home: Path, *arguments: str, port: int | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *arguments: str,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.home = home
         self.output = home.parent / f"{home.name}.txt"
         self.port = port or free_port()
@@ -35,7 +45,12 @@ class Demo:
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "waybill_airflow.demo", *arguments],
-                env={**inherited, "WAYBILL_DEMO": str(home), "WAYBILL_PORT": str(self.port)},
+                env={
+                    **inherited,
+                    **(environment or {}),
+                    "WAYBILL_DEMO": str(home),
+                    "WAYBILL_PORT": str(self.port),
+                },
                 stdout=output,
                 stderr=output,
                 cwd="/",
@@ -120,7 +135,8 @@ def demo(tmp_path):
 
 @pytest.mark.timeout(1500)
 def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
-    shown = demo("--once")
+    metrics = StatsD()
+    shown = demo("--once", environment=metrics.environment())
     addresses: set[str] = set()
     limit = time.monotonic() + 1400
     while shown.process.poll() is None and time.monotonic() < limit:
@@ -145,6 +161,20 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
     kept = tmp_path / "demo/airflow/passwords.json"
     assert password in kept.read_text()
     assert kept.stat().st_mode & 0o077 == 0
+
+    figures = metrics.close()
+    for name in ("shop", "recorded_canal"):
+        assert figures[f"waybill.gate.{name}.passed"] == ["1|c"]
+        assert figures[f"waybill.lag.messages.{name}"][-1] == "0|g"
+        assert figures[f"waybill.stage.duration.{name}.merge"]
+    assert figures["waybill.table.age.shop.shop__orders"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "demo/airflow/airflow.db")) as database:
+        rows = database.execute(
+            "select name, asset_event.extra from asset_event join asset on asset.id = asset_id"
+        )
+        updates = {name: json.loads(extra) for name, extra in rows}
+    assert updates["shop/tables/shop.orders"]["verdict"] == "passed"
+    assert updates["shop/targets/canal"]["messages"] > 0
 
 
 @pytest.mark.timeout(900)

@@ -10,9 +10,9 @@ from waybill.made_ids import made_ids_sentence
 from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
 from waybill.overview.writing import read_account
 from waybill.protocol import CAPABILITIES
+from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
-from waybill_airflow.web.known_migrations import in_lake_of
 
 if TYPE_CHECKING:
     from waybill.overview.schema import BatchAccount, TableAccount, TargetAccount

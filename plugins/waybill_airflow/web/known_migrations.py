@@ -1,23 +1,16 @@
-"""The migrations as the web server sees them, and how it gets at what they keep in their lakes."""
+"""The migrations as the web server sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from waybill.connections import given
-from waybill.errors import ConfigurationError
 from waybill.spec.file import load_migration
-from waybill.storage.objects.places import is_object_url, place_of
 from waybill_airflow.migration_files import Found, file_of, read_migrations
 from waybill_airflow.places import migrations_folder
-from waybill_airflow.submission import connections
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
-
-T = TypeVar("T")
 
 _Stamp = tuple[int, int]
 _read: dict[Path, tuple[_Stamp, Migration | Exception]] = {}
@@ -55,23 +48,3 @@ def _loaded(file: Path) -> Migration:
     if isinstance(known[1], Exception):
         raise known[1]
     return known[1]
-
-
-def in_lake_of(spec: Migration, read: Callable[[Migration], T]) -> T:
-    """What is read from the lake of a migration, with the connection that Airflow has for it.
-
-    Raises:
-        ConfigurationError: the connection of the lake is not there, or its folder is closed.
-        UnavailableError: the lake's store does not answer.
-    """
-    lake = spec.lake.warehouse
-    names = [place_of(lake).connection_name] if is_object_url(lake) else []
-    try:
-        with given(connections(names)):
-            return read(spec)
-    except OSError as error:
-        message = (
-            f"{error.filename or lake} cannot be read by the web server "
-            f"({error.strerror or error}): let it read the lake's folder"
-        )
-        raise ConfigurationError(message) from error

@@ -10,6 +10,7 @@ from waybill.errors import WaybillError
 from waybill.overview.schema import Place
 from waybill.overview.writing import place_of, read_index
 from waybill.report import STAGES
+from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import Chart, bars
 from waybill_airflow.web.condition import (
@@ -24,7 +25,6 @@ from waybill_airflow.web.condition import (
     usual_steps,
 )
 from waybill_airflow.web.form import Field, form_fields
-from waybill_airflow.web.known_migrations import in_lake_of
 from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
 from waybill.overview.writing import read_index
+from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
-from waybill_airflow.web.known_migrations import in_lake_of, known_migrations
+from waybill_airflow.web.known_migrations import known_migrations
 from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from waybill.validate.results import read_page
-from waybill_airflow.web.known_migrations import in_lake_of, known_migration
+from waybill_airflow.lake_access import in_lake_of
+from waybill_airflow.web.known_migrations import known_migration
 
 
 def gate_report(dag_id: str, batch: str) -> str | None:

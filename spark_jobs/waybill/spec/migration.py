@@ -146,6 +146,9 @@ class Migration(Model):
     """What people read about the migration in Airflow."""
     schedule: Schedule | None = None
     """When the DAG runs; without a schedule, only by hand."""
+    after_assets: list[str] = Field(default_factory=list)
+    """Names of [assets](signals.md#assets) of Airflow: a run starts once each of them has been
+    updated since the last run. Not together with `schedule`."""
     owner: str = "data"
     """Owner of the DAG in Airflow."""
     tags: list[str] = Field(default_factory=list)
@@ -195,6 +198,19 @@ class Migration(Model):
             message = (
                 f"the target {both[0]!r} is under publish and among the dropped_targets; take it "
                 "out of one of them"
+            )
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_start(self) -> Migration:
+        if self.schedule is not None and self.after_assets:
+            raise ValueError("schedule and after_assets both say when it runs; leave out one:")
+        own = [asset for asset in self.after_assets if asset.startswith(f"{self.name}/")]
+        if own:
+            message = (
+                f"after_assets names {own[0]!r}, which it updates itself, so that every run would "
+                "start the next one; leave it out"
             )
             raise ValueError(message)
         return self

@@ -121,6 +121,15 @@ def test_two_targets_with_one_path_are_told(write):
     load_migration(write(GOOD + "  - {envelope: maxwell, files: {path: out/maxwell}}\n"))
 
 
+def test_a_migration_starts_by_time_or_after_assets(write):
+    both = GOOD + 'schedule: "@hourly"\nafter_assets: [a]\n'
+    sentence = "schedule and after_assets both say when it runs; leave out one:"
+    assert problems(write(both)) == [f"1: {sentence}"]
+    own = GOOD + "after_assets: [shops/targets/canal, shop/targets/canal]\n"
+    (told,) = problems(write(own))
+    assert "after_assets names 'shop/targets/canal', which it updates itself" in told
+
+
 def test_a_name_that_would_lie_in_the_log_of_another_is_refused(write):
     for name in ("shop_log", "a_log"):
         assert problems(write(GOOD.replace("name: shop", f"name: {name}"))) == [

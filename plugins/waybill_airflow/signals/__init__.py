@@ -1,0 +1,1 @@
+"""What a stage tells other systems once it has ended: metrics and updates of assets."""

@@ -1,0 +1,67 @@
+"""Tells other systems about a stage that has ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import ConfigurationError
+from waybill.overview.schema import PUBLISHED
+from waybill.overview.writing import read_index, reports
+from waybill.report import STAGES
+from waybill_airflow.lake_access import in_lake_of
+from waybill_airflow.signals import metrics
+from waybill_airflow.signals.asset_names import alias_of
+from waybill_airflow.signals.assets import add_updates, updates_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from waybill.spec.migration import Migration
+
+_log = logging.getLogger("waybill")
+
+
+def tell(spec: Migration, report: dict[str, Any], context: Context) -> None:
+    """Send what follows from a stage's end.
+
+    The stage has committed by now: whatever cannot be sent is logged, and the task goes on.
+
+    Args:
+        spec: the migration.
+        report: of the stage, see `StageReport.told`.
+        context: of the task.
+    """
+    if metrics.are_on():
+        _guarded("metrics", spec, lambda: _send_metrics(spec, report))
+    if report["stage"] == STAGES[-1] and "outlet_events" in context:
+        _guarded("updates of assets", spec, lambda: _update_assets(spec, report["batch"], context))
+
+
+def _send_metrics(spec: Migration, report: dict[str, Any]) -> None:
+    index = in_lake_of(spec, read_index)
+    of_lake = () if index is None else metrics.figures_of_lake(index, datetime.now(UTC))
+    metrics.send(chain(metrics.figures_of(spec.name, report), of_lake))
+
+
+def _update_assets(spec: Migration, batch: str, context: Context) -> None:
+    index = in_lake_of(spec, read_index)
+    published = () if index is None else (b.batch for b in index.batches if b.state == PUBLISHED)
+    if index is None or batch not in published:
+        message = f"{reports(spec)} does not say yet that batch {batch} is published"
+        raise ConfigurationError(message)
+    updates = in_lake_of(spec, lambda spec: updates_of(spec, index, batch))
+    add_updates(updates, alias_of(spec.name), context["outlet_events"])
+
+
+def _guarded(what: str, spec: Migration, act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception as error:  # noqa: BLE001 - the stage has committed; see `tell`
+        _log.warning(
+            "the %s of %s could not be sent (%s: %s); the batch is not concerned",
+            *(what, spec.name, type(error).__name__, error),
+        )
