@@ -101,6 +101,7 @@ def build_dag(spec: Migration, file: Path) -> DAG:
             "retry_delay": timedelta(seconds=20),
             "retry_exponential_backoff": 2.0,
             "max_retry_delay": timedelta(minutes=10),
+            **_alerts(spec, file),
         },
     ) as dag:
         tasks = [
@@ -134,7 +135,12 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
         max_active_runs=1,
         allowed_run_types=RUN_TYPES,
         tags={"waybill", "upkeep", *spec.tags},
-        default_args={"owner": spec.owner, "retries": 1, "retry_delay": timedelta(minutes=10)},
+        default_args={
+            "owner": spec.owner,
+            "retries": 1,
+            "retry_delay": timedelta(minutes=10),
+            **_alerts(spec, file),
+        },
     ) as dag:
         StageOperator(
             task_id="upkeep",
@@ -148,6 +154,21 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
             name=f"waybill {spec.name} upkeep",
         )
     return dag
+
+
+def _alerts(spec: Migration, file: Path) -> dict[str, Any]:
+    """What makes tasks tell of their failure, where the migration asks for it.
+
+    Raises:
+        ConfigurationError: a notifier cannot be made.
+    """
+    if spec.alerts is None:
+        return {}
+    from waybill_airflow.signals.alerts import AlertOnFailure, notifier_of
+
+    for receiver in spec.alerts.to:
+        notifier_of(receiver)
+    return {"on_failure_callback": AlertOnFailure(file.absolute())}
 
 
 def _first_sentence(text: str) -> str | None:

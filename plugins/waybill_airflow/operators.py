@@ -299,6 +299,9 @@ class GateOperator(StageOperator):
                 )
                 raise AirflowFailException(message) from None
             self.log.warning("%s", failed)
+            from waybill_airflow.signals.alerts import tell_held
+
+            tell_held(load_migration(self.migration), failed, context)
             self._wait(question)
 
     def execute_complete(

@@ -1,4 +1,4 @@
-"""Receivers of metrics on the loopback address."""
+"""Receivers of metrics on the loopback address, and a notifier that keeps what it is told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from airflow.sdk import BaseNotifier
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
@@ -104,3 +105,17 @@ def _points(metric: Any) -> dict[tuple[str, ...], float]:
         value = point.sum if "histogram" in kind else getattr(point, point.WhichOneof("value"))
         found[metric.name.removeprefix("airflow."), *tags] = value
     return found
+
+
+class Kept(BaseNotifier):
+    """A notifier of one's own."""
+
+    template_fields = ("message",)
+    messages: list[str] = []  # noqa: RUF012 - of all of them
+
+    def __init__(self, message: str) -> None:
+        super().__init__()
+        self.message = message
+
+    def notify(self, context) -> None:
+        self.messages.append(self.message)

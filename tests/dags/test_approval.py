@@ -24,6 +24,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from tests.dags.conftest import PROJECT
+from tests.dags.receivers import Kept
 from waybill.report import StageReport
 from waybill_airflow import approval
 from waybill_airflow.approval import DROP, LEAVE, PUBLISH, answer_of, escaped, question_of
@@ -188,13 +189,19 @@ def test_drop(run, stages):
     assert (decision["what"], decision["by"]) == ("dropped", "bob")
 
 
-def test_leave_held(run, stages):
+def test_leave_held(run, stages, migrations):
+    Kept.messages.clear()
+    receiver = "{notifier: tests.dags.receivers.Kept, arguments: {message: '{{ alert.text }}'}}"
+    migrations("small", more=f"{ASK}alerts: {{to: [{receiver}]}}\n")
     stages.tell("validate", no("b-1", RULE))
     run.answer("ann", chosen_options=[LEAVE])
     ended, states, _ = run.start()
     assert (states["validate"], states["publish"]) == ("failed", "upstream_failed")
     assert str(ended.state) == "failed"
     assert len(stages.of("validate")) == 1
+    asked, left = Kept.messages
+    assert asked == "WB-5001: no\nAirflow asks what to do, in Required actions."
+    assert "ann leaves it held" in left
 
 
 def test_what_the_gate_refuses_now_fails_and_is_not_asked_again(run, stages):

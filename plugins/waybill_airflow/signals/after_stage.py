@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
 from waybill.overview.schema import PUBLISHED
-from waybill.overview.writing import read_index, reports
+from waybill.overview.writing import read_account, read_index, reports
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.signals import metrics
+from waybill_airflow.signals.alerts import tell_published
 from waybill_airflow.signals.asset_names import alias_of
 from waybill_airflow.signals.assets import add_updates, updates_of
 
@@ -39,6 +40,8 @@ def tell(spec: Migration, report: dict[str, Any], context: Context) -> None:
         _guarded("metrics", spec, lambda: _send_metrics(spec, report))
     if report["stage"] == STAGES[-1] and "outlet_events" in context:
         _guarded("updates of assets", spec, lambda: _update_assets(spec, report["batch"], context))
+    if report["stage"] == STAGES[-1] and spec.alerts is not None and not report.get("repeated"):
+        _guarded("alerts", spec, lambda: _alert(spec, report["batch"], context))
 
 
 def _send_metrics(spec: Migration, report: dict[str, Any]) -> None:
@@ -55,6 +58,12 @@ def _update_assets(spec: Migration, batch: str, context: Context) -> None:
         raise ConfigurationError(message)
     updates = in_lake_of(spec, lambda spec: updates_of(spec, index, batch))
     add_updates(updates, alias_of(spec.name), context["outlet_events"])
+
+
+def _alert(spec: Migration, batch: str, context: Context) -> None:
+    account = in_lake_of(spec, lambda spec: read_account(spec, batch))
+    if account is not None:
+        tell_published(spec, account, context)
 
 
 def _guarded(what: str, spec: Migration, act: Callable[[], None]) -> None:

@@ -56,6 +56,8 @@ __all__ = ["drop_held", "run_merge"]
 OF_EARLIER = "rows of transactions of earlier batches"
 REPLAYED = "refused changes"
 GONE = "gone by reload"
+NAMED = 20
+"""Changes of columns that a report names of each table."""
 
 
 def run_merge(spec: Migration, context: StageContext) -> StageReport:
@@ -446,5 +448,9 @@ class _Merge:
             "refused": refused,
             "complete up to": self.watermarks[name],
         }
+        columns = plan.state.column_changes(plan.before)
+        if columns:
+            more = [f"and {len(columns) - NAMED} more"] if len(columns) > NAMED else []
+            report.details[name]["columns"] = [*columns[:NAMED], *more]
         if name in self.not_plain:
             report.details[name]["merged by Spark"] = self.not_plain[name]

@@ -75,6 +75,22 @@ class TableState(msgspec.Struct):
         parts = self.truncated.split("/")
         return parts[1] if parts[2:3] == [order_number(BEFORE)] else None
 
+    def column_changes(self, before: TableState) -> list[str]:
+        """What became of the columns since an earlier state, in words; nothing of a new table."""
+        if not before.columns:
+            return []
+        known = {column.name: column.type for column in before.columns}
+        found = []
+        for column in self.columns:
+            was = known.get(column.name)
+            if was is None:
+                found.append(f"{column.name} added ({column.type})")
+            elif was != column.type:
+                found.append(f"{column.name} from {was} to {column.type}")
+        found += [f"{name} dropped" for name in self.dropped if name not in before.dropped]
+        back = (name for name in before.dropped if name not in self.dropped and name in known)
+        return found + [f"{name} added again" for name in back]
+
     @property
     def names(self) -> tuple[str, ...]:
         """The columns' names in the source."""

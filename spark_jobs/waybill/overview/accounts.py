@@ -278,6 +278,7 @@ class Accounts:
                 rows_out=merged.get(name, {}).get("out", 0),
                 superseded=merged.get(name, {}).get("superseded", 0),
                 refused=merged.get(name, {}).get("refused", 0),
+                columns=merged.get(name, {}).get("columns", []),
                 sequence=merged.get(name, {}).get("complete up to", {}).get("sequence"),
                 complete=merged.get(name, {}).get("complete up to", {}).get("time"),
             )

@@ -107,6 +107,7 @@ class TableAccount(msgspec.Struct, frozen=True):
         rows_out: rows written.
         superseded: changes that a newer one of the same key made void.
         refused: changes that a column cannot hold.
+        columns: what became of its columns, in words.
         sequence: sequence id up to which the table is complete, None where it has none.
         complete: source time up to which it is complete, ISO 8601; None where it is unknown.
     """
@@ -117,6 +118,7 @@ class TableAccount(msgspec.Struct, frozen=True):
     rows_out: int = 0
     superseded: int = 0
     refused: int = 0
+    columns: list[str] = []
     sequence: str | None = None
     complete: str | None = None
 
@@ -219,6 +221,8 @@ class TableLine(msgspec.Struct, frozen=True):
         rows: rows and tombstones; None where it could not be told.
         batch: the last batch that changed it, empty where no commit tells.
         operations: of that batch, see `TableAccount`.
+        altered: the last batch that changed its columns, empty where none is known.
+        columns: what became of them then, see `TableAccount`.
         sequence: see `TableAccount`.
         complete: see `TableAccount`.
     """
@@ -227,6 +231,8 @@ class TableLine(msgspec.Struct, frozen=True):
     rows: int | None = None
     batch: str = ""
     operations: dict[str, int] = {}
+    altered: str = ""
+    columns: list[str] = []
     sequence: str | None = None
     complete: str | None = None
 

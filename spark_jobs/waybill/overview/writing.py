@@ -230,6 +230,7 @@ def _tables(
     since = None if before is None else before.merged
     state = position_of(lake).state
     changed = _last_changes(commits, since)
+    altered = _last_alterations(commits, since)
     lines = {name: known.get(name, TableLine(name)) for name in state.tables}
     for name, full in _written(lake, commits, since).items():
         line = lines.get(name, TableLine(name))
@@ -238,8 +239,13 @@ def _tables(
         lines[name] = msgspec.structs.replace(line, rows=rows, batch=batch, operations=operations)
     for name, line in lines.items():
         reached = plain(state.watermark(name))
+        batch, columns = altered.get(name, (line.altered, line.columns))
         lines[name] = msgspec.structs.replace(
-            line, sequence=reached["sequence"], complete=reached["time"]
+            line,
+            altered=batch,
+            columns=columns,
+            sequence=reached["sequence"],
+            complete=reached["time"],
         )
     return [lines[name] for name in sorted(lines)]
 
@@ -261,4 +267,14 @@ def _last_changes(commits: Commits, after: int | None) -> dict[str, tuple[str, d
         operations = {} if told is None else told.report["details"].get("tables", {})
         for name in merged_tables(commit):
             found.setdefault(name, (commit.batch, operations.get(name, {})))
+    return found
+
+
+def _last_alterations(commits: Commits, after: int | None) -> dict[str, tuple[str, list[str]]]:
+    """The last batch that changed the columns of each table since a merge, and how."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for commit in commits.merges.after(after):
+        for name, told in merged_tables(commit).items():
+            if told.get("columns"):
+                found.setdefault(name, (commit.batch, told["columns"]))
     return found

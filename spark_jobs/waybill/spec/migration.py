@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from waybill.errors import Code, ConfigurationError
+from waybill.spec.alerts import Alerts
 from waybill.spec.endpoints import Model, Source, Target
 from waybill.spec.feedback_loops import own_output
 from waybill.spec.values import (
@@ -176,6 +177,8 @@ class Migration(Model):
     """What to do with open transactions."""
     halves: Halves = Field(default_factory=Halves)
     """What to do with incomplete split updates."""
+    alerts: Alerts | None = None
+    """Whom Airflow tells when something happens."""
     upkeep: Upkeep | None = None
     """Upkeep in a DAG of its own; without it, only by `waybill upkeep`."""
     on_loss: Literal["report", "fail"] = "report"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from waybill.errors import ConfigurationError
+from waybill.merge.columns import Column
 from waybill.merge.state import Default, MergeState, TableState
 from waybill.merge.watermark import Reached
 from waybill.order import order_key, order_number
@@ -77,3 +78,18 @@ def test_only_a_reload_stands_before_all_that_has_its_id():
         assert TableState(truncated=order).reloaded_at == order.split("/")[1]
     for truncated in ("", order_key((10,), 1, 0, 0, 0), "1/1210/", PLACED):
         assert TableState(truncated=truncated).reloaded_at is None
+
+
+def test_what_became_of_the_columns():
+    def table(dropped=(), **types) -> TableState:
+        columns = tuple(Column(name, name, type_) for name, type_ in types.items())
+        return TableState(columns=columns, dropped=dict.fromkeys(dropped, PLACED))
+
+    first = table(id="int", note="string")
+    assert first.column_changes(TableState()) == [], "all columns of a new table are new"
+    assert first.column_changes(first) == []
+    wider = table(id="bigint", note="string", price="decimal(10,2)")
+    assert wider.column_changes(first) == ["id from int to bigint", "price added (decimal(10,2))"]
+    less = table(dropped=["note"], id="int", note="string")
+    assert less.column_changes(first) == ["note dropped"]
+    assert first.column_changes(less) == ["note added again"]

@@ -50,6 +50,7 @@ class MadeLake(History):
         self.source_table = table
         self._state = MergeState(tables={table: TableState()})
         self.looked_into: list[str] = []
+        self.columns: list[str] = []
         self.rule = "The share of refused messages is low"
         self.tables: dict[str, Metadata] = {}
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -192,6 +193,7 @@ class MadeLake(History):
         report.details = {
             self.source_table: {"in": rows, "out": rows, "superseded": 0, "refused": 0}
             | {"complete up to": upto}
+            | ({"columns": self.columns} if self.columns else {})
         }
         branch = f"{branch_prefix('merge', batch)}{next(self._ids)}"
         written = {f"lake.{self.migration}.shop_orders": branch}

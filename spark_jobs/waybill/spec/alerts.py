@@ -1,0 +1,33 @@
+"""Whom Airflow tells about a migration, and of what."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from waybill.spec.endpoints import Model
+
+MAIL = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+"""Airflow's notifier that sends mail."""
+
+Event = Literal["failed", "held", "refused", "schema_change"]
+
+
+class AlertReceiver(Model):
+    """One notifier of Airflow, and what it is made with."""
+
+    notifier: str = MAIL
+    """Class of the notifier: its module and name with a dot between."""
+    arguments: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """Its arguments. Texts are templates, in which `alert.title`, `alert.text`, `alert.html` and
+    `alert.link` stand for what happened. Mail has a subject and a text unless you set them."""
+
+
+class Alerts(Model):
+    """[Alerts](signals.md#alerts) of a migration."""
+
+    to: list[AlertReceiver] = Field(min_length=1)
+    """Who is told."""
+    on: list[Event] = Field(default=["failed", "held"], min_length=1)
+    """What they are told of."""

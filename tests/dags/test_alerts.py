@@ -1,0 +1,204 @@
+"""Alerts by mail, to a real mail server on the loopback address, and by any other notifier."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+import os
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from aiosmtpd.controller import Controller
+from airflow.dag_processing.dagbag import DagBag
+
+from tests.dags.conftest import PROJECT
+from tests.dags.receivers import Kept
+from tests.dags.showcase import Showcase
+from tests.dags.test_approval import RULE, no
+from waybill.errors import ConfigurationError
+from waybill.report import StageReport
+from waybill.spec.file import load_migration
+from waybill_airflow.factory import check_migrations
+from waybill_airflow.free_ports import free_port
+from waybill_airflow.signals import after_stage, alerts
+
+pytestmark = pytest.mark.airflow
+
+ALERTS = """\
+alerts:
+  to: [{arguments: {to: on-call@example.org, from_email: waybill@example.org}}]
+  on: [failed, held, refused, schema_change]
+"""
+
+
+class Letters:
+    """Keeps what the mail server takes."""
+
+    def __init__(self) -> None:
+        self.taken: list[EmailMessage] = []
+
+    async def handle_DATA(self, _server, _session, envelope) -> str:
+        message = email.message_from_bytes(envelope.content, policy=email.policy.default)
+        assert isinstance(message, EmailMessage)
+        assert envelope.rcpt_tos == ["on-call@example.org"]
+        self.taken.append(message)
+        return "250 OK"
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """Subjects and texts."""
+        found = []
+        for message in self.taken:
+            body = message.get_body(("html",))
+            assert body is not None
+            found.append((message["subject"], body.get_content()))
+        return found
+
+
+@pytest.fixture
+def mail(monkeypatch) -> Iterator[Letters]:
+    letters = Letters()
+    port = free_port()
+    server = Controller(letters, hostname="127.0.0.1", port=port)
+    server.start()
+    extra = {"disable_ssl": True, "disable_tls": True}
+    connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+    yield letters
+    server.stop()
+
+
+@pytest.fixture
+def run(airflow_home, migrations, fake_stages, monkeypatch, tmp_path):
+    monkeypatch.setenv("WAYBILL_CACHE", str(tmp_path / "cache"))
+
+    def start(more: str = ALERTS) -> dict[str, str]:
+        migrations("small", more)
+        bag = DagBag(PROJECT / "dags", known_pools={"default_pool"}, load_op_links=False)
+        ended = bag.dags["small"].test(run_conf={"batch": "b-1"})
+        return {ti.task_id: str(ti.state) for ti in ended.get_task_instances()}
+
+    return start
+
+
+def failure(code: str, message: str) -> dict:
+    error = {"kind": "Error", "code": code, "message": message, "transient": False}
+    return {**error, "exit_code": 2}
+
+
+def test_a_stage_that_fails_is_told_with_its_sentence_and_its_run(run, fake_stages, mail):
+    fake_stages("merge", failure("WB-4001", "table shop.<b> has no key & cannot be merged"))
+    assert run()["merge"] == "failed"
+    ((subject, text),) = mail.texts
+    assert subject == "small: merge failed"
+    assert "WB-4001: table shop.&lt;b&gt; has no key &amp; cannot be merged" in text
+
+
+def test_a_batch_that_the_gate_holds_is_told_as_held(run, fake_stages, mail):
+    fake_stages("validate", no("b-1", RULE))
+    assert run()["validate"] == "failed"
+    ((subject, text),) = mail.texts
+    assert subject == "small: the gate holds a batch"
+    assert "WB-5001" in text
+
+
+def test_later_runs_that_wait_behind_it_are_told_as_held_too(run, fake_stages, mail):
+    fake_stages("merge", failure("WB-5002", "batch b-0 is held"))
+    run()
+    assert [subject for subject, _ in mail.texts] == ["small: the gate holds a batch"]
+
+
+def test_only_what_was_asked_for_is_told(run, fake_stages, mail):
+    fake_stages("merge", failure("WB-4001", "no"))
+    run(ALERTS.replace("[failed, held, refused, schema_change]", "[held]"))
+    assert mail.texts == []
+    assert "on_failure_callback" not in str(run(""))
+    assert mail.texts == []
+
+
+def test_a_mail_server_that_is_not_there_leaves_the_stage_as_it_is(run, fake_stages, monkeypatch):
+    connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": 9}
+    monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+    fake_stages("merge", failure("WB-4001", "no"))
+    assert run()["merge"] == "failed"
+
+
+def published(tmp_path: Path, fill, more: str = ALERTS) -> None:
+    """Tell of a batch that was published after something happened to it."""
+    showcase = Showcase(tmp_path)
+    showcase.with_lake("orders", fill, more, batches=1)
+    spec = load_migration(showcase.migrations / "orders.yaml")
+    context = {"dag_run": SimpleNamespace(dag_id="orders", run_id="manual__2026-11-26T16:00:00+00")}
+    after_stage.tell(spec, StageReport("publish", "last").told(), context)
+    after_stage.tell(spec, StageReport("publish", "last", repeated=True).told(), context)
+
+
+def test_refused_messages_are_told_once_the_rest_is_published(tmp_path, mail, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/base/")
+    published(tmp_path, lambda lake: lake.run("last", 1000, 12))
+    ((subject, text),) = mail.texts
+    assert subject == "orders: 12 rows refused"
+    assert "Batch last of orders is published.<br>convert refused 12: json" in text
+    assert "waybill quarantine list" in text
+    link = "https://airflow.example.org/base/dags/orders/runs/manual__2026-11-26T16%3A00%3A00%2B00"
+    assert f'href="{link}"' in text
+
+
+def test_changed_columns_are_told(tmp_path, mail):
+    def change(lake) -> None:
+        lake.columns = ["price added (decimal(10,2))"]
+        lake.run("last", 10)
+
+    published(tmp_path, change)
+    ((subject, text),) = mail.texts
+    assert subject == "orders: columns changed in 1 table"
+    assert "shop.orders: price added (decimal(10,2))" in text
+
+
+def test_a_batch_that_is_as_others_tells_nobody(tmp_path, mail):
+    published(tmp_path, lambda lake: lake.run("last", 1000))
+    assert mail.texts == []
+
+
+def test_any_notifier_gets_what_its_arguments_ask_for(tmp_path):
+    Kept.messages.clear()
+    more = (
+        "alerts:\n"
+        "  to:\n"
+        "  - notifier: tests.dags.receivers.Kept\n"
+        "    arguments: {message: '{{ alert.title }}!'}\n"
+        "  on: [refused]\n"
+    )
+    published(tmp_path, lambda lake: lake.run("last", 1000, 12), more)
+    assert Kept.messages == ["orders: 12 rows refused!"]
+
+
+@pytest.mark.parametrize(
+    ("receiver", "says"),
+    [
+        (
+            "{notifier: nothing.Here}",
+            "there is no notifier nothing.Here (No module named 'nothing'",
+        ),
+        ("{notifier: Here}", "there is no notifier Here"),
+        ("{notifier: pathlib.Path}", "pathlib.Path is no notifier of Airflow"),
+        ("{arguments: {from: me}}", "cannot be made with these arguments"),
+    ],
+)
+def test_a_notifier_that_cannot_be_made_is_a_sentence_about_the_file(migrations, receiver, says):
+    file = migrations("shop", f"alerts: {{to: [{receiver}]}}\n")
+    with pytest.raises(ConfigurationError) as error:
+        check_migrations()
+    assert says in str(error.value)
+    assert str(file) in str(error.value)
+
+
+def test_texts_do_not_run_in_a_mail():
+    alert = alerts.Alert("failed", "t", "<script>alert(1)</script>\n{{7*7}}", 'https://x/"><b>')
+    assert "<script>" not in alert.html
+    assert '"><b>' not in alert.html
+    assert os.linesep not in alert.html
