@@ -25,6 +25,7 @@ def in_lake_of(spec: Migration, read: Callable[[Migration], T]) -> T:
     """
     lake = spec.lake.warehouse
     names = [place_of(lake).connection_name] if is_object_url(lake) else []
+    names += [str(name)] if (name := spec.lake.catalog.get("connection")) else []
     try:
         with given(connections(names)):
             return read(spec)

@@ -191,6 +191,8 @@ def test_nothing_describes_the_application():
         "/runs/{dag_id}/{run_id}",
         "/batches/{dag_id}/{batch}",
         "/static/{name}",
+        "/quarantine/{dag_id}",
+        "/quarantine/{dag_id}/message",
         "/gate/{dag_id}/{batch}",
     ]
 

@@ -10,8 +10,8 @@ import pytest
 from tests.spark.merge.test_full_loads import oms
 from tests.spark.test_jobs import canal
 from waybill import jobs
-from waybill.cli.quarantine import each_once, refused
 from waybill.lake import Lake
+from waybill.overview.refusals import each_once, refusals
 
 pytestmark = pytest.mark.spark
 
@@ -135,7 +135,7 @@ def test_refused_by_the_decoder_and_brought_again(
     spec = wide if mended_before else tight
     full = jobs.run_migration(spec, batch="m2", mode="full", spark=spark)
     assert full.stage("convert").rows_out == 1 + mended_before
-    listed = each_once(refused(spec, Lake.open(spark, spec), {}), Lake.open(spark, spec))
+    listed = each_once(refusals(Lake.open(spark, spec), {}), Lake.open(spark, spec))
     newest = "z1" if mended_before else "m2"
     assert [(row["offset"], row["batch"]) for row in listed] == [(1, newest)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 
 class Addresses(NamedTuple):
@@ -31,6 +31,17 @@ class Addresses(NamedTuple):
     def batch(self, dag_id: str, batch: str) -> str:
         """The page of a batch."""
         return f"{self.base}{self.mount}/batches{self._below(dag_id, batch)}"
+
+    def quarantine(self, dag_id: str, batch: str = "", kind: str = "") -> str:
+        """Refused messages of a migration, or only those of a batch or a class of reasons."""
+        asked = {name: text for name, text in (("batch", batch), ("kind", kind)) if text}
+        path = f"{self.base}{self.mount}/quarantine{self._below(dag_id)}"
+        return f"{path}?{urlencode(asked)}" if asked else path
+
+    def message(self, dag_id: str, topic: str, partition: int, offset: int) -> str:
+        """A refused message."""
+        asked = urlencode({"topic": topic, "partition": partition, "offset": offset})
+        return f"{self.base}{self.mount}/quarantine{self._below(dag_id)}/message?{asked}"
 
     def gate(self, dag_id: str, batch: str) -> str:
         """The gate's report of a batch."""

@@ -29,6 +29,7 @@ from waybill_airflow.web.batch_view import batch_view
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
+from waybill_airflow.web.quarantine_pages import add_quarantine
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
 
@@ -94,6 +95,7 @@ def make_app() -> FastAPI:
     app.add_exception_handler(AnyHTTPException, _said_no)
     app.add_exception_handler(RequestValidationError, _no_such_name)
     _add_pages(app)
+    add_quarantine(app, _told)
     _add_reports(app)
     return app
 
@@ -208,7 +210,11 @@ async def _said_no(_request: Request, error: Exception) -> Response:
     if error.status_code == 401:
         return HTMLResponse(page("login"), status_code=401, headers=headers)
     titles = {
-        403: ("Not for you to see", "Airflow does not let you see the runs of this DAG."),
+        403: (
+            "Not for you to see",
+            "It needs the right to see the runs of this DAG and, for refused messages, to read the "
+            "logs of its tasks.",
+        ),
         404: ("No such page", "There is nothing at this address."),
     }
     title, sentence = titles.get(error.status_code, ("Not possible", str(error.detail)))

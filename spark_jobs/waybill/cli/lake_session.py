@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from waybill.errors import ConfigurationError, WaybillError
+from waybill.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -36,21 +36,10 @@ def sign_of_life(why: str) -> None:
 @contextmanager
 def without_spark(spec: Migration) -> Iterator[History | None]:
     """The lake without Spark; None where only Spark can open the catalog."""
-    from waybill.lake.storage_errors import plainly
+    from waybill.lake.without_spark import opened
 
-    with plainly(spec):
-        yield _opened(spec)
-
-
-def _opened(spec: Migration) -> History | None:
-    from waybill.lake.without_spark import LakeWithoutSpark
-
-    try:
-        return LakeWithoutSpark.open(spec)
-    except WaybillError:
-        raise
-    except Exception:  # noqa: BLE001 - Spark tries the same, and its errors can be explained
-        return None
+    with opened(spec) as found:
+        yield found
 
 
 @contextmanager

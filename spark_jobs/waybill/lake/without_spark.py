@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from heapq import nsmallest
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import Code, LakeError
+from waybill.errors import Code, LakeError, WaybillError
 from waybill.lake.avro_records import UnknownCodecError
 from waybill.lake.catalog_properties import catalog_properties
 from waybill.lake.history import Chosen, History, in_order
@@ -25,6 +26,7 @@ from waybill.lake.names import split
 from waybill.lake.parquet_rows import rows_of_files
 from waybill.lake.planned_files import Planned, planned_files
 from waybill.lake.settings import CATALOG
+from waybill.lake.storage_errors import plainly
 from waybill.lake.table_places import TablePlaces
 from waybill.lake.table_properties import QUALIFIED
 
@@ -217,3 +219,20 @@ class LakeWithoutSpark(History):
         from pyiceberg.io import load_file_io
 
         return load_file_io(dict(self._access), place).new_input(place).open()
+
+
+@contextmanager
+def opened(spec: Migration) -> Iterator[LakeWithoutSpark | None]:
+    """The lake of a migration for a block; None where only Spark can open its catalog.
+
+    Raises:
+        WaybillError: it cannot be read, in the block too; the sentence says why.
+    """
+    with plainly(spec):
+        try:
+            lake = LakeWithoutSpark.open(spec)
+        except WaybillError:
+            raise
+        except Exception:  # noqa: BLE001 - Spark tries the same, and its errors can be explained
+            lake = None
+        yield lake

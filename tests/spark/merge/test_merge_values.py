@@ -8,7 +8,7 @@ import pytest
 
 from tests.spark.merge.merge_lake import let_pass, merge, put, schema
 from tests.spark.merge.test_merge_stage import TABLE, images, row, step
-from waybill.cli.quarantine import refused
+from waybill.overview.refusals import refusals
 
 if TYPE_CHECKING:
     from waybill.lake import Lake
@@ -113,7 +113,7 @@ def test_what_a_held_merge_refused_is_in_quarantine_before_the_gate_passes(
     merge(lake, spec, "b1")
 
     def told() -> list[tuple[str, int, str]]:
-        return [(row["by"], row["offset"], row["batch"]) for row in refused(spec, lake, {})]
+        return [(row["by"], row["offset"], row["batch"]) for row in refusals(lake, {})]
 
     assert told() == [("merge", 0, "b1")]
     let_pass(lake, "b1")

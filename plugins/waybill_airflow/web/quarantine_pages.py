@@ -1,0 +1,78 @@
+"""The routes of refused messages.
+
+Reasons and bytes of messages are data of people's customers: who sees them needs the right to read
+the logs of the DAG's tasks, and each look is in Airflow's audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from airflow.api_fastapi.logging.decorators import action_logging
+from fastapi import Depends, FastAPI, Path, Query
+from fastapi.responses import HTMLResponse
+
+from waybill.errors import WaybillError
+from waybill_airflow.params import BATCH_ID
+from waybill_airflow.web.known_migrations import known_migration
+from waybill_airflow.web.quarantine_view import message_view, quarantine_view
+from waybill_airflow.web.rendering import page
+from waybill_airflow.web.rights import Rights
+
+DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
+ONE_BATCH = Query("", pattern=f"^({BATCH_ID})?$")
+KIND = Query("", pattern=r"^[a-z_ -]{0,40}$")
+TOPIC = Query(min_length=1, max_length=1000)
+# One each: FastAPI lets a parameter's declaration have the name of the first that uses it.
+PARTITION = Query(ge=0, lt=2**31)
+OFFSET = Query(ge=0, lt=2**63)
+
+SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
+
+Told = Callable[..., HTMLResponse]
+"""Makes a page of a few words: title, sentences, and `status`."""
+
+
+def add_quarantine(app: FastAPI, told: Told) -> None:
+    """Add the routes to the application."""
+
+    @app.get(
+        "/quarantine/{dag_id}",
+        dependencies=[SEES_VALUES, Depends(action_logging("waybill_quarantine"))],
+    )
+    def quarantine(
+        user: GetUserDep, dag_id: str = DAG_ID, batch: str = ONE_BATCH, kind: str = KIND
+    ) -> HTMLResponse:
+        """The refused messages of a migration."""
+        try:
+            spec = known_migration(dag_id)
+            if spec is None:
+                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+            view = quarantine_view(spec, batch, kind, Rights(user).triggers(dag_id))
+        except WaybillError as error:
+            return told("The quarantine cannot be read", [str(error)], status=503)
+        return HTMLResponse(page("quarantine", view=view))
+
+    @app.get(
+        "/quarantine/{dag_id}/message",
+        dependencies=[SEES_VALUES, Depends(action_logging("waybill_refused_message"))],
+    )
+    def message(
+        dag_id: str = DAG_ID,
+        topic: str = TOPIC,
+        partition: int = PARTITION,
+        offset: int = OFFSET,
+    ) -> HTMLResponse:
+        """A refused message with its bytes."""
+        place = f"{topic}/{partition}/{offset}"
+        try:
+            spec = known_migration(dag_id)
+            view = None if spec is None else message_view(spec, topic, partition, offset)
+        except WaybillError as error:
+            return told("The message cannot be read", [str(error)], status=503)
+        if view is None:
+            sentence = f"No message at {place} was refused by {dag_id}."
+            return told("No such message", [sentence], status=404)
+        return HTMLResponse(page("message", view=view))

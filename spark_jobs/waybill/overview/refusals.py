@@ -1,0 +1,133 @@
+"""The refused messages of a migration: which, by whom, why, and their bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from waybill.merge.position import held_merge
+
+if TYPE_CHECKING:
+    from waybill.lake.history import History
+
+Places = dict[str, list[Any]]
+"""The values that rows have in some columns."""
+
+PLACE = ("batch", "topic", "partition", "offset", "index")
+
+
+def first_refusals(lake: History, asked: Places, limit: int) -> list[dict[str, Any]]:
+    """The refusals with the lowest places, each message once."""
+    wanted = limit
+    while True:
+        rows = nsmallest(wanted, refusals(lake, asked, wanted), key=_by_place)
+        found = each_once(rows, lake)
+        if len(found) >= limit or len(rows) < wanted:
+            return found[:limit]
+        # Full runs have brought the same messages again: others stand behind them.
+        wanted *= 2
+
+
+def each_once(rows: Iterable[dict[str, Any]], lake: History) -> list[dict[str, Any]]:
+    """Refusals by place, of several batches the newest: a full run refuses a message again.
+
+    Args:
+        rows: what was refused.
+        lake: tells which batch is newer.
+    """
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    ages: dict[str, int] = {}
+    for row in rows:
+        place = _by_place(row)
+        other = found.setdefault(place, row)
+        if other is row or other["batch"] == row["batch"]:
+            continue
+        if not ages:
+            commits = lake.commits(lake.log("changes"))
+            ages = {commit.batch: age for age, commit in enumerate(commits)}
+        if ages.get(row["batch"], len(ages)) < ages.get(other["batch"], len(ages)):
+            found[place] = row
+    return sorted(found.values(), key=_by_place)
+
+
+def refusals(
+    lake: History, asked: Places, limit: int | None = None, tried_again: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Everything that was refused, by whom, why; also by a merge that the gate holds.
+
+    Args:
+        lake: its tables.
+        asked: the values that rows have in columns that all of the tables have.
+        limit: of each table so many with the lowest places are enough.
+        tried_again: whether those that were taken once more since count, too.
+    """
+
+    def rows(
+        table: str, columns: tuple[str, ...], where: Places, snapshot: int | None = None
+    ) -> Iterable[dict[str, Any]]:
+        if limit is None:
+            return lake.scan(table, columns, where, snapshot)
+        # Targets of one message are told in the order of their names.
+        by = [name for name in (*PLACE[1:], "target") if name in columns]
+        return lake.first(table, columns, where, by, limit, snapshot)
+
+    why = ("reason_kind", "reason")
+    named = ("database", "schema", "table")
+    states = ["refused", "replayed"] if tried_again else ["refused"]
+    outcome = {**asked, "outcome": states}
+    changes, outbox, merges = lake.log("changes"), lake.log("outbox"), lake.log("merges")
+    if lake.exists(changes):
+        for row in rows(changes, (*PLACE, *why, *named), outcome):
+            yield _shown(row, "convert", ".".join(row[n] for n in named if row[n] is not None))
+    if lake.exists(outbox):
+        for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
+            yield _shown(row, row["target"], row["table"])
+    if lake.exists(merges):
+        kind, held = {**asked, "kind": states}, held_merge(lake)
+        newest = None if held is None else held.snapshot
+        for row in rows(merges, (*PLACE, *why, "table"), kind, newest):
+            yield _shown(row, "merge", row["table"])
+
+
+def _shown(row: dict[str, Any], by: str, table: str | None) -> dict[str, Any]:
+    place = {name: row[name] for name in PLACE}
+    why = {"kind": row["reason_kind"], "reason": row["reason"]}
+    return {**place, "by": by, **why, "table": table}
+
+
+def _by_place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in (*PLACE[1:], "by"))
+
+
+def message_at(
+    lake: History, topic: str, partition: int, offset: int
+) -> tuple[bytes | None, bytes | None] | None:
+    """Key and value of a message as the archive has it; None where it has no such message."""
+    archive = lake.log("archive")
+    if not lake.exists(archive):
+        return None
+    place: Places = {"topic": [topic], "partition": [partition], "offset": [offset]}
+    for row in lake.scan(archive, ("key", "value"), place):
+        return row["key"], row["value"]
+    return None
+
+
+def history_at(lake: History, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
+    """What became of a message, batch by batch, the oldest first.
+
+    Returns:
+        Rows as `refusals` gives them, and one without a reason for each batch that took the
+        message.
+    """
+    place: Places = {"topic": [topic], "partition": [partition], "offset": [offset]}
+    rows = list(refusals(lake, place, tried_again=True))
+    changes = lake.log("changes")
+    if lake.exists(changes):
+        ok: Places = {**place, "outcome": ["ok"]}
+        taken = lake.scan(changes, ("batch", "index"), ok)
+        by_batch = Counter(row["batch"] for row in taken)
+        rows += [{"batch": batch, "rows": count} for batch, count in by_batch.items()]
+    ages = {commit.batch: age for age, commit in enumerate(lake.commits(changes))} if rows else {}
+    return sorted(rows, key=lambda row: -ages.get(row["batch"], len(ages)))

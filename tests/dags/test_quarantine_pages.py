@@ -1,0 +1,257 @@
+"""The pages of refused messages, over a lake of PyIceberg's and with Airflow's audit log."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from airflow.api_fastapi.core_api import security
+from airflow.models.log import Log
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from tests.dags.showcase import HOSTILE, Showcase
+from tests.dags.test_pages import NoToken, read
+from tests.lake_by_hand import catalog_in, commit
+from waybill.errors import UnavailableError
+from waybill.lake_columns import ARCHIVE, CHANGES
+from waybill_airflow.web import app, lake_reading, quarantine_view, rights
+from waybill_airflow.web.quarantine_view import fault_of, hex_lines
+
+pytestmark = pytest.mark.airflow
+
+TORN = b'{"database":"shop","table":"orders","type":"INSERT","data":[{"id":"1"'
+FOREIGN = b'{"id": \xff\xfe}'
+GOOD = json.dumps(
+    {
+        "database": "shop",
+        "table": "orders",
+        "type": "INSERT",
+        "data": [{"id": "7"}],
+        "mysqlType": {"id": "int"},
+        "pkNames": ["id"],
+        "old": None,
+        "es": 1,
+        "ts": 2,
+        "isDdl": False,
+        "sql": "",
+        "id": 1,
+        "sqlType": {"id": 4},
+    }
+).encode()
+MESSAGES = {0: TORN, 1: FOREIGN, 2: GOOD, 3: None, 4: HOSTILE.encode()}
+
+
+def refusal(batch: str, offset: int, kind: str, reason: str) -> dict:
+    why = {"outcome": "refused", "reason_kind": kind, "reason": reason}
+    names = {"database": "shop", "table": HOSTILE if offset == 4 else "orders"}
+    place = {"topic": "shop/eu", "partition": 0, "offset": offset, "index": 0}
+    return {"batch": batch, **place, **why, **names}
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A migration that has refused four messages in its first batch; one was taken later."""
+    showcase = Showcase(tmp_path_factory.mktemp("quarantine"))
+    showcase.file("orders")
+    catalog = catalog_in(showcase.folder / "lake")
+    archive = [
+        {"batch": "b-1", "topic": "shop/eu", "partition": 0, "offset": offset, "value": value}
+        for offset, value in MESSAGES.items()
+    ]
+    commit(catalog, "orders_log.archive", ARCHIVE, archive, ("b-1", "snapshot", {}, {}))
+    first = [
+        refusal("b-1", 0, "json", "unexpected end of data: line 1 column 70 (char 69)"),
+        refusal("b-1", 1, "json", "the message is not UTF-8"),
+        {**refusal("b-1", 2, "value", "column id cannot hold 7"), "outcome": "replayed"},
+        refusal("b-1", 4, "shape", f"no field of {HOSTILE}"),
+    ]
+    cursor = {"archive": {"after": None, "upto": 1}}
+    commit(catalog, "orders_log.changes", CHANGES, first, ("b-1", "convert", cursor, {}))
+    again = [
+        refusal("b-2", 0, "json", "unexpected end of data: line 1 column 70 (char 69)"),
+        {**refusal("b-2", 2, "", ""), "outcome": "ok", "reason_kind": None, "reason": None},
+    ]
+    commit(catalog, "orders_log.changes", CHANGES, again, ("b-2", "convert", cursor, {}))
+    return showcase
+
+
+class Manager:
+    """Lets everybody see runs, and those who may read logs read them."""
+
+    logs = True
+
+    def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        wanted = (security.DagAccessEntity.TASK_LOGS, security.DagAccessEntity.RUN)
+        assert access_entity in wanted
+        assert (user.name, details.id) == ("ann", "orders")
+        return self.logs if access_entity == wanted[0] else method == "POST"
+
+
+@pytest.fixture
+def manager(monkeypatch):
+    found = Manager()
+    no_team = SimpleNamespace(get_team_name=lambda _dag_id: None)
+    for module in (security, rights):
+        monkeypatch.setattr(module, "get_auth_manager", lambda: found)
+        monkeypatch.setattr(module, "DagModel", no_team)
+    return found
+
+
+@pytest.fixture
+def made(shown, airflow_home, monkeypatch):
+    monkeypatch.setenv("WAYBILL_MIGRATIONS", str(shown.migrations))
+    return app.make_app()
+
+
+@pytest.fixture
+def client(made, manager):
+    user = SimpleNamespace(name="ann", get_name=lambda: "ann")
+    made.dependency_overrides[security.get_user] = lambda: user
+    return TestClient(made)
+
+
+LIST = "/quarantine/orders"
+
+
+def one(offset: int) -> str:
+    return f"{LIST}/message?topic=shop/eu&partition=0&offset={offset}"
+
+
+@pytest.mark.parametrize("path", [LIST, one(0)])
+def test_nobody_gets_in_without_a_login(made, path, monkeypatch):
+    monkeypatch.setattr(security, "get_auth_manager", lambda: NoToken)
+    page = read(TestClient(made), path, 401)
+    assert "unexpected end" not in page.text
+
+
+@pytest.mark.parametrize("path", [LIST, one(0)])
+def test_who_may_not_read_logs_sees_no_reason_and_no_byte(client, manager, path):
+    manager.logs = False
+    page = read(client, path, 403)
+    assert "to read the logs" in page.text
+    assert "unexpected end" not in page.text
+    assert "INSERT" not in page.text
+
+
+def test_each_look_is_in_the_audit_log(client):
+    read(client, f"{LIST}?kind=json")
+    read(client, one(0))
+    with create_session() as session:
+        logged = session.scalars(select(Log).where(Log.event.like("waybill%"))).all()
+        found = {(row.event, row.dag_id, row.owner): json.loads(row.extra) for row in logged}
+    assert found["waybill_quarantine", "orders", "ann"]["kind"] == "json"
+    place = found["waybill_refused_message", "orders", "ann"]
+    assert (place["topic"], place["offset"]) == ("shop/eu", "0")
+
+
+def test_the_list_names_each_message_once_with_its_newest_refusal(client):
+    page = read(client, LIST)
+    assert page.text.count("shop/eu/0/0") == 1
+    assert page.attributes("href").count("/waybill/batches/orders/b-2") == 1
+    assert "shop/eu/0/1" in page.text
+    assert "shop/eu/0/4" in page.text
+    assert "shop/eu/0/2" not in page.text, "it was tried again and taken"
+    assert "waybill quarantine replay" in page.text
+    assert '{"mode": "replay"}' in page.attributes("data-conf")
+
+
+def test_the_list_can_be_of_a_batch_or_a_kind(client):
+    assert "shop/eu/0/1" not in read(client, f"{LIST}?batch=b-2").text
+    page = read(client, f"{LIST}?kind=shape&batch=b-1")
+    assert "shop/eu/0/4" in page.text
+    assert "shop/eu/0/0" not in page.text
+    assert "Nothing like this was refused" in read(client, f"{LIST}?kind=binary").text
+
+
+def test_the_list_ends_somewhere(client, monkeypatch):
+    monkeypatch.setattr(quarantine_view, "LIST", 2)
+    assert "These are the first 2" in read(client, LIST).text
+
+
+def test_a_message_says_what_became_of_it(client):
+    assert "refused in 2 batches, and still waits" in read(client, one(0)).text
+    assert "refused, and waits for another try" in read(client, one(1)).text
+    page = read(client, one(2))
+    assert "refused, and batch b-2 took it" in page.text
+    assert "column id cannot hold 7" in page.text
+
+
+def test_a_message_shows_its_bytes_and_where_they_go_wrong(client):
+    text = client.get(one(1)).text
+    assert "{&#34;id&#34;: <mark>\\xff</mark>\\xfe}" in text
+    assert "<mark>ff</mark> fe 7d" in text
+    torn = read(client, one(0))
+    assert '"data":[{"id":"1"' in torn.text
+    assert "69 bytes" in torn.text
+
+
+def test_a_message_says_what_every_format_says_of_it(client):
+    page = read(client, one(2))
+    assert "canal would read it" in page.text
+    assert page.text.index("canal would read it") < page.text.index("maxwell")
+
+
+def test_hostile_messages_run_nothing(client):
+    for path in (LIST, one(4), f"{LIST}?kind=shape"):
+        answer = client.get(path)
+        assert "<script>alert" not in answer.text
+        assert "&#39;&amp;49" not in answer.text
+        assert "script-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (one(3), 404),
+        (one(99), 404),
+        (f"{LIST}/message?topic=shop&partition=-1&offset=0", 422),
+        (f"{LIST}/message?topic=&partition=0&offset=0", 422),
+        (f"{LIST}/message?topic=shop&partition=0&offset={2**70}", 422),
+        (f"{LIST}?batch=../../etc", 422),
+        (f"{LIST}?kind=%3Cscript%3E", 422),
+        ("/quarantine/..%2Forders", 404),
+    ],
+)
+def test_what_is_not_there_is_a_page(client, path, status):
+    assert "<h1>" in client.get(path).text
+    assert client.get(path).status_code == status
+
+
+def test_a_lake_that_does_not_answer_is_a_page(client, monkeypatch):
+    monkeypatch.setattr(lake_reading, "LONGEST", 0.0)
+    page = read(client, LIST, 503)
+    assert "did not answer within 0 seconds" in page.text
+
+
+def test_a_store_that_is_away_is_a_page(client, monkeypatch):
+    def away(*_):
+        raise UnavailableError("the store does not answer")
+
+    monkeypatch.setattr(quarantine_view, "first_refusals", away)
+    assert "the store does not answer" in read(client, LIST, 503).text
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "at"),
+    [
+        (b'{"a": nil}', "invalid literal: line 1 column 7 (char 6)", 6),
+        ('{"ä": nil}'.encode(), "invalid literal: line 1 column 7 (char 6)", 7),
+        (b"\xff", "anything", 0),
+        (b"{}", "column id cannot hold 7", None),
+        (b"{}", "unexpected end (char 99)", 2),
+    ],
+)
+def test_the_fault_is_a_byte(value, reason, at):
+    assert fault_of(value, reason) == at
+
+
+def test_hex_is_shown_around_the_fault():
+    value = bytes(range(256)) * 64
+    lines = hex_lines(value, 9000)
+    (faulty,) = [line for line in lines if line.fault is not None]
+    assert int(faulty.at, 16) + faulty.fault == 9000
+    assert faulty.digits[faulty.fault] == f"{9000 % 256:02x}"
+    assert sum(len(line.digits) for line in lines) == quarantine_view.HEX_BYTES
