@@ -193,6 +193,7 @@ def test_nothing_describes_the_application():
         "/static/{name}",
         "/quarantine/{dag_id}",
         "/quarantine/{dag_id}/message",
+        "/rows/{dag_id}",
         "/gate/{dag_id}/{batch}",
     ]
 

@@ -43,6 +43,12 @@ class Addresses(NamedTuple):
         asked = urlencode({"topic": topic, "partition": partition, "offset": offset})
         return f"{self.base}{self.mount}/quarantine{self._below(dag_id)}/message?{asked}"
 
+    def row(self, dag_id: str, table: str = "", key: str = "") -> str:
+        """The changes of a row, or of one that is still to be named."""
+        asked = {name: text for name, text in (("table", table), ("key", key)) if text}
+        path = f"{self.base}{self.mount}/rows{self._below(dag_id)}"
+        return f"{path}?{urlencode(asked)}" if asked else path
+
     def gate(self, dag_id: str, batch: str) -> str:
         """The gate's report of a batch."""
         return f"{self.base}{self.mount}/gate{self._below(dag_id, batch)}"

@@ -26,12 +26,13 @@ from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web import pages, reports
 from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
+from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
-from waybill_airflow.web.quarantine_pages import add_quarantine
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
+from waybill_airflow.web.value_pages import add_value_pages
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -41,25 +42,6 @@ DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
 ANY_DAG_ID = Path(pattern=r"^[\w.-]+$", max_length=250)
 RUN_ID = Path(pattern=r"^[A-Za-z0-9_.~:+-]{1,250}$")
 BATCH = Path(pattern=f"^{BATCH_ID}$")
-
-HEADERS = {
-    "X-Frame-Options": "SAMEORIGIN",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    # Names and texts come out of other people's messages: nothing in them may run or load.
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-    ),
-}
-REPORT_HEADERS = {
-    # A report is one file with its style inside, and runs nothing at all.
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'self'; sandbox"
-    ),
-}
 
 FILES = {
     "waybill.css": "text/css",
@@ -95,7 +77,7 @@ def make_app() -> FastAPI:
     app.add_exception_handler(AnyHTTPException, _said_no)
     app.add_exception_handler(RequestValidationError, _no_such_name)
     _add_pages(app)
-    add_quarantine(app, _told)
+    add_value_pages(app, _told)
     _add_reports(app)
     return app
 

@@ -14,22 +14,30 @@ from waybill.cli.output import print_json, print_table, printable
 from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
-from waybill.lake.history import Chosen, in_order
-from waybill.merge.position import held_position, needed_held, order_of, position_of
+from waybill.lake.history import Chosen
+from waybill.merge.position import held_position, needed_held, position_of
 from waybill.merge.table_rows import is_small, rows_in_order
 from waybill.merge.table_states import table_state
+from waybill.overview.row_changes import (
+    NAMES,
+    READ,
+    ask_for,
+    by_order,
+    changes_of_row,
+    qualified_name,
+    with_order,
+    written_name,
+)
 from waybill.spec.file import load_migration
 from waybill.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
+    from waybill.overview.row_changes import Asked
     from waybill.spec.migration import Migration
-
-Asked = dict[str, list[str | int]]
-"""The values that rows have in some columns."""
 
 SHOWN = 200
 """Rows that a table on a terminal shows; --json and --output give all."""
@@ -124,17 +132,14 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
     table, key, limit, held = wanted
     spec = load_migration(migration)
     with look_into(spec) as lake:
-        asked: Asked = {"outcome": ["ok"]}
-        if table is not None:
-            # A name with dots may be of a table whose own name has some.
-            parts = table.split(".")
-            asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
+        asked = ask_for(table)
         log = needed(spec, lake, "changes")
         merge = needed_held(lake) if held else None
         if key is None:
             found = _first(lake, log, asked, wanted, spec, merge)
         else:
-            found = _of_row(lake, log, asked, wanted, spec, merge)
+            by_time = spec.order.ambiguous == "source_time"
+            found = changes_of_row(lake, table, key, limit, by_time, merge)
         if not found and table is not None:
             _check_table(lake, log, asked, table)
     if as_json:
@@ -149,7 +154,7 @@ def changes_command(migration: Path, wanted: Wanted, as_json: bool) -> None:
     titles = ["table", "operation", "key", "after (before of a delete)", "place", "batch"]
     cells = [
         [
-            _qualified(row),
+            qualified_name(row),
             row["operation"],
             row["key"] if row["old_key"] is None else f"{row['old_key']} -> {row['key']}",
             row["after"] or row["before"] or row["ddl_text"],
@@ -178,93 +183,22 @@ def _first(
     came = None if held is None else _came(lake, held)
 
     def accepts(row: dict[str, Any]) -> bool:
-        of_table = wanted.table is None or _joined(row) == wanted.table
+        of_table = wanted.table is None or written_name(row) == wanted.table
         return of_table and (came is None or row["batch"] in came)
 
-    chosen = Chosen((*_NAMES, "batch"), accepts)
-    read, by = (*_READ, "order_key"), (*_NAMES, "order_key")
+    chosen = Chosen((*NAMES, "batch"), accepts)
+    read, by = (*READ, "order_key"), (*NAMES, "order_key")
     if spec.order.ambiguous == "source_time":
-        ordered = (_with_order(row, True) for row in lake.scan(log, read, asked, None, chosen))
-        return nsmallest(wanted.limit, ordered, key=_by_order)
+        ordered = (with_order(row, True) for row in lake.scan(log, read, asked, None, chosen))
+        return nsmallest(wanted.limit, ordered, key=by_order)
     rows = lake.first(log, read, asked, by, wanted.limit, None, chosen)
-    return [_with_order(row, False) for row in rows]
-
-
-def _of_row(
-    lake: History,
-    log: str,
-    asked: Asked,
-    wanted: Wanted,
-    spec: Migration,
-    held: Commit | None,
-) -> list[dict[str, Any]]:
-    """The changes of a row, whichever batch brought them, with what became of each."""
-    has_key = _key_test(wanted.key or "")
-
-    def accepts(row: dict[str, Any]) -> bool:
-        if wanted.table is not None and _joined(row) != wanted.table:
-            return False
-        return row["operation"] == "truncate" or has_key(row)
-
-    chosen = Chosen((*_NAMES, "operation", "key", "old_key"), accepts)
-    rows = lake.scan(log, (*_READ, "order_key"), asked, None, chosen)
-    by_time = spec.order.ambiguous == "source_time"
-    ordered = (_with_order(row, by_time) for row in _with_truncates(rows, has_key))
-    found = nsmallest(wanted.limit, ordered, key=_by_order)
-    return _explained(lake, found, held)
-
-
-def _with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
-    order = order_of(row["order_key"], row["source_time"], by_source_time)
-    return {name: order if name == "order_key" else row[name] for name in _SHOWN}
+    return [with_order(row, False) for row in rows]
 
 
 def _came(lake: History, held: Commit) -> set[str]:
     """The batches whose changes the merge that waits for the gate has taken."""
     waiting, visible = held_position(lake, held).changes, position_of(lake).changes
     return {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
-
-
-def _by_order(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What changes are sorted by; what is missing goes first."""
-    return in_order(row[name] for name in (*_NAMES, "order_key"))
-
-
-def _explained(
-    lake: History, rows: list[dict[str, Any]], held: Commit | None
-) -> list[dict[str, Any]]:
-    """The changes of a row with what the merge made of each, under `outcome`.
-
-    TRUNCATEs that took no row away are left out.
-    """
-    from waybill.merge.change_facts import changes_of, merged_facts
-    from waybill.merge.explain import explain
-
-    by_table: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_table.setdefault(_qualified(row) or row["topic"], []).append(row)
-    for name, own in by_table.items():
-        changes, facts = changes_of(own), merged_facts(lake, name, own, held)
-        # The key that was asked for is the one that all of them touch.
-        row_changes = [change for change in changes.values() if change.operation != "truncate"]
-        keys = [{change.key, change.old_key} for change in row_changes]
-        if not keys:
-            # A limit may leave nothing of a table but its TRUNCATEs.
-            continue
-        for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
-            for place, sentence in explain(key or "", changes.values(), facts).items():
-                own[list(changes).index(place)].setdefault("outcome", sentence)
-    return [row for row in rows if row["operation"] != "truncate" or "outcome" in row]
-
-
-_SHOWN = (
-    *("batch", "topic", "partition", "offset", "index", "operation", "database", "schema"),
-    *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
-    "ddl_text",
-)
-"""What is told of a change."""
-_NAMES = ("database", "schema", "table")
-_READ = tuple(name for name in _SHOWN if name != "order_key")
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -277,73 +211,11 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _qualified(row: dict[str, Any]) -> str:
-    return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
-
-
 def _check_table(lake: History, log: str, asked: Asked, table: str) -> None:
     """Raise ConfigurationError if there are no changes of a table at all."""
-    chosen = Chosen(_NAMES, lambda row: _joined(row) == table)
-    if next(lake.scan(log, _NAMES, asked, None, chosen), None) is None:
-        every = lake.scan(log, _NAMES, {"outcome": ["ok"]})
-        known = sorted({_joined(row) for row in every} - {""})
+    chosen = Chosen(NAMES, lambda row: written_name(row) == table)
+    if next(lake.scan(log, NAMES, asked, None, chosen), None) is None:
+        every = lake.scan(log, NAMES, {"outcome": ["ok"]})
+        known = sorted({written_name(row) for row in every} - {""})
         message = f"there are no changes of table {table}{did_you_mean(table, known)}"
         raise ConfigurationError(message)
-
-
-def _joined(row: dict[str, Any]) -> str:
-    """A table's name as people write it; parts that are there and empty count."""
-    return ".".join(row[p] for p in ("database", "schema", "table") if row[p] is not None)
-
-
-def _as_text(key: str) -> dict[str, str | None]:
-    """The columns of a key as text images hold them: numbers with every digit that was given.
-
-    Raises:
-        ValueError: it is no JSON object.
-    """
-    data = json.loads(key, parse_float=str, parse_int=str, parse_constant=str)
-    words = {True: "true", False: "false", None: None}
-    return {
-        name: words[value] if value is None or isinstance(value, bool) else str(value)
-        for name, value in data.items()
-    }
-
-
-def _key_test(key: str) -> Callable[[dict[str, Any]], bool]:
-    """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
-
-    Raises:
-        ConfigurationError: it looks like JSON and is none.
-    """
-    wanted: dict[str, str | None] | None = None
-    if key.lstrip().startswith("{"):
-        try:
-            wanted = _as_text(key)
-        except ValueError as error:
-            raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
-
-    def matches(text: str | None) -> bool:
-        if text is None:
-            return False
-        values = json.loads(text)
-        return list(values.values()) == [key] if wanted is None else values == wanted
-
-    return lambda row: matches(row["key"]) or matches(row["old_key"])
-
-
-def _with_truncates(
-    rows: Iterable[dict[str, Any]], has_key: Callable[[dict[str, Any]], bool]
-) -> Iterator[dict[str, Any]]:
-    """Changes of a key, and with them the TRUNCATEs of their tables, of full reloads too."""
-    tables: set[str] = set()
-    truncates: list[dict[str, Any]] = []
-    for row in rows:
-        if has_key(row):
-            tables.add(_joined(row))
-            yield row
-        elif row["operation"] == "truncate":
-            truncates.append(row)
-    for row in truncates:
-        if _joined(row) in tables - {""}:
-            yield row

@@ -19,11 +19,11 @@ from tests.unit.cli.command_line import CONVERT, PROJECT, messages_in, waybill
 from tests.unit.inprocess.test_converter import canal
 from waybill import jobs
 from waybill.cli.group import EXAMPLE
-from waybill.cli.tables import _as_text
 from waybill.cli.upkeep import upkeep_command
 from waybill.cli.waybill_table import row_of
 from waybill.errors import GateError
 from waybill.jobs import keep_lake
+from waybill.overview.row_changes import key_as_text
 from waybill.report import StageReport
 from waybill.spec.migration import Migration
 from waybill.stage_context import Options
@@ -420,7 +420,7 @@ def test_the_command_and_the_dag_keep_the_same(tmp_path, kept, more, length):
 
 def test_a_key_keeps_every_digit_and_its_words():
     key = '{"a": 1.10, "b": 12345678901234567890.50, "c": 7, "d": true, "e": null, "f": "1.1"}'
-    assert _as_text(key) == {
+    assert key_as_text(key) == {
         "a": "1.10",
         "b": "12345678901234567890.50",
         "c": "7",

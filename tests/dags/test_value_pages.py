@@ -1,9 +1,11 @@
-"""The pages of refused messages, over a lake of PyIceberg's and with Airflow's audit log."""
+"""The pages that show values, over a lake of PyIceberg's and with Airflow's audit log."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
 from airflow.api_fastapi.core_api import security
@@ -17,6 +19,7 @@ from tests.dags.test_pages import NoToken, read
 from tests.lake_by_hand import catalog_in, commit
 from waybill.errors import UnavailableError
 from waybill.lake_columns import ARCHIVE, CHANGES
+from waybill.order import order_key
 from waybill_airflow.web import app, lake_reading, quarantine_view, rights
 from waybill_airflow.web.quarantine_view import fault_of, hex_lines
 
@@ -75,7 +78,39 @@ def shown(tmp_path_factory):
         {**refusal("b-2", 2, "", ""), "outcome": "ok", "reason_kind": None, "reason": None},
     ]
     commit(catalog, "orders_log.changes", CHANGES, again, ("b-2", "convert", cursor, {}))
+    rows = [
+        change("insert", 1, {"id": "1", "note": "a", "x": None}, None, 5),
+        change("update", 2, {"id": "1", "note": HOSTILE}, {"id": "1", "note": "a"}, 6),
+        change("update", 3, {"id": "1", "note": "late", "x": None}, None, 4),
+        change("delete", 4, None, {"id": "2", "note": "b"}, 7, '{"id":"2"}'),
+    ]
+    commit(catalog, "orders_log.changes", CHANGES, rows, ("b-3", "convert", cursor, {}))
     return showcase
+
+
+def change(
+    operation: str,
+    offset: int,
+    after: dict | None,
+    before: dict | None,
+    sequence: int,
+    key: str = '{"id":"1"}',
+) -> dict:
+    """A change in batch b-3 of a table that no merge has seen yet."""
+    place = {"topic": "shop/eu", "partition": 1, "offset": offset, "index": 0}
+    return {
+        "batch": "b-3",
+        **place,
+        "operation": operation,
+        "database": "shop",
+        "table": "parcels",
+        "key": key,
+        "before": None if before is None else json.dumps(before),
+        "after": None if after is None else json.dumps(after),
+        "order_key": order_key((sequence,), 1, 1, offset, 0),
+        "source_time": datetime(2026, 1, 2, 3, 4, sequence, tzinfo=UTC),
+        "outcome": "ok",
+    }
 
 
 class Manager:
@@ -120,29 +155,36 @@ def one(offset: int) -> str:
     return f"{LIST}/message?topic=shop/eu&partition=0&offset={offset}"
 
 
-@pytest.mark.parametrize("path", [LIST, one(0)])
+ROW = "/rows/orders?table=shop.parcels&key=1"
+
+
+@pytest.mark.parametrize("path", [LIST, one(0), ROW])
 def test_nobody_gets_in_without_a_login(made, path, monkeypatch):
     monkeypatch.setattr(security, "get_auth_manager", lambda: NoToken)
     page = read(TestClient(made), path, 401)
     assert "unexpected end" not in page.text
 
 
-@pytest.mark.parametrize("path", [LIST, one(0)])
+@pytest.mark.parametrize("path", [LIST, one(0), ROW])
 def test_who_may_not_read_logs_sees_no_reason_and_no_byte(client, manager, path):
     manager.logs = False
     page = read(client, path, 403)
     assert "to read the logs" in page.text
     assert "unexpected end" not in page.text
     assert "INSERT" not in page.text
+    assert "late" not in page.text
 
 
 def test_each_look_is_in_the_audit_log(client):
     read(client, f"{LIST}?kind=json")
     read(client, one(0))
+    read(client, ROW)
     with create_session() as session:
         logged = session.scalars(select(Log).where(Log.event.like("waybill%"))).all()
         found = {(row.event, row.dag_id, row.owner): json.loads(row.extra) for row in logged}
     assert found["waybill_quarantine", "orders", "ann"]["kind"] == "json"
+    row = found["waybill_row", "orders", "ann"]
+    assert (row["table"], row["key"]) == ("shop.parcels", "1")
     place = found["waybill_refused_message", "orders", "ann"]
     assert (place["topic"], place["offset"]) == ("shop/eu", "0")
 
@@ -195,7 +237,8 @@ def test_a_message_says_what_every_format_says_of_it(client):
 
 
 def test_hostile_messages_run_nothing(client):
-    for path in (LIST, one(4), f"{LIST}?kind=shape"):
+    tried = f"/rows/orders?{urlencode({'table': HOSTILE, 'key': HOSTILE})}"
+    for path in (LIST, one(4), f"{LIST}?kind=shape", ROW, tried):
         answer = client.get(path)
         assert "<script>alert" not in answer.text
         assert "&#39;&amp;49" not in answer.text
@@ -232,6 +275,44 @@ def test_a_store_that_is_away_is_a_page(client, monkeypatch):
 
     monkeypatch.setattr(quarantine_view, "first_refusals", away)
     assert "the store does not answer" in read(client, LIST, 503).text
+
+
+def test_a_row_shows_its_changes_in_the_order_of_the_merge(client):
+    page = read(client, ROW)
+    places = [page.text.index(f"message shop/eu/1/{offset}/0") for offset in (3, 1, 2)]
+    assert places == sorted(places), "by sequence id, whatever came first"
+    assert "shop/eu/1/4/0" not in page.text, "it is of another row"
+    assert page.text.count("not merged yet") == 3
+    assert "sequence id 6 · 2026-01-02T03:04:06+00:00" in page.text
+    assert "--key 1" in page.text
+
+
+def test_a_row_marks_what_changed(client):
+    page = read(client, ROW)
+    assert [tag for tag, _ in page.tags].count("mark") == 1
+    assert "note a <script>alert" in page.text
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/rows/orders", "The changes of a row"),
+        ("/rows/orders?table=shop.parcels&key=99", "No change has this key"),
+        ("/rows/orders?key=%7Bid", "is not JSON"),
+        ("/rows/orders?table=shop.parcels&key=%7B%22id%22:%22%31%22%7D", "shop/eu/1/3/0"),
+        ("/rows/orders?key=2", "shop.parcels · sequence id 7"),
+    ],
+)
+def test_a_row_is_named_by_its_key(client, path, says):
+    assert says in read(client, path).text
+
+
+def test_only_the_page_with_a_form_may_send_one(client):
+    def policy(path):
+        return client.get(path).headers["Content-Security-Policy"]
+
+    assert "form-action 'self'" in policy("/rows/orders")
+    assert "form-action 'none'" in policy(LIST)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""The routes of refused messages.
+"""The routes that show values: refused messages, and the changes of a row.
 
-Reasons and bytes of messages are data of people's customers: who sees them needs the right to read
-the logs of the DAG's tasks, and each look is in Airflow's audit log.
+These are data of people's customers: who sees them needs the right to read the logs of the DAG's
+tasks, and each look is in Airflow's audit log.
 """
 
 from __future__ import annotations
@@ -15,15 +15,21 @@ from fastapi import Depends, FastAPI, Path, Query
 from fastapi.responses import HTMLResponse
 
 from waybill.errors import WaybillError
+from waybill.overview.writing import read_index
+from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.params import BATCH_ID
+from waybill_airflow.web.headers import HEADERS
 from waybill_airflow.web.known_migrations import known_migration
 from waybill_airflow.web.quarantine_view import message_view, quarantine_view
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
+from waybill_airflow.web.row_view import row_view
 
 DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
 ONE_BATCH = Query("", pattern=f"^({BATCH_ID})?$")
 KIND = Query("", pattern=r"^[a-z_ -]{0,40}$")
+TABLE = Query("", max_length=1000)
+KEY = Query("", max_length=10_000)
 TOPIC = Query(min_length=1, max_length=1000)
 # One each: FastAPI lets a parameter's declaration have the name of the first that uses it.
 PARTITION = Query(ge=0, lt=2**31)
@@ -31,11 +37,17 @@ OFFSET = Query(ge=0, lt=2**63)
 
 SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 
+WITH_A_FORM = {
+    "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace(
+        "form-action 'none'", "form-action 'self'"
+    )
+}
+
 Told = Callable[..., HTMLResponse]
 """Makes a page of a few words: title, sentences, and `status`."""
 
 
-def add_quarantine(app: FastAPI, told: Told) -> None:
+def add_value_pages(app: FastAPI, told: Told) -> None:
     """Add the routes to the application."""
 
     @app.get(
@@ -76,3 +88,17 @@ def add_quarantine(app: FastAPI, told: Told) -> None:
             sentence = f"No message at {place} was refused by {dag_id}."
             return told("No such message", [sentence], status=404)
         return HTMLResponse(page("message", view=view))
+
+    @app.get("/rows/{dag_id}", dependencies=[SEES_VALUES, Depends(action_logging("waybill_row"))])
+    def row(dag_id: str = DAG_ID, table: str = TABLE, key: str = KEY) -> HTMLResponse:
+        """Every change of a row."""
+        try:
+            spec = known_migration(dag_id)
+            if spec is None:
+                return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
+            index = in_lake_of(spec, read_index)
+            tables = [] if index is None else [line.table for line in index.tables]
+            view = row_view(spec, table, key, tables)
+        except WaybillError as error:
+            return told("The row cannot be read", [str(error)], status=503)
+        return HTMLResponse(page("row", view=view), headers=WITH_A_FORM)

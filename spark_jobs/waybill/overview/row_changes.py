@@ -1,0 +1,174 @@
+"""Changes as the lake has them: in the order of the merge, of a row with what became of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from waybill.errors import ConfigurationError
+from waybill.lake.history import Chosen, in_order
+from waybill.merge.position import order_of
+
+if TYPE_CHECKING:
+    from waybill.lake.commit import Commit
+    from waybill.lake.history import History
+
+Asked = dict[str, list[str | int]]
+"""The values that rows have in some columns."""
+
+FIELDS = (
+    *("batch", "topic", "partition", "offset", "index", "operation", "database", "schema"),
+    *("table", "key", "old_key", "before", "after", "order_key", "source_time", "transaction"),
+    "ddl_text",
+)
+"""What is told of a change."""
+NAMES = ("database", "schema", "table")
+READ = tuple(name for name in FIELDS if name != "order_key")
+
+
+def ask_for(table: str | None) -> Asked:
+    """What rows of `changes` are asked for that are changes of a table; of all where it is None."""
+    asked: Asked = {"outcome": ["ok"]}
+    if table is not None:
+        # A name with dots may be of a table whose own name has some.
+        parts = table.split(".")
+        asked["table"] = [".".join(parts[i:]) for i in range(len(parts))]
+    return asked
+
+
+def changes_of_row(
+    lake: History,
+    table: str | None,
+    key: str,
+    limit: int,
+    by_time: bool,
+    held: Commit | None = None,
+) -> list[dict[str, Any]]:
+    """The changes of a row, whichever batch brought them, with what became of each.
+
+    Args:
+        lake: the lake.
+        table: of the row; every table's rows of that key where it is None.
+        key: a JSON object of its columns, or the value of its only column.
+        limit: at most so many.
+        by_time: whether source times decide (`order.ambiguous: source_time`).
+        held: a merge that the gate holds: then what it would make of them.
+
+    Raises:
+        ConfigurationError: the key looks like JSON and is none.
+    """
+    has_key = _key_test(key)
+
+    def accepts(row: dict[str, Any]) -> bool:
+        if table is not None and written_name(row) != table:
+            return False
+        return row["operation"] == "truncate" or has_key(row)
+
+    chosen = Chosen((*NAMES, "operation", "key", "old_key"), accepts)
+    rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
+    ordered = (with_order(row, by_time) for row in _with_truncates(rows, has_key))
+    found = nsmallest(limit, ordered, key=by_order)
+    return _explained(lake, found, held)
+
+
+def with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
+    """A row of `changes` with the order that the merge gives it, as what is told of a change."""
+    order = order_of(row["order_key"], row["source_time"], by_source_time)
+    return {name: order if name == "order_key" else row[name] for name in FIELDS}
+
+
+def by_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What changes are sorted by; what is missing goes first."""
+    return in_order(row[name] for name in (*NAMES, "order_key"))
+
+
+def _explained(
+    lake: History, rows: list[dict[str, Any]], held: Commit | None
+) -> list[dict[str, Any]]:
+    """The changes of a row with what the merge made of each, under `outcome`.
+
+    TRUNCATEs that took no row away are left out.
+    """
+    from waybill.merge.change_facts import changes_of, merged_facts
+    from waybill.merge.explain import explain
+
+    by_table: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_table.setdefault(qualified_name(row) or row["topic"], []).append(row)
+    for name, own in by_table.items():
+        changes, facts = changes_of(own), merged_facts(lake, name, own, held)
+        # The key that was asked for is the one that all of them touch.
+        row_changes = [change for change in changes.values() if change.operation != "truncate"]
+        keys = [{change.key, change.old_key} for change in row_changes]
+        if not keys:
+            # A limit may leave nothing of a table but its TRUNCATEs.
+            continue
+        for key in set.intersection(*keys) - {None, ""} or set.union(*keys) - {None, ""}:
+            for place, sentence in explain(key or "", changes.values(), facts).items():
+                own[list(changes).index(place)].setdefault("outcome", sentence)
+    return [row for row in rows if row["operation"] != "truncate" or "outcome" in row]
+
+
+def qualified_name(row: dict[str, Any]) -> str:
+    """A table's name of the parts that have a name."""
+    return ".".join(row[part] for part in ("database", "schema", "table") if row[part])
+
+
+def written_name(row: dict[str, Any]) -> str:
+    """A table's name as people write it; parts that are there and empty count."""
+    return ".".join(row[p] for p in ("database", "schema", "table") if row[p] is not None)
+
+
+def key_as_text(key: str) -> dict[str, str | None]:
+    """The columns of a key as text images hold them: numbers with every digit that was given.
+
+    Raises:
+        ValueError: it is no JSON object.
+    """
+    data = json.loads(key, parse_float=str, parse_int=str, parse_constant=str)
+    words = {True: "true", False: "false", None: None}
+    return {
+        name: words[value] if value is None or isinstance(value, bool) else str(value)
+        for name, value in data.items()
+    }
+
+
+def _key_test(key: str) -> Callable[[dict[str, Any]], bool]:
+    """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
+
+    Raises:
+        ConfigurationError: it looks like JSON and is none.
+    """
+    wanted: dict[str, str | None] | None = None
+    if key.lstrip().startswith("{"):
+        try:
+            wanted = key_as_text(key)
+        except ValueError as error:
+            raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
+
+    def matches(text: str | None) -> bool:
+        if text is None:
+            return False
+        values = json.loads(text)
+        return list(values.values()) == [key] if wanted is None else values == wanted
+
+    return lambda row: matches(row["key"]) or matches(row["old_key"])
+
+
+def _with_truncates(
+    rows: Iterable[dict[str, Any]], has_key: Callable[[dict[str, Any]], bool]
+) -> Iterator[dict[str, Any]]:
+    """Changes of a key, and with them the TRUNCATEs of their tables, of full reloads too."""
+    tables: set[str] = set()
+    truncates: list[dict[str, Any]] = []
+    for row in rows:
+        if has_key(row):
+            tables.add(written_name(row))
+            yield row
+        elif row["operation"] == "truncate":
+            truncates.append(row)
+    for row in truncates:
+        if written_name(row) in tables - {""}:
+            yield row
