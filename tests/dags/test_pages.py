@@ -6,7 +6,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from airflow.api_fastapi.core_api.datamodels.plugins import ExternalViewResponse
 from fastapi.testclient import TestClient
 
 from tests.dags.showcase import HOSTILE, Showcase, tampered
+from waybill.envelopes import registry
 from waybill.spec.file import load_migration
 from waybill.storage.file_store import LocalStore
 from waybill_airflow import plugin
@@ -31,6 +32,8 @@ from waybill_airflow.web import (
     rights,
 )
 from waybill_airflow.web.airflow_runs import DagFacts, RunFacts
+from waybill_airflow.web.formats_view import formats_view
+from waybill_airflow.web.rendering import page
 
 pytestmark = pytest.mark.airflow
 
@@ -172,11 +175,11 @@ def read(client, path, status=200) -> Read:
 def test_every_route_is_tested_here(made):
     routes = {route.path.split("/")[1] for route in made.routes}
     # Those that show values are in test_value_pages.
-    here = {path.split("/")[1] for path in (*PAGES, "/static/waybill.css")}
+    here = {path.split("/")[1] for path in (*PAGES, "/formats", "/static/waybill.css")}
     assert routes - here == {"quarantine", "rows"}
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/static/waybill.css", "/static/frame.js"])
+@pytest.mark.parametrize("path", [*PAGES, "/formats", "/static/waybill.css", "/static/frame.js"])
 @pytest.mark.parametrize("token", [None, "made up"])
 def test_nobody_gets_in_without_a_login(made, shown, path, token, monkeypatch):
     monkeypatch.setattr(security, "get_auth_manager", lambda: NoToken)
@@ -684,3 +687,31 @@ def test_runs_are_found_in_airflows_database(airflow_home):
     finally:
         with create_session() as session:
             session.query(DagRun).filter(DagRun.dag_id == "pages").delete()
+
+
+# What is lost between formats.
+
+
+def test_two_formats_show_what_is_lost_and_why(client):
+    page = read(client, "/formats?source=debezium-json&target=canal")
+    lost = registry.get("debezium-json").losses_to(registry.get("canal"), {})
+    assert lost
+    for name, why in lost.items():
+        assert name.replace("_", " ") in page.text
+        assert " ".join(why.split()) in page.text
+    assert "waybill formats debezium-json" in page.text
+
+
+@pytest.mark.parametrize("asked", ["", "?source=nothing&target=canal", f"?source={HOSTILE}"])
+def test_formats_that_are_none_are_not_chosen(client, asked):
+    page = read(client, f"/formats{asked}")
+    assert "What is lost between two formats" in page.text
+    options = [attrs for tag, attrs in page.tags if tag == "option"]
+    assert len(options) == 2 * len(registry.all_envelopes())
+
+
+def test_every_pair_has_its_page():
+    names = [envelope.name for envelope in registry.all_envelopes()]
+    for source, target in product(names, names):
+        text = page("formats", view=formats_view(source, target))
+        assert f"<h1>From {source} to {target}</h1>" in text

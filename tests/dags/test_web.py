@@ -190,6 +190,7 @@ def test_nothing_describes_the_application():
         "/dags/{dag_id}",
         "/runs/{dag_id}/{run_id}",
         "/batches/{dag_id}/{batch}",
+        "/formats",
         "/static/{name}",
         "/quarantine/{dag_id}",
         "/quarantine/{dag_id}/message",

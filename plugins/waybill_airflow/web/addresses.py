@@ -49,6 +49,12 @@ class Addresses(NamedTuple):
         path = f"{self.base}{self.mount}/rows{self._below(dag_id)}"
         return f"{path}?{urlencode(asked)}" if asked else path
 
+    def formats(self, source: str = "", target: str = "") -> str:
+        """What is lost between two formats, or the choice of them."""
+        asked = urlencode({"source": source, "target": target})
+        path = f"{self.base}{self.mount}/formats"
+        return f"{path}?{asked}" if source and target else path
+
     def gate(self, dag_id: str, batch: str) -> str:
         """The gate's report of a batch."""
         return f"{self.base}{self.mount}/gate{self._below(dag_id, batch)}"

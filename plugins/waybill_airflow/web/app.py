@@ -16,7 +16,7 @@ from airflow.api_fastapi.core_api.security import (
     requires_access_dag,
     requires_authenticated,
 )
-from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -26,7 +26,8 @@ from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web import pages, reports
 from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
-from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS
+from waybill_airflow.web.formats_view import formats_view
+from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS, WITH_A_FORM
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
@@ -106,6 +107,13 @@ def _add_pages(app: FastAPI) -> None:
     def batch(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
         """A batch."""
         return _batch(dag_id, batch, None)
+
+    @app.get("/formats")
+    def formats(
+        source: str = Query("", max_length=100), target: str = Query("", max_length=100)
+    ) -> HTMLResponse:
+        """What is lost between two formats."""
+        return HTMLResponse(page("formats", view=formats_view(source, target)), headers=WITH_A_FORM)
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:

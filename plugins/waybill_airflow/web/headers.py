@@ -20,3 +20,9 @@ REPORT_HEADERS = {
         "form-action 'none'; frame-ancestors 'self'; sandbox"
     ),
 }
+WITH_A_FORM = {
+    "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace(
+        "form-action 'none'", "form-action 'self'"
+    )
+}
+"""Of pages with a form, which asks for another such page."""

@@ -18,7 +18,7 @@ from waybill.errors import WaybillError
 from waybill.overview.writing import read_index
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.params import BATCH_ID
-from waybill_airflow.web.headers import HEADERS
+from waybill_airflow.web.headers import WITH_A_FORM
 from waybill_airflow.web.known_migrations import known_migration
 from waybill_airflow.web.quarantine_view import message_view, quarantine_view
 from waybill_airflow.web.rendering import page
@@ -36,12 +36,6 @@ PARTITION = Query(ge=0, lt=2**31)
 OFFSET = Query(ge=0, lt=2**63)
 
 SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
-
-WITH_A_FORM = {
-    "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace(
-        "form-action 'none'", "form-action 'self'"
-    )
-}
 
 Told = Callable[..., HTMLResponse]
 """Makes a page of a few words: title, sentences, and `status`."""
