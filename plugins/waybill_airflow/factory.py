@@ -27,6 +27,9 @@ RUN_TYPES: Any = (
 )
 """A batch takes what is new and belongs to no date: a backfill would make runs without end."""
 
+UPKEEP, WATCH = "_upkeep", "_watch"
+"""What the ids of a migration's other DAGs end in."""
+
 _ONE_LINE = {
     "snapshot": "Copies new messages of the source into the archive, bytes untouched.",
     "convert": "Reads them as changes and writes the messages of every target into the outbox.",
@@ -62,12 +65,12 @@ def _read(folder: Path | None) -> tuple[dict[str, DAG], list[str]]:
     names = {spec.name: file for file, spec in migrations}
     for file, spec in migrations:
         try:
-            for dag in (build_dag(spec, file), build_upkeep(spec, file)):
+            for dag in (build_dag(spec, file), build_upkeep(spec, file), build_watch(spec, file)):
                 if dag is None:
                     continue
                 if dag.dag_id != spec.name and dag.dag_id in names:
                     problems.append(
-                        f"{file}: its upkeep would be the DAG {dag.dag_id!r}, which is the "
+                        f"{file}: it would make the DAG {dag.dag_id!r}, too, which is the "
                         f"migration of {names[dag.dag_id].name}; give one of them another name"
                     )
                     continue
@@ -124,7 +127,7 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
     if spec.upkeep is None:
         return None
     with DAG(
-        dag_id=f"{spec.name}_upkeep",
+        dag_id=f"{spec.name}{UPKEEP}",
         dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} upkeep",
         description="Joins small files, lets old snapshots and tombstones go.",
         doc_md="Safe while batches run: a table that is being written is left for the next time.",
@@ -153,6 +156,35 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
             drop_held="",
             name=f"waybill {spec.name} upkeep",
         )
+    return dag
+
+
+def build_watch(spec: Migration, file: Path) -> DAG | None:
+    """The DAG that looks for what no run tells of; none where nobody asks to be told."""
+    if spec.alerts is None or not spec.alerts.watches:
+        return None
+    from waybill_airflow.signals.watching import WatchOperator
+
+    with DAG(
+        dag_id=f"{spec.name}{WATCH}",
+        dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} watch",
+        description="Tells people when the migration is late, or a batch stands still.",
+        doc_md="Pause it together with the migration.",
+        schedule=spec.alerts.watch,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        auto_register=False,
+        catchup=False,
+        max_active_runs=1,
+        allowed_run_types=RUN_TYPES,
+        tags={"waybill", "watch", *spec.tags},
+        default_args={
+            "owner": spec.owner,
+            "retries": 1,
+            "retry_delay": timedelta(seconds=20),
+            **_alerts(spec, file),
+        },
+    ) as dag:
+        WatchOperator(task_id="watch", migration=str(file.absolute()))
     return dag
 
 

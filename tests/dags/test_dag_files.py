@@ -277,7 +277,7 @@ class TestBrokenFiles:
         assert sorted(bag.dags) == ["shop", "shop_upkeep"]
         assert bag.dags["shop_upkeep"].get_task("merge")
         (text,) = bag.import_errors.values()
-        assert f"{kept}: its upkeep would be the DAG 'shop_upkeep'" in text
+        assert f"{kept}: it would make the DAG 'shop_upkeep', too" in text
 
     def test_a_folder_that_is_not_there_is_said(self, monkeypatch, tmp_path):
         monkeypatch.setenv("WAYBILL_MIGRATIONS", str(tmp_path / "nowhere"))

@@ -347,7 +347,7 @@ def test_the_upkeep_of_a_migration_leads_to_it(client, tmp_path, monkeypatch):
     showcase.file("parcels")
     monkeypatch.setenv("WAYBILL_MIGRATIONS", str(showcase.migrations))
     page = read(client, "/dags/orders_upkeep")
-    assert "keeps the lake of the migration orders in shape" in page.text
+    assert "belongs to the migration orders" in page.text
     assert "/waybill/dags/orders" in page.attributes("href")
     assert "is no migration" in read(client, "/dags/parcels_upkeep").text
 

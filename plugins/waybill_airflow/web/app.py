@@ -130,9 +130,9 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
         spec = known_migration(dag_id)
     except WaybillError as error:
         return _told("This migration's file cannot be used", [str(error)], 503)
-    if spec is None and (base := _upkeep_of(dag_id)) is not None:
-        words = f"{dag_id} keeps the lake of the migration {base} in shape. Its figures are there."
-        return _told("Upkeep", [words], link=base)
+    if spec is None and (base := _belongs_to(dag_id)) is not None:
+        words = f"{dag_id} belongs to the migration {base}. Its figures are there."
+        return _told("A DAG of a migration", [words], link=base)
     if spec is None:
         words = f"{dag_id} is no migration of Waybill, so there is nothing to show about it here."
         return _told("No migration", [words])
@@ -145,11 +145,14 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
     return _batch(dag_id, run.batch, run)
 
 
-def _upkeep_of(dag_id: str) -> str | None:
-    """The migration whose upkeep a DAG is, None if it is none."""
-    base = dag_id.removesuffix("_upkeep")
-    known = (spec for _, spec in known_migrations().migrations)
-    return next((spec.name for spec in known if dag_id != base == spec.name and spec.upkeep), None)
+def _belongs_to(dag_id: str) -> str | None:
+    """The migration that a DAG keeps in shape or looks after, None if it does neither."""
+    for _, spec in known_migrations().migrations:
+        watched = spec.alerts is not None and spec.alerts.watches
+        others = {f"{spec.name}_upkeep": spec.upkeep is not None, f"{spec.name}_watch": watched}
+        if others.get(dag_id):
+            return spec.name
+    return None
 
 
 def _batch(dag_id: str, batch: str, run: RunFacts | None) -> HTMLResponse:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from croniter import croniter  # type: ignore[import-untyped]
-
 from waybill.counting import counted
+from waybill_airflow.lateness import LATE_AFTER, is_overdue
 from waybill_airflow.web.wording import age, clock
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from waybill.overview.schema import BatchLine, Index
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import DagFacts
@@ -31,13 +31,6 @@ ATTENTION = WORST_FIRST[: WORST_FIRST.index(NEVER_RAN)]
 
 BUSY = ("queued", "running")
 """States of runs, in Airflow's words, that have not ended."""
-
-LATE_AFTER = 2
-"""A migration is late when so many of its scheduled times have passed since its last batch."""
-
-_PRESETS = {"@once": None, "@continuous": None, "@quarterly": "0 0 1 */3 *"}
-"""Airflow's presets that croniter does not know."""
-
 
 _ALL = "All that was archived is published."
 
@@ -100,8 +93,7 @@ def condition_of(
     if index is None or not index.batches:
         return _never(spec, facts)
     last = index.batches[0]
-    due = _overdue(spec.schedule, last, now)
-    if due and not facts.paused:
+    if is_overdue(spec.schedule, last.ended, now) and not facts.paused:
         return _late(spec, last, now)
     if last.refused:
         return _refusing(spec, last)
@@ -230,15 +222,3 @@ def _fine(index: Index, facts: DagFacts) -> str:
     if facts.next_run is not None and not facts.paused:
         return f"{_ALL} The next run is due at {clock(facts.next_run)}."
     return _ALL
-
-
-def _overdue(schedule: str | None, last: BatchLine, now: datetime) -> bool:
-    """Whether more scheduled times have passed since the last batch than may."""
-    cron = _PRESETS.get(schedule, schedule) if schedule is not None else None
-    if cron is None or not last.ended:
-        return False
-    times = croniter(cron, now)
-    before: datetime = now
-    for _ in range(LATE_AFTER):
-        before = times.get_prev(datetime)
-    return datetime.fromtimestamp(last.ended / 1000, UTC) < before

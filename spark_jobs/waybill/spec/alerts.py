@@ -7,11 +7,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from waybill.spec.endpoints import Model
+from waybill.spec.values import LengthOfTime, Schedule
 
 MAIL = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 """Airflow's notifier that sends mail."""
 
-Event = Literal["failed", "held", "refused", "schema_change"]
+Event = Literal["failed", "held", "refused", "schema_change", "late", "stalled"]
+
+WATCHED: frozenset[Event] = frozenset({"late", "stalled"})
+"""What no run tells of, because none begins or ends: a DAG of its own looks for it."""
 
 
 class AlertReceiver(Model):
@@ -31,3 +35,15 @@ class Alerts(Model):
     """Who is told."""
     on: list[Event] = Field(default=["failed", "held"], min_length=1)
     """What they are told of."""
+    late_after: LengthOfTime | None = None
+    """`late`: how old the last published batch may be. Without it, a migration with a schedule is
+    late when two of its scheduled times have passed since then."""
+    stalled_after: LengthOfTime = "2h"
+    """`stalled`: how long a batch may be under way without a stage that ends."""
+    watch: Schedule = "*/10 * * * *"
+    """When the DAG runs that looks for `late` and `stalled`."""
+
+    @property
+    def watches(self) -> bool:
+        """Whether anything is asked for that needs the DAG that looks for it."""
+        return bool(WATCHED.intersection(self.on))

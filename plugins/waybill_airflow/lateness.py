@@ -1,0 +1,31 @@
+"""Whether a migration is late by its schedule."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from croniter import croniter  # type: ignore[import-untyped]
+
+LATE_AFTER = 2
+"""A migration is late when so many of its scheduled times have passed since its last batch."""
+
+_PRESETS = {"@once": None, "@continuous": None, "@quarterly": "0 0 1 */3 *"}
+"""Airflow's presets that croniter does not know."""
+
+
+def is_overdue(schedule: str | None, ended: int, now: datetime) -> bool:
+    """Whether more scheduled times have passed since the last batch than may.
+
+    Args:
+        schedule: cron text or preset; None where there is none.
+        ended: when the last batch ended, in milliseconds since 1970; 0 where that is not known.
+        now: with its zone.
+    """
+    cron = _PRESETS.get(schedule, schedule) if schedule is not None else None
+    if cron is None or not ended:
+        return False
+    times = croniter(cron, now)
+    before: datetime = now
+    for _ in range(LATE_AFTER):
+        before = times.get_prev(datetime)
+    return datetime.fromtimestamp(ended / 1000, UTC) < before
