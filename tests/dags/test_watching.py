@@ -13,10 +13,15 @@ from sqlalchemy import select
 from tests.dags.conftest import PROJECT
 from tests.dags.receivers import Kept
 from tests.dags.showcase import HOUR, Showcase
+from tests.lake_by_hand import catalog_in, commit
+from waybill.errors import WaybillError
+from waybill.lake_columns import ARCHIVE
 from waybill.overview.writing import read_index
+from waybill.sources.kafka import retention
+from waybill.sources.kafka.retention import Endangered
 from waybill.spec.file import load_migration
 from waybill_airflow.factory import build_watch
-from waybill_airflow.signals.watching import find
+from waybill_airflow.signals.watching import find, find_endangered
 
 pytestmark = pytest.mark.airflow
 
@@ -135,3 +140,48 @@ def test_what_was_told_is_not_told_again(airflow_home, tmp_path, monkeypatch):
     showcase.with_lake("orders", passes, more, batches=3, ago=20 * HOUR)
     assert run(20) != first
     assert Kept.messages == ["orders is late"] * 2
+
+
+KAFKA = """\
+name: orders
+source: {{kafka: {{connection: kafka_orders, topics: [shop.eu]}}, envelope: canal}}
+lake: {{warehouse: {folder}/lake}}
+alerts: {{to: [{receiver}], on: [retention]}}
+"""
+
+
+def test_messages_that_expire_unread_are_told_by_topic(tmp_path, monkeypatch):
+    file = tmp_path / "orders.yaml"
+    file.write_text(KAFKA.format(folder=tmp_path, receiver=RECEIVER))
+    spec = load_migration(file)
+    asked = []
+
+    def two(source, cursors, now):
+        asked.append((source, list(cursors), now))
+        return [Endangered("shop.eu", n, 7, 1200, 36_000.0) for n in range(2)]
+
+    monkeypatch.setattr(retention, "endangered", two)
+    (before,) = find_endangered(spec, NOW)
+    assert asked == [(spec.source.kafka, [], NOW.timestamp())], "nothing was archived yet"
+    cursor = {"source": "kafka", "topics": {"shop.eu": {"id": "x", "ranges": {"0": [0, 7]}}}}
+    stamp = ("b-1", "snapshot", cursor, {})
+    commit(catalog_in(tmp_path / "lake"), "orders_log.archive", ARCHIVE, [], stamp)
+    (after,) = find_endangered(spec, NOW)
+    assert asked[1][1] == [cursor]
+    assert before == after
+    assert (after.event, after.mark) == ("retention", "shop.eu")
+    assert "shop.eu/1: 1,200 offsets from offset 7 on" in after.text
+    assert "keeps messages for 10.0 hours" in after.text
+
+
+def test_brokers_that_do_not_answer_fail_the_look(tmp_path, monkeypatch):
+    file = tmp_path / "orders.yaml"
+    file.write_text(KAFKA.format(folder=tmp_path, receiver=RECEIVER))
+    there = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}}'
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_ORDERS", there)
+    with pytest.raises(WaybillError, match=r"127\.0\.0\.1:9"):
+        find_endangered(load_migration(file), NOW)
+
+
+def test_files_do_not_expire(tmp_path):
+    assert find_endangered(Showcase(tmp_path).file("orders", alerts("[retention]")), NOW) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,9 @@ from waybill.cli import status
 from waybill.cli.check import check
 from waybill.cli.findings import NOTE, OK, WRONG
 from waybill.connections import variable_of
+from waybill.kafka.cluster import Cluster
 from waybill.lake import Lake
+from waybill.sources.kafka.retention import Endangered, endangered
 from waybill.spec.file import load_migration
 from waybill.spec.migration import Migration
 
@@ -164,3 +167,41 @@ def test_a_migration_from_a_topic_equals_the_one_from_files(
         expected = list(jobs.read_table(spec, table, spark=spark))
         assert expected
         assert list(jobs.read_table(from_topic, table, spark=spark)) == expected
+
+
+HOURS = 3600
+
+
+def test_messages_that_expire_unread_are_found(
+    client: dict[str, str], topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Until they are read: what is young, and what never expires by age, is in no danger."""
+    now = time.time()
+
+    def sent(hours: float, count: int, partition: int = 0, **settings: str) -> str:
+        name = topic(2, retention_ms=str(10 * HOURS * 1000), **settings)
+        then = int((now - hours * HOURS) * 1000)
+        send(client, name, [change(n) for n in range(count)], partition, timestamp=then)
+        return name
+
+    old, young = sent(6, 3, 1), sent(4, 3)
+    kept, compact = sent(6, 1, cleanup_policy="compact"), topic(2, retention_ms="-1")
+
+    def found(name: str, *cursors: dict[str, Any]) -> list[Endangered]:
+        source = reading(tmp_path, name).source.kafka
+        assert source is not None
+        return endangered(source, cursors, now)
+
+    assert found(old) == [Endangered(old, 1, 0, 3, 10 * HOURS)]
+    assert [found(name) for name in (young, kept, compact)] == [[], [], []]
+    send(client, old, [change(9)], 1)
+    cluster = Cluster(client)
+    (about,) = cluster.describe([old])
+
+    def read_up_to(offset: int) -> dict[str, Any]:
+        topics = {old: {"id": about.id, "ranges": {"0": [0, 0], "1": [0, offset]}}}
+        return {"source": "kafka", "complete": True, "topics": topics}
+
+    assert found(old, read_up_to(2)) == [Endangered(old, 1, 2, 2, 10 * HOURS)]
+    assert found(old, read_up_to(3)) == [], "the next one is young"
+    assert found(old, read_up_to(4)) == []

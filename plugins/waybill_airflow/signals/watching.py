@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import BaseOperator
 
+from waybill.connections import given
+from waybill.counting import counted
+from waybill.errors import ConfigurationError
 from waybill.overview.schema import PUBLISHED, UNDER_WAY
 from waybill.overview.writing import read_index
 from waybill.spec.durations import seconds_of
@@ -14,6 +17,7 @@ from waybill.spec.file import load_migration
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.lateness import LATE_AFTER, is_overdue
 from waybill_airflow.signals.alerts import send
+from waybill_airflow.submission import connections
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -57,8 +61,11 @@ class WatchOperator(BaseOperator):
             What was found, as a mark by event, for the next look.
         """
         spec = load_migration(self.migration)
-        index = in_lake_of(spec, read_index)
-        findings = [] if index is None else find(spec, index, datetime.now(UTC))
+        index, now = in_lake_of(spec, read_index), datetime.now(UTC)
+        findings = [] if index is None else find(spec, index, now)
+        if spec.alerts is not None and "retention" in spec.alerts.on:
+            with given(connections(spec.connections)):
+                findings += find_endangered(spec, now)
         # With a map index it is the newest one, without one all of them.
         last = context["ti"].xcom_pull(
             task_ids=self.task_id, include_prior_dates=True, map_indexes=-1
@@ -124,3 +131,44 @@ def _stalled(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Fi
             )
             return Finding("stalled", line.batch, f"{spec.name}: batch {line.batch} stands", text)
     return None
+
+
+def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
+    """Topics whose brokers will soon delete what the archive does not have yet.
+
+    Raises:
+        ConfigurationError: only Spark can open the catalog, or a connection, a topic or a right is
+            missing.
+        UnavailableError: the lake's store, or the brokers, do not answer.
+    """
+    if spec.source.kafka is None:
+        return []
+    from waybill.lake.without_spark import opened  # these load pyarrow and Kafka's client
+    from waybill.sources.kafka.retention import SHARE, endangered
+
+    with opened(spec) as lake:
+        if lake is None:
+            message = (
+                f"only Spark can open the catalog of {spec.name}, so its retention cannot be "
+                "watched: take retention out of alerts.on"
+            )
+            raise ConfigurationError(message)
+        archive = lake.log("archive")
+        commits = lake.commits(archive) if lake.exists(archive) else []
+        cursors = [c.cursor for c in commits if c.stage == "snapshot" and "topics" in c.cursor]
+    found = endangered(spec.source.kafka, cursors, now.timestamp())
+    if not found:
+        return []
+    lines = [
+        f"{one.topic}/{one.partition}: {counted(one.unread, 'offset', style=',')} from offset "
+        f"{one.offset} on; the topic keeps messages for {one.retention / 3600:.1f} hours"
+        for one in found
+    ]
+    text = (
+        f"More than {SHARE:.0%} of the time is over for which the brokers keep messages that the "
+        "archive does not have yet. What they delete cannot be read any more.\n"
+        + "\n".join(lines)
+        + f"\nRead them: {spec.command('run', 'FILE')}"
+    )
+    topics = sorted({one.topic for one in found})
+    return [Finding("retention", " ".join(topics), f"{spec.name}: messages expire unread", text)]

@@ -12,9 +12,9 @@ from waybill.spec.values import LengthOfTime, Schedule
 MAIL = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
 """Airflow's notifier that sends mail."""
 
-Event = Literal["failed", "held", "refused", "schema_change", "late", "stalled"]
+Event = Literal["failed", "held", "refused", "schema_change", "late", "stalled", "retention"]
 
-WATCHED: frozenset[Event] = frozenset({"late", "stalled"})
+WATCHED: frozenset[Event] = frozenset({"late", "stalled", "retention"})
 """What no run tells of, because none begins or ends: a DAG of its own looks for it."""
 
 
@@ -41,7 +41,7 @@ class Alerts(Model):
     stalled_after: LengthOfTime = "2h"
     """`stalled`: how long a batch may be under way without a stage that ends."""
     watch: Schedule = "*/10 * * * *"
-    """When the DAG runs that looks for `late` and `stalled`."""
+    """When the DAG runs that looks for `late`, `stalled` and `retention`."""
 
     @property
     def watches(self) -> bool:
