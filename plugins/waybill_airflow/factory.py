@@ -126,24 +126,14 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
     """The DAG that keeps the lake of a migration in shape; none where the file does not ask."""
     if spec.upkeep is None:
         return None
-    with DAG(
-        dag_id=f"{spec.name}{UPKEEP}",
-        dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} upkeep",
+    with _dag_beside(
+        spec,
+        file,
+        UPKEEP,
+        spec.upkeep.schedule,
         description="Joins small files, lets old snapshots and tombstones go.",
         doc_md="Safe while batches run: a table that is being written is left for the next time.",
-        schedule=spec.upkeep.schedule,
-        start_date=datetime(2024, 1, 1, tzinfo=UTC),
-        auto_register=False,
-        catchup=False,
-        max_active_runs=1,
-        allowed_run_types=RUN_TYPES,
-        tags={"waybill", "upkeep", *spec.tags},
-        default_args={
-            "owner": spec.owner,
-            "retries": 1,
-            "retry_delay": timedelta(minutes=10),
-            **_alerts(spec, file),
-        },
+        retry_delay=timedelta(minutes=10),
     ) as dag:
         StageOperator(
             task_id="upkeep",
@@ -165,27 +155,49 @@ def build_watch(spec: Migration, file: Path) -> DAG | None:
         return None
     from waybill_airflow.signals.watching import WatchOperator
 
-    with DAG(
-        dag_id=f"{spec.name}{WATCH}",
-        dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} watch",
+    with _dag_beside(
+        spec,
+        file,
+        WATCH,
+        spec.alerts.watch,
         description="Tells people when the migration is late, or a batch stands still.",
         doc_md="Pause it together with the migration.",
-        schedule=spec.alerts.watch,
+        retry_delay=timedelta(seconds=20),
+    ) as dag:
+        WatchOperator(task_id="watch", migration=str(file.absolute()))
+    return dag
+
+
+def _dag_beside(
+    spec: Migration,
+    file: Path,
+    suffix: str,
+    schedule: str | None,
+    description: str,
+    doc_md: str,
+    retry_delay: timedelta,
+) -> DAG:
+    """A DAG beside that of the migration, with the suffix in its id."""
+    what = suffix.removeprefix("_")
+    return DAG(
+        dag_id=f"{spec.name}{suffix}",
+        dag_display_name=f"{spec.name.replace('_', ' ').capitalize()} {what}",
+        description=description,
+        doc_md=doc_md,
+        schedule=schedule,
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         auto_register=False,
         catchup=False,
         max_active_runs=1,
         allowed_run_types=RUN_TYPES,
-        tags={"waybill", "watch", *spec.tags},
+        tags={"waybill", what, *spec.tags},
         default_args={
             "owner": spec.owner,
             "retries": 1,
-            "retry_delay": timedelta(seconds=20),
+            "retry_delay": retry_delay,
             **_alerts(spec, file),
         },
-    ) as dag:
-        WatchOperator(task_id="watch", migration=str(file.absolute()))
-    return dag
+    )
 
 
 def _alerts(spec: Migration, file: Path) -> dict[str, Any]:

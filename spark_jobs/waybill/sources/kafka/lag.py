@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
-from waybill.sources.kafka.plan import plan
+from waybill.sources.kafka.plan import Plan, plan
 from waybill.sources.kafka.positions import read_positions
 
 if TYPE_CHECKING:
@@ -46,16 +46,21 @@ def lag_of(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> list[
         ConfigurationError: the connection, a topic or a right is missing.
         UnreachableError: the brokers do not answer.
     """
+    _, planned = unread(source, newest_first)
+    partitions = Counter(span.topic for span in planned.ranges)
+    waiting: Counter[str] = Counter()
+    for span in planned.ranges:
+        waiting[span.topic] += span.offsets
+    missing: Counter[str] = Counter()
+    for loss in planned.losses:
+        missing[loss.topic] += loss.end - loss.start
+    return [Lag(topic, partitions[topic], waiting[topic], missing[topic]) for topic in planned.ids]
+
+
+def unread(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> tuple[Cluster, Plan]:
+    """What a batch would read now, and the cluster that has it; see `lag_of`."""
     cluster = Cluster(named_properties(source.connection), PATIENCE)
     cluster.reach()
     # As the next batch would, had it been told not to stop at what is missing.
     going_on = source.model_copy(update={"on_data_loss": "earliest"})
-    planned = plan(going_on, cluster, read_positions(newest_first))
-    partitions = Counter(span.topic for span in planned.ranges)
-    unread: Counter[str] = Counter()
-    for span in planned.ranges:
-        unread[span.topic] += span.offsets
-    missing: Counter[str] = Counter()
-    for loss in planned.losses:
-        missing[loss.topic] += loss.end - loss.start
-    return [Lag(topic, partitions[topic], unread[topic], missing[topic]) for topic in planned.ids]
+    return cluster, plan(going_on, cluster, read_positions(newest_first))

@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from waybill.kafka.client import named_properties
-from waybill.kafka.cluster import Cluster
-from waybill.sources.kafka.lag import PATIENCE
-from waybill.sources.kafka.plan import plan
-from waybill.sources.kafka.positions import read_positions
+from waybill.sources.kafka.lag import unread
 
 if TYPE_CHECKING:
+    from waybill.kafka.cluster import Cluster
     from waybill.spec.endpoints import KafkaSource
 
 SHARE = 0.5
@@ -56,11 +53,8 @@ def endangered(
         ConfigurationError: the connection, a topic or a right is missing.
         UnreachableError: the brokers do not answer.
     """
-    cluster = Cluster(named_properties(source.connection), PATIENCE)
-    cluster.reach()
-    # As the next batch would, had it been told not to stop at what is missing.
-    going_on = source.model_copy(update={"on_data_loss": "earliest"})
-    waiting = [r for r in plan(going_on, cluster, read_positions(newest_first)).ranges if r.offsets]
+    cluster, planned = unread(source, newest_first)
+    waiting = [span for span in planned.ranges if span.offsets]
     kept = _retentions(cluster, {span.topic for span in waiting})
     found = []
     for topic, seconds in kept.items():
