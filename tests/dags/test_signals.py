@@ -20,7 +20,7 @@ from tests.dags.receivers import Collector, StatsD
 from tests.dags.showcase import Showcase, tampered
 from waybill.overview.writing import read_index, write_overview
 from waybill.report import StageReport
-from waybill_airflow.signals import after_stage
+from waybill_airflow.signals import after_stage, metrics
 from waybill_airflow.signals.metrics import METRICS, Figure, figures_of, figures_of_lake
 
 pytestmark = pytest.mark.airflow
@@ -90,6 +90,21 @@ def test_a_lake_in_figures(showcase):
     assert figures["waybill.quarantine"].value == index.quarantine.rows
     age = Figure("waybill.table.age", 3600, ("orders", "shop.orders"))
     assert figures["waybill.table.age"] == age
+
+
+def test_of_many_tables_those_furthest_behind_have_figures(showcase, monkeypatch):
+    monkeypatch.setattr(metrics, "MOST_TABLES", 2)
+    showcase.with_lake("orders", passes, batches=1)
+    spec = showcase.file("orders")
+    (line,) = msgspec.to_builtins(read_index(spec).tables)
+    lines = [
+        {**line, "table": f"shop.t{hour}", "complete": f"2026-01-02T0{hour}:00:00Z"}
+        for hour in (3, 1, 2)
+    ]
+    tampered(spec, tables=[*lines, {**line, "table": "shop.unknown", "complete": None}])
+    figures = figures_of_lake(read_index(spec), NOW)
+    aged = [figure.tags[1] for figure in figures if figure.metric == "waybill.table.age"]
+    assert aged == ["shop.t1", "shop.t2"]
 
 
 def test_every_metric_is_documented():

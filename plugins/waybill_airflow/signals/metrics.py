@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from airflow.sdk.configuration import conf
@@ -64,10 +65,15 @@ METRICS = {
     "waybill.table.age": Metric(
         "gauge",
         ("migration", "table"),
-        "seconds since the source time up to which the merged table is complete",
+        "seconds since the source time up to which the merged table is complete; of the 200 that "
+        "are furthest behind",
     ),
 }
 """Every metric by name."""
+
+
+MOST_TABLES = 200
+"""So many tables have a figure of their own, the oldest first."""
 
 
 class Figure(NamedTuple):
@@ -135,10 +141,13 @@ def figures_of_lake(index: Index, now: datetime) -> Iterator[Figure]:
     yield Figure("waybill.lag.messages", index.lag, (name,))
     yield Figure("waybill.lag.seconds", lag, (name,))
     yield Figure("waybill.quarantine", index.quarantine.rows, (name,))
-    for table in index.tables:
-        if table.complete is not None:
-            age = now - datetime.fromisoformat(table.complete)
-            yield Figure("waybill.table.age", age.total_seconds(), (name, table.table))
+    ages = (
+        ((now - datetime.fromisoformat(table.complete)).total_seconds(), table.table)
+        for table in index.tables
+        if table.complete is not None
+    )
+    for age, table in nlargest(MOST_TABLES, ages):
+        yield Figure("waybill.table.age", age, (name, table))
 
 
 def send(figures: Iterable[Figure]) -> None:
