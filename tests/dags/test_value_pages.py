@@ -200,12 +200,18 @@ def test_the_list_names_each_message_once_with_its_newest_refusal(client):
     assert '{"mode": "replay"}' in page.attributes("data-conf")
 
 
-def test_the_list_can_be_of_a_batch_or_a_kind(client):
+def test_the_list_can_be_of_a_batch_a_kind_or_a_table(client):
     assert "shop/eu/0/1" not in read(client, f"{LIST}?batch=b-2").text
     page = read(client, f"{LIST}?kind=shape&batch=b-1")
     assert "shop/eu/0/4" in page.text
     assert "shop/eu/0/0" not in page.text
+    page = read(client, f"{LIST}?table=shop.orders")
+    assert "shop/eu/0/1" in page.text
+    assert "shop/eu/0/4" not in page.text
+    asked = urlencode({"table": f"shop.{HOSTILE}"})
+    assert "shop/eu/0/4" in read(client, f"{LIST}?{asked}").text
     assert "Nothing like this was refused" in read(client, f"{LIST}?kind=binary").text
+    assert "Nothing like this was refused" in read(client, f"{LIST}?table=orders").text
 
 
 def test_the_list_ends_somewhere(client, monkeypatch):

@@ -32,9 +32,10 @@ class Addresses(NamedTuple):
         """The page of a batch."""
         return f"{self.base}{self.mount}/batches{self._below(dag_id, batch)}"
 
-    def quarantine(self, dag_id: str, batch: str = "", kind: str = "") -> str:
-        """Refused messages of a migration, or only those of a batch or a class of reasons."""
-        asked = {name: text for name, text in (("batch", batch), ("kind", kind)) if text}
+    def quarantine(self, dag_id: str, batch: str = "", kind: str = "", table: str = "") -> str:
+        """Refused messages of a migration; only those of a batch, a kind of reason or a table."""
+        filters = {"batch": batch, "kind": kind, "table": table}
+        asked = {name: text for name, text in filters.items() if text}
         path = f"{self.base}{self.mount}/quarantine{self._below(dag_id)}"
         return f"{path}?{urlencode(asked)}" if asked else path
 

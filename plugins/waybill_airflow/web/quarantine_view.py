@@ -41,6 +41,7 @@ class QuarantineView(NamedTuple):
         more: whether there are others.
         batch: which batch was asked for; empty for all.
         kind: which class of reasons; empty for all.
+        table: which source table; empty for all.
         steps: what can be done about them.
         may_trigger: whether the user may start runs.
         fields: of the trigger form.
@@ -52,6 +53,7 @@ class QuarantineView(NamedTuple):
     more: bool
     batch: str
     kind: str
+    table: str
     steps: list[Step]
     may_trigger: bool
     fields: list[Field]
@@ -103,13 +105,16 @@ class MessageView(NamedTuple):
     command: str
 
 
-def quarantine_view(spec: Migration, batch: str, kind: str, may_trigger: bool) -> QuarantineView:
+def quarantine_view(
+    spec: Migration, batch: str, kind: str, table: str, may_trigger: bool
+) -> QuarantineView:
     """The page that lists refused messages.
 
     Args:
         spec: the migration.
         batch: of this batch alone; empty for all.
         kind: of this class of reasons alone; empty for all.
+        table: of this source table alone; empty for all.
         may_trigger: whether the user may start runs.
 
     Raises:
@@ -118,7 +123,7 @@ def quarantine_view(spec: Migration, batch: str, kind: str, may_trigger: bool) -
     asked = {name: [value] for name, value in (("batch", batch), ("reason_kind", kind)) if value}
 
     def first(lake: History) -> list[dict[str, Any]]:
-        return first_refusals(lake, asked, LIST + 1)
+        return first_refusals(lake, asked, LIST + 1, table or None)
 
     rows = in_lake_of(spec, lambda spec: read_lake(spec, first))
     return QuarantineView(
@@ -127,6 +132,7 @@ def quarantine_view(spec: Migration, batch: str, kind: str, may_trigger: bool) -
         len(rows) > LIST,
         batch,
         kind,
+        table,
         # The first is this page.
         quarantine_steps(spec)[1:],
         may_trigger,

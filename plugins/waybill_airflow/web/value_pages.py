@@ -49,14 +49,19 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
         dependencies=[SEES_VALUES, Depends(action_logging("waybill_quarantine"))],
     )
     def quarantine(
-        user: GetUserDep, dag_id: str = DAG_ID, batch: str = ONE_BATCH, kind: str = KIND
+        user: GetUserDep,
+        dag_id: str = DAG_ID,
+        batch: str = ONE_BATCH,
+        kind: str = KIND,
+        table: str = TABLE,
     ) -> HTMLResponse:
         """The refused messages of a migration."""
         try:
             spec = known_migration(dag_id)
             if spec is None:
                 return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
-            view = quarantine_view(spec, batch, kind, Rights(user).triggers(dag_id))
+            may_trigger = Rights(user).triggers(dag_id)
+            view = quarantine_view(spec, batch, kind, table, may_trigger)
         except WaybillError as error:
             return told("The quarantine cannot be read", [str(error)], status=503)
         return HTMLResponse(page("quarantine", view=view))

@@ -102,6 +102,7 @@ def quarantine_list(
     migration: Specification,
     batch: Annotated[str | None, typer.Option(help="Only this batch.")] = None,
     kind: Annotated[str | None, typer.Option(help="Only this class of reason.")] = None,
+    table: Annotated[str | None, typer.Option(help="Only this table, e.g. shop.orders.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most messages to print.")] = 100,
     json: AsJson = False,
 ) -> None:
@@ -111,7 +112,7 @@ def quarantine_list(
     """
     from waybill.cli.quarantine import list_command
 
-    list_command(migration, batch, kind, limit, json)
+    list_command(migration, batch, kind, limit, json, table)
 
 
 @quarantine.command("show")

@@ -23,7 +23,12 @@ _POSITION = re.compile(r"(.+)/(\d+)/(\d+)(?:/(\d+))?")
 
 
 def list_command(
-    migration: Path, batch: str | None, kind: str | None, limit: int, as_json: bool
+    migration: Path,
+    batch: str | None,
+    kind: str | None,
+    limit: int,
+    as_json: bool,
+    table: str | None = None,
 ) -> None:
     """List refused messages: by convert, by a target's encoder, by the merge."""
     spec = load_migration(migration)
@@ -34,7 +39,7 @@ def list_command(
         asked["reason_kind"] = [kind]
     with look_into(spec) as lake:
         needed(spec, lake, "changes")
-        found = first_refusals(lake, asked, limit + 1)
+        found = first_refusals(lake, asked, limit + 1, table)
     shown = found[:limit]
     if as_json:
         print_json(shown)

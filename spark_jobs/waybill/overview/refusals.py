@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
+from waybill.lake.history import Chosen
 from waybill.merge.position import held_merge
 
 if TYPE_CHECKING:
@@ -18,11 +19,13 @@ Places = dict[str, list[Any]]
 PLACE = ("batch", "topic", "partition", "offset", "index")
 
 
-def first_refusals(lake: History, asked: Places, limit: int) -> list[dict[str, Any]]:
-    """The refusals with the lowest places, each message once."""
+def first_refusals(
+    lake: History, asked: Places, limit: int, table: str | None = None
+) -> list[dict[str, Any]]:
+    """The refusals with the lowest places, each message once; see `refusals`."""
     wanted = limit
     while True:
-        rows = nsmallest(wanted, refusals(lake, asked, wanted), key=_by_place)
+        rows = nsmallest(wanted, refusals(lake, asked, wanted, table=table), key=_by_place)
         found = each_once(rows, lake)
         if len(found) >= limit or len(rows) < wanted:
             return found[:limit]
@@ -53,7 +56,11 @@ def each_once(rows: Iterable[dict[str, Any]], lake: History) -> list[dict[str, A
 
 
 def refusals(
-    lake: History, asked: Places, limit: int | None = None, tried_again: bool = False
+    lake: History,
+    asked: Places,
+    limit: int | None = None,
+    tried_again: bool = False,
+    table: str | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Everything that was refused, by whom, why; also by a merge that the gate holds.
 
@@ -62,39 +69,52 @@ def refusals(
         asked: the values that rows have in columns that all of the tables have.
         limit: of each table so many with the lowest places are enough.
         tried_again: whether those that were taken once more since count, too.
+        table: only what was refused of this source table; a message that could not be read names
+            none.
     """
-
-    def rows(
-        table: str, columns: tuple[str, ...], where: Places, snapshot: int | None = None
-    ) -> Iterable[dict[str, Any]]:
-        if limit is None:
-            return lake.scan(table, columns, where, snapshot)
-        # Targets of one message are told in the order of their names.
-        by = [name for name in (*PLACE[1:], "target") if name in columns]
-        return lake.first(table, columns, where, by, limit, snapshot)
-
     why = ("reason_kind", "reason")
     named = ("database", "schema", "table")
+
+    def rows(
+        log: str, columns: tuple[str, ...], where: Places, snapshot: int | None = None
+    ) -> Iterable[dict[str, Any]]:
+        names = [name for name in named if name in columns]
+        of_table = None if table is None else Chosen(names, lambda row: _table(row) == table)
+        if limit is None:
+            return lake.scan(log, columns, where, snapshot, of_table)
+        # Targets of one message are told in the order of their names.
+        by = [name for name in (*PLACE[1:], "target") if name in columns]
+        return lake.first(log, columns, where, by, limit, snapshot, of_table)
+
     states = ["refused", "replayed"] if tried_again else ["refused"]
     outcome = {**asked, "outcome": states}
     changes, outbox, merges = lake.log("changes"), lake.log("outbox"), lake.log("merges")
     if lake.exists(changes):
         for row in rows(changes, (*PLACE, *why, *named), outcome):
-            yield _shown(row, "convert", ".".join(row[n] for n in named if row[n] is not None))
+            yield _shown(row, "convert")
     if lake.exists(outbox):
         for row in rows(outbox, (*PLACE, *why, "target", "table"), outcome):
-            yield _shown(row, row["target"], row["table"])
+            yield _shown(row, row["target"])
     if lake.exists(merges):
         kind, held = {**asked, "kind": states}, held_merge(lake)
         newest = None if held is None else held.snapshot
         for row in rows(merges, (*PLACE, *why, "table"), kind, newest):
-            yield _shown(row, "merge", row["table"])
+            yield _shown(row, "merge")
 
 
-def _shown(row: dict[str, Any], by: str, table: str | None) -> dict[str, Any]:
+def _table(row: dict[str, Any]) -> str | None:
+    """The source table of a row: of its parts in `changes`, as one name in the other tables."""
+    if "database" not in row:
+        name: str | None = row["table"]
+        return name
+    parts = (row[part] for part in ("database", "schema", "table"))
+    return ".".join(part for part in parts if part is not None)
+
+
+def _shown(row: dict[str, Any], by: str) -> dict[str, Any]:
     place = {name: row[name] for name in PLACE}
     why = {"kind": row["reason_kind"], "reason": row["reason"]}
-    return {**place, "by": by, **why, "table": table}
+    return {**place, "by": by, **why, "table": _table(row)}
 
 
 def _by_place(row: dict[str, Any]) -> tuple[Any, ...]:
