@@ -167,7 +167,8 @@ def test_it_moves_everything_and_ends_by_itself(demo, tmp_path):
         assert figures[f"waybill.gate.{name}.passed"] == ["1|c"]
         assert figures[f"waybill.lag.messages.{name}"][-1] == "0|g"
         assert figures[f"waybill.stage.duration.{name}.merge"]
-    assert figures["waybill.table.age.shop.shop__orders"]
+    # The shop has refused messages, so nobody knows up to when its tables are complete.
+    assert figures["waybill.table.age.recorded_canal.shop__orders"]
     with contextlib.closing(sqlite3.connect(tmp_path / "demo/airflow/airflow.db")) as database:
         rows = database.execute(
             "select name, asset_event.extra from asset_event join asset on asset.id = asset_id"
