@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.order import read_order_key
 from waybill.overview.row_changes import changes_of_row, qualified_name
 from waybill_airflow.lake_access import in_lake_of
@@ -117,9 +117,9 @@ def row_view(spec: Migration, table: str, key: str, tables: list[str]) -> RowVie
         try:
             rows = in_lake_of(spec, lambda spec: read_lake(spec, found))
         except ConfigurationError as error:
-            if "is not JSON" not in str(error):
+            if error.code is not Code.OPTION:
                 raise
-            problem = str(error)
+            problem = error.sentence
     of = ["--table", table] if table else []
     command = spec.command("changes", "FILE", *of, "--key", key) if key else ""
     changes = [_change(row) for row in rows[:MOST]]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from waybill.errors import ConfigurationError
+from waybill.errors import Code, ConfigurationError
 from waybill.lake.history import Chosen, in_order
 from waybill.merge.position import order_of
 
@@ -146,7 +146,8 @@ def _key_test(key: str) -> Callable[[dict[str, Any]], bool]:
         try:
             wanted = key_as_text(key)
         except ValueError as error:
-            raise ConfigurationError(f"--key {key} is not JSON: {error}") from error
+            message = f"--key {key} is not JSON: {error}"
+            raise ConfigurationError(message, code=Code.OPTION) from error
 
     def matches(text: str | None) -> bool:
         if text is None:
