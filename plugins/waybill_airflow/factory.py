@@ -12,6 +12,7 @@ from airflow.sdk import DAG, Asset, chain
 from waybill.errors import Code, ConfigurationError
 from waybill.report import STAGES
 from waybill_airflow.dag_docs import dag_docs
+from waybill_airflow.dag_ids import UPKEEP, WATCH
 from waybill_airflow.migration_files import read_migrations, sentence
 from waybill_airflow.operators import GateOperator, StageOperator
 from waybill_airflow.params import batch_of, trigger_form
@@ -26,9 +27,6 @@ RUN_TYPES: Any = (
     *("asset_triggered", "asset_materialization"),
 )
 """A batch takes what is new and belongs to no date: a backfill would make runs without end."""
-
-UPKEEP, WATCH = "_upkeep", "_watch"
-"""What the ids of a migration's other DAGs end in."""
 
 _ONE_LINE = {
     "snapshot": "Copies new messages of the source into the archive, bytes untouched.",

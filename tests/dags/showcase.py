@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.unit.overview.made_lake import MadeLake
-from waybill.overview.writing import reports, write_overview
+from waybill.overview.files import reports
+from waybill.overview.writing import write_overview
 from waybill.spec.file import load_migration
 from waybill.validate.results import PAGE, reports_folder
 

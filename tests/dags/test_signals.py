@@ -18,7 +18,8 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 from tests.dags.conftest import PROJECT
 from tests.dags.receivers import Collector, StatsD
 from tests.dags.showcase import Showcase, tampered
-from waybill.overview.writing import read_index, write_overview
+from waybill.overview.files import read_index
+from waybill.overview.writing import write_overview
 from waybill.report import StageReport
 from waybill_airflow.signals import after_stage, metrics
 from waybill_airflow.signals.metrics import METRICS, Figure, figures_of, figures_of_lake

@@ -16,7 +16,7 @@ from tests.dags.showcase import HOUR, Showcase
 from tests.lake_by_hand import catalog_in, commit
 from waybill.errors import WaybillError
 from waybill.lake_columns import ARCHIVE
-from waybill.overview.writing import read_index
+from waybill.overview.files import read_index
 from waybill.sources.kafka import retention
 from waybill.sources.kafka.retention import Endangered
 from waybill.spec.file import load_migration

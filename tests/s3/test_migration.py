@@ -23,7 +23,7 @@ from waybill.lake import Lake
 from waybill.lake.commit import Branch
 from waybill.lake.without_spark import LakeWithoutSpark
 from waybill.maintenance import run_upkeep
-from waybill.overview.writing import read_account, read_index
+from waybill.overview.files import read_account, read_index
 from waybill.spec.migration import Migration
 from waybill.storage.file_store import open_store
 

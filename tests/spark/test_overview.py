@@ -11,7 +11,7 @@ from tests.spark.line import Killed, Line, insert, kill
 from waybill import jobs
 from waybill.errors import GateError
 from waybill.overview import writing
-from waybill.overview.writing import read_account, read_index
+from waybill.overview.files import read_account, read_index
 
 pytestmark = pytest.mark.spark
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
-from waybill.overview.schema import PUBLISHED
-from waybill.overview.writing import read_account, read_index, reports
+from waybill.overview.files import read_account, read_index, reports
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.signals import metrics
@@ -21,6 +21,7 @@ from waybill_airflow.signals.assets import add_updates, updates_of
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from waybill.overview.schema import Index
     from waybill.spec.migration import Migration
 
 _log = logging.getLogger("waybill")
@@ -36,27 +37,34 @@ def tell(spec: Migration, report: dict[str, Any], context: Context) -> None:
         report: of the stage, see `StageReport.told`.
         context: of the task.
     """
+
+    @cache
+    def index() -> Index | None:
+        return in_lake_of(spec, read_index)
+
     if metrics.are_on():
-        _guarded("metrics", spec, lambda: _send_metrics(spec, report))
-    if report["stage"] == STAGES[-1] and "outlet_events" in context:
-        _guarded("updates of assets", spec, lambda: _update_assets(spec, report["batch"], context))
-    if report["stage"] == STAGES[-1] and spec.alerts is not None and not report.get("repeated"):
-        _guarded("alerts", spec, lambda: _alert(spec, report["batch"], context))
+        _guarded("metrics", spec, lambda: _send_metrics(spec, report, index()))
+    if report["stage"] != STAGES[-1]:
+        return
+    batch = report["batch"]
+    if "outlet_events" in context:
+        _guarded("updates of assets", spec, lambda: _update_assets(spec, batch, index(), context))
+    if spec.alerts is not None and not report.get("repeated"):
+        _guarded("alerts", spec, lambda: _alert(spec, batch, context))
 
 
-def _send_metrics(spec: Migration, report: dict[str, Any]) -> None:
-    index = in_lake_of(spec, read_index)
+def _send_metrics(spec: Migration, report: dict[str, Any], index: Index | None) -> None:
     of_lake = () if index is None else metrics.figures_of_lake(index, datetime.now(UTC))
     metrics.send(chain(metrics.figures_of(spec.name, report), of_lake))
 
 
-def _update_assets(spec: Migration, batch: str, context: Context) -> None:
-    index = in_lake_of(spec, read_index)
-    published = () if index is None else (b.batch for b in index.batches if b.state == PUBLISHED)
-    if index is None or batch not in published:
+def _update_assets(spec: Migration, batch: str, index: Index | None, context: Context) -> None:
+    updates = None
+    if index is not None:
+        updates = in_lake_of(spec, lambda spec: updates_of(spec, index, batch))
+    if updates is None:
         message = f"{reports(spec)} does not say yet that batch {batch} is published"
         raise ConfigurationError(message)
-    updates = in_lake_of(spec, lambda spec: updates_of(spec, index, batch))
     add_updates(updates, alias_of(spec.name), context["outlet_events"])
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import Asset
 
+from waybill.overview.files import read_account
 from waybill.overview.schema import PUBLISHED
-from waybill.overview.writing import read_account
 from waybill_airflow.signals.asset_names import table_asset, target_asset
 
 if TYPE_CHECKING:
     from airflow.sdk import AssetAlias
     from airflow.sdk.types import OutletEventAccessorsProtocol
 
-    from waybill.overview.schema import BatchAccount, Index
+    from waybill.overview.schema import BatchAccount, BatchLine, Index
     from waybill.spec.migration import Migration
 
 
@@ -31,8 +31,10 @@ class Update(NamedTuple):
     extra: dict[str, Any]
 
 
-def updates_of(spec: Migration, index: Index, batch: str) -> list[Update]:
+def updates_of(spec: Migration, index: Index, batch: str) -> list[Update] | None:
     """What the run of a batch has published: its own work, and what earlier runs had left.
+
+    None where the overview does not say that the batch is published.
 
     Args:
         spec: the migration.
@@ -43,23 +45,25 @@ def updates_of(spec: Migration, index: Index, batch: str) -> list[Update]:
         ConfigurationError: the connection of the lake is not there.
         UnavailableError: the lake's store does not answer.
     """
+    lines = iter(index.batches)
+    own = next((line for line in lines if line.batch == batch), None)
+    if own is None or own.state != PUBLISHED:
+        return None
     updates: dict[str, Update] = {}
     # The oldest first, so that the newest update of an asset stays.
-    for account in reversed(list(_published_by(spec, index, batch))):
+    for account in reversed(list(_published_by(spec, lines, batch))):
         updates |= {update.asset: update for update in _of_account(spec.name, account, batch)}
     return [updates[name] for name in sorted(updates)]
 
 
-def _published_by(spec: Migration, index: Index, batch: str) -> Iterator[BatchAccount]:
+def _published_by(
+    spec: Migration, before: Iterator[BatchLine], batch: str
+) -> Iterator[BatchAccount]:
     """The accounts of a batch and of those before it that it took along, the newest first."""
-    lines = iter(index.batches)
-    own = next((line for line in lines if line.batch == batch), None)
-    if own is None:
-        return
     account = read_account(spec, batch)
     if account is not None:
         yield account
-    for line in lines:
+    for line in before:
         if line.state == PUBLISHED:
             return
         account = read_account(spec, line.batch)

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator
 from waybill.connections import given
 from waybill.counting import counted
 from waybill.errors import ConfigurationError
+from waybill.overview.files import read_index
 from waybill.overview.schema import PUBLISHED, UNDER_WAY
-from waybill.overview.writing import read_index
 from waybill.spec.durations import seconds_of
 from waybill.spec.file import load_migration
 from waybill_airflow.lake_access import in_lake_of
@@ -144,6 +144,7 @@ def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
     if spec.source.kafka is None:
         return []
     from waybill.lake.without_spark import opened  # these load pyarrow and Kafka's client
+    from waybill.sources.kafka.lag import cursors_of
     from waybill.sources.kafka.retention import SHARE, endangered
 
     with opened(spec) as lake:
@@ -153,9 +154,7 @@ def find_endangered(spec: Migration, now: datetime) -> list[Finding]:
                 "watched: take retention out of alerts.on"
             )
             raise ConfigurationError(message)
-        archive = lake.log("archive")
-        commits = lake.commits(archive) if lake.exists(archive) else []
-        cursors = [c.cursor for c in commits if c.stage == "snapshot" and "topics" in c.cursor]
+        cursors = cursors_of(lake)
     found = endangered(spec.source.kafka, cursors, now.timestamp())
     if not found:
         return []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
+from waybill_airflow.links import gate_path
+
 
 class Addresses(NamedTuple):
     """Where pages are.
@@ -58,7 +60,7 @@ class Addresses(NamedTuple):
 
     def gate(self, dag_id: str, batch: str) -> str:
         """The gate's report of a batch."""
-        return f"{self.base}{self.mount}/gate{self._below(dag_id, batch)}"
+        return f"{self.base}{self.mount}{gate_path(dag_id, batch)}"
 
     def file(self, name: str) -> str:
         """A file of the pages' own: style sheet, script."""

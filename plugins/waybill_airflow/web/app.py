@@ -16,13 +16,13 @@ from airflow.api_fastapi.core_api.security import (
     requires_access_dag,
     requires_authenticated,
 )
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from waybill.errors import WaybillError
-from waybill_airflow.params import BATCH_ID
+from waybill_airflow.dag_ids import dags_beside
 from waybill_airflow.web import pages, reports
 from waybill_airflow.web.airflow_runs import RunFacts, run_of
 from waybill_airflow.web.batch_view import batch_view
@@ -31,18 +31,13 @@ from waybill_airflow.web.headers import HEADERS, REPORT_HEADERS, WITH_A_FORM
 from waybill_airflow.web.known_migrations import known_migration, known_migrations
 from waybill_airflow.web.migration_view import migration_view
 from waybill_airflow.web.migrations_view import overview
+from waybill_airflow.web.parameters import ANY_DAG_ID, BATCH, DAG_ID, RUN_ID
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
 from waybill_airflow.web.value_pages import add_value_pages
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
-
-# Rust's pattern language, where `$` is the very end.
-DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
-ANY_DAG_ID = Path(pattern=r"^[\w.-]+$", max_length=250)
-RUN_ID = Path(pattern=r"^[A-Za-z0-9_.~:+-]{1,250}$")
-BATCH = Path(pattern=f"^{BATCH_ID}$")
 
 FILES = {
     "waybill.css": "text/css",
@@ -147,12 +142,8 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
 
 def _belongs_to(dag_id: str) -> str | None:
     """The migration that a DAG keeps in shape or looks after, None if it does neither."""
-    for _, spec in known_migrations().migrations:
-        watched = spec.alerts is not None and spec.alerts.watches
-        others = {f"{spec.name}_upkeep": spec.upkeep is not None, f"{spec.name}_watch": watched}
-        if others.get(dag_id):
-            return spec.name
-    return None
+    known = (spec for _, spec in known_migrations().migrations)
+    return next((spec.name for spec in known if dag_id in dags_beside(spec)), None)
 
 
 def _batch(dag_id: str, batch: str, run: RunFacts | None) -> HTMLResponse:

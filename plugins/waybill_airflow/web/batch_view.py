@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from waybill.counting import counted
 from waybill.envelopes import registry
 from waybill.made_ids import made_ids_sentence
+from waybill.overview.files import read_account
 from waybill.overview.schema import DROPPED, HELD, PUBLISHED, TAKEN
-from waybill.overview.writing import read_account
 from waybill.protocol import CAPABILITIES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from waybill.errors import ConfigurationError, UnavailableError
 from waybill.lake.without_spark import opened
+from waybill_airflow.lake_access import in_lake_of
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -25,8 +26,13 @@ AT_ONCE = 4
 _readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="waybill-lake")
 
 
-def read_lake(spec: Migration, read: Callable[[History], T]) -> T:
-    """What is read from the tables of a migration.
+def read_lake(spec: Migration, read: Callable[[History], T], command: str) -> T:
+    """What is read from the tables of a migration, with the connections that Airflow has for them.
+
+    Args:
+        spec: the migration.
+        read: reads it.
+        command: tells the same on the command line.
 
     Raises:
         ConfigurationError: only Spark can open the catalog, or a connection is not there.
@@ -38,19 +44,22 @@ def read_lake(spec: Migration, read: Callable[[History], T]) -> T:
             if lake is None:
                 message = (
                     f"only Spark can open the catalog of {spec.name}, and Airflow's web server has "
-                    f"none: use `{spec.command('quarantine', 'list', 'FILE')}`"
+                    f"none: use `{command}`"
                 )
                 raise ConfigurationError(message)
             return read(lake)
 
-    # The connections that were given are those of this context.
-    done = _readers.submit(contextvars.copy_context().run, work)
-    try:
-        return done.result(LONGEST)
-    except TimeoutError:
-        done.cancel()
-        message = (
-            f"the lake of {spec.name} did not answer within {LONGEST:.0f} seconds: try again, or "
-            f"use `{spec.command('quarantine', 'list', 'FILE')}`"
-        )
-        raise UnavailableError(message) from None
+    def wait(_: Migration) -> T:
+        # The connections that were given are those of this context.
+        done = _readers.submit(contextvars.copy_context().run, work)
+        try:
+            return done.result(LONGEST)
+        except TimeoutError:
+            done.cancel()
+            message = (
+                f"the lake of {spec.name} did not answer within {LONGEST:.0f} seconds: try again, "
+                f"or use `{command}`"
+            )
+            raise UnavailableError(message) from None
+
+    return in_lake_of(spec, wait)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from waybill.errors import WaybillError
-from waybill.overview.schema import Place
-from waybill.overview.writing import place_of, read_index
+from waybill.overview.files import read_index
+from waybill.overview.schema import Place, place_of
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
-from waybill.overview.writing import read_index
+from waybill.overview.files import read_index
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline

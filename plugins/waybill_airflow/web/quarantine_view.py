@@ -9,7 +9,6 @@ from waybill.counting import counted
 from waybill.inprocess.detect import detect
 from waybill.overview.refusals import first_refusals, history_at, message_at
 from waybill.records import Message
-from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.condition import Step, quarantine_steps
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.lake_reading import read_lake
@@ -125,7 +124,7 @@ def quarantine_view(
     def first(lake: History) -> list[dict[str, Any]]:
         return first_refusals(lake, asked, LIST + 1, table or None)
 
-    rows = in_lake_of(spec, lambda spec: read_lake(spec, first))
+    rows = read_lake(spec, first, spec.command("quarantine", "list", "FILE"))
     return QuarantineView(
         spec.name,
         rows[:LIST],
@@ -153,14 +152,14 @@ def message_view(spec: Migration, topic: str, partition: int, offset: int) -> Me
             return None
         return history, message_at(lake, topic, partition, offset)
 
-    told = in_lake_of(spec, lambda spec: read_lake(spec, found))
+    position = f"{topic}/{partition}/{offset}"
+    told = read_lake(spec, found, spec.command("quarantine", "show", "FILE", position))
     if told is None:
         return None
     history, content = told
     key, value = content if content is not None else (None, None)
     reasons = [row["reason"] or "" for row in history if "reason" in row]
     fault = None if value is None else fault_of(value, reasons[-1])
-    position = f"{topic}/{partition}/{offset}"
     return MessageView(
         name=spec.name,
         place=position,
@@ -201,12 +200,12 @@ def fault_of(value: bytes, reason: str) -> int | None:
 
 def _text(value: bytes, fault: int | None) -> tuple[str, str, str]:
     shown = value[:TEXT_BYTES]
+    more = "" if len(shown) == len(value) else " …"
     if fault is None or fault >= len(shown):
-        return _plain(shown), "", "" if len(shown) == len(value) else " …"
+        return _plain(shown), "", more
     end = fault + 1
     while end < len(shown) and shown[end] & 0xC0 == 0x80:
         end += 1
-    more = "" if len(shown) == len(value) else " …"
     return _plain(shown[:fault]), _plain(shown[fault:end]), _plain(shown[end:]) + more
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from waybill.errors import Code, ConfigurationError
+from waybill.errors import ConfigurationError
 from waybill.order import read_order_key
-from waybill.overview.row_changes import changes_of_row, qualified_name
-from waybill_airflow.lake_access import in_lake_of
+from waybill.overview.row_changes import changes_of_row, key_test, qualified_name
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
@@ -112,16 +111,13 @@ def row_view(spec: Migration, table: str, key: str, tables: list[str]) -> RowVie
             return []
         return changes_of_row(lake, table or None, key, MOST + 1, by_time)
 
-    rows: list[dict[str, Any]] = []
-    if key:
-        try:
-            rows = in_lake_of(spec, lambda spec: read_lake(spec, found))
-        except ConfigurationError as error:
-            if error.code is not Code.OPTION:
-                raise
-            problem = error.sentence
     of = ["--table", table] if table else []
     command = spec.command("changes", "FILE", *of, "--key", key) if key else ""
+    try:
+        key_test(key)
+    except ConfigurationError as error:
+        problem = error.sentence
+    rows = read_lake(spec, found, command) if key and not problem else []
     changes = [_change(row) for row in rows[:MOST]]
     return RowView(spec.name, table, key, tables, changes, len(rows) > MOST, problem, command)
 

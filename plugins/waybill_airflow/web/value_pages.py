@@ -11,29 +11,28 @@ from collections.abc import Callable
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.api_fastapi.logging.decorators import action_logging
-from fastapi import Depends, FastAPI, Path, Query
+from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse
 
 from waybill.errors import WaybillError
-from waybill.overview.writing import read_index
+from waybill.overview.files import read_index
 from waybill_airflow.lake_access import in_lake_of
-from waybill_airflow.params import BATCH_ID
 from waybill_airflow.web.headers import WITH_A_FORM
 from waybill_airflow.web.known_migrations import known_migration
+from waybill_airflow.web.parameters import (
+    DAG_ID,
+    KEY,
+    KIND,
+    OFFSET,
+    ONE_BATCH,
+    PARTITION,
+    TABLE,
+    TOPIC,
+)
 from waybill_airflow.web.quarantine_view import message_view, quarantine_view
 from waybill_airflow.web.rendering import page
 from waybill_airflow.web.rights import Rights
 from waybill_airflow.web.row_view import row_view
-
-DAG_ID = Path(pattern=r"^[a-z][a-z0-9_]{0,62}$")
-ONE_BATCH = Query("", pattern=f"^({BATCH_ID})?$")
-KIND = Query("", pattern=r"^[a-z_ -]{0,40}$")
-TABLE = Query("", max_length=1000)
-KEY = Query("", max_length=10_000)
-TOPIC = Query(min_length=1, max_length=1000)
-# One each: FastAPI lets a parameter's declaration have the name of the first that uses it.
-PARTITION = Query(ge=0, lt=2**31)
-OFFSET = Query(ge=0, lt=2**63)
 
 SEES_VALUES = Depends(requires_access_dag("GET", DagAccessEntity.TASK_LOGS))
 

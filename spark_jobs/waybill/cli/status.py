@@ -110,10 +110,9 @@ def source_status(spec: Migration, lake: History) -> dict[str, Any] | None:
     """What the topics hold that was not read yet, or why that cannot be told; None for files."""
     if spec.source.kafka is None:
         return None
-    from waybill.sources.kafka.lag import lag_of
+    from waybill.sources.kafka.lag import cursors_of, lag_of
 
-    stamped = lake.commits(lake.log(PLACES["snapshot"]))
-    cursors = (c.cursor for c in stamped if c.stage == "snapshot" and "topics" in c.cursor)
+    cursors = cursors_of(lake)
     try:
         return {"topics": [lag._asdict() for lag in lag_of(spec.source.kafka, cursors)]}
     except WaybillError as error:

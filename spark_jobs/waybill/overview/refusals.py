@@ -48,8 +48,7 @@ def each_once(rows: Iterable[dict[str, Any]], lake: History) -> list[dict[str, A
         if other is row or other["batch"] == row["batch"]:
             continue
         if not ages:
-            commits = lake.commits(lake.log("changes"))
-            ages = {commit.batch: age for age, commit in enumerate(commits)}
+            ages = _ages(lake)
         if ages.get(row["batch"], len(ages)) < ages.get(other["batch"], len(ages)):
             found[place] = row
     return sorted(found.values(), key=_by_place)
@@ -117,6 +116,11 @@ def _shown(row: dict[str, Any], by: str) -> dict[str, Any]:
     return {**place, "by": by, **why, "table": _table(row)}
 
 
+def _ages(lake: History) -> dict[str, int]:
+    """The batches that were decoded, from the newest on."""
+    return {commit.batch: age for age, commit in enumerate(lake.commits(lake.log("changes")))}
+
+
 def _by_place(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in (*PLACE[1:], "by"))
 
@@ -149,5 +153,5 @@ def history_at(lake: History, topic: str, partition: int, offset: int) -> list[d
         taken = lake.scan(changes, ("batch", "index"), ok)
         by_batch = Counter(row["batch"] for row in taken)
         rows += [{"batch": batch, "rows": count} for batch, count in by_batch.items()]
-    ages = {commit.batch: age for age, commit in enumerate(lake.commits(changes))} if rows else {}
+    ages = _ages(lake) if rows else {}
     return sorted(rows, key=lambda row: -ages.get(row["batch"], len(ages)))

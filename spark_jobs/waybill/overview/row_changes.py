@@ -59,7 +59,7 @@ def changes_of_row(
     Raises:
         ConfigurationError: the key looks like JSON and is none.
     """
-    has_key = _key_test(key)
+    has_key = key_test(key)
 
     def accepts(row: dict[str, Any]) -> bool:
         if table is not None and written_name(row) != table:
@@ -135,7 +135,7 @@ def key_as_text(key: str) -> dict[str, str | None]:
     }
 
 
-def _key_test(key: str) -> Callable[[dict[str, Any]], bool]:
+def key_test(key: str) -> Callable[[dict[str, Any]], bool]:
     """Whether a row is of a key: a JSON object of its columns, or the value of its only column.
 
     Raises:

@@ -8,11 +8,14 @@ numbers.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from waybill.report import as_texts
+
+if TYPE_CHECKING:
+    from waybill.spec.endpoints import Source, Target
 
 VERSION = 1
 """Raised when a field changes its meaning. Files of another version are written anew."""
@@ -259,6 +262,21 @@ class Place(msgspec.Struct, frozen=True):
     name: str
     envelope: str
     place: str
+
+
+def place_of(end: Source | Target) -> str:
+    """Where the messages of a source or a target are, for people."""
+    if end.files is not None:
+        return end.files.path
+    if end.kafka is None:
+        return ""
+    topic = getattr(end.kafka, "topic", None)
+    if topic is not None:
+        return f"topic {topic}"
+    pattern = getattr(end.kafka, "pattern", None)
+    if pattern is not None:
+        return f"topics like {pattern}"
+    return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
 
 
 class Index(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from waybill.merge.watermark import plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits
+from waybill.overview.files import ACCOUNT, INDEX, index_in, reports
 from waybill.overview.schema import (
     HELD,
     UNDER_WAY,
@@ -25,8 +26,8 @@ from waybill.overview.schema import (
     Index,
     Place,
     TableLine,
-    decoded,
     encoded,
+    place_of,
 )
 from waybill.report import STAGES
 from waybill.storage.file_store import file_name, open_store
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
     from waybill.lake.commit import Commit
     from waybill.lake.history import History
     from waybill.overview.commits import Commits
-    from waybill.spec.endpoints import Source, Target
     from waybill.spec.migration import Migration
-    from waybill.storage.file_store import Store
-
-ACCOUNT = "waybill.json"
-INDEX = "_index.json"
-"""No batch can have this name, which would be a folder beside it."""
 
 WINDOW = 20
 """So many batches are looked at again although nothing more is to be expected of them."""
@@ -51,11 +46,6 @@ OPEN = (HELD, UNDER_WAY)
 
 AT_ONCE = 16
 """Files that are written at a time; only the first overview of an old lake has many."""
-
-
-def reports(spec: Migration) -> str:
-    """The folder of all reports of a migration."""
-    return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports"
 
 
 def write_overview(spec: Migration, lake: History) -> Index:
@@ -70,7 +60,7 @@ def write_overview(spec: Migration, lake: History) -> Index:
         UnavailableError: its store does not answer.
     """
     store = open_store(reports(spec))
-    before = _read(store)
+    before = index_in(store)
     commits = _recent(lake, before)
     accounts = Accounts(spec.name, commits)
     since = commits.since
@@ -111,27 +101,6 @@ def _recent(lake: History, before: Index | None) -> Commits:
         if reached and commits.merges.reaches(before.merged):
             return commits
     return read_commits(lake)
-
-
-def read_index(spec: Migration) -> Index | None:
-    """The index of a migration; None where there is none that this version can read.
-
-    Raises:
-        ConfigurationError: the connection of the lake is not there.
-        UnavailableError: the lake's store does not answer.
-    """
-    return _read(open_store(reports(spec)))
-
-
-def read_account(spec: Migration, batch: str) -> BatchAccount | None:
-    """The account of a batch; see `read_index`."""
-    content = open_store(f"{reports(spec)}/{file_name(batch)}").read(ACCOUNT)
-    return None if content is None else decoded(content, BatchAccount)
-
-
-def _read(store: Store) -> Index | None:
-    content = store.read(INDEX)
-    return None if content is None else decoded(content, Index)
 
 
 def _put(spec: Migration, changed: list[tuple[str, bytes]]) -> None:
@@ -201,21 +170,6 @@ def _index(
         merged=None if merged is None else merged.snapshot,
         tables=_tables(lake, commits, before, merged),
     )
-
-
-def place_of(end: Source | Target) -> str:
-    """Where the messages of a source or a target are, for people."""
-    if end.files is not None:
-        return end.files.path
-    if end.kafka is None:
-        return ""
-    topic = getattr(end.kafka, "topic", None)
-    if topic is not None:
-        return f"topic {topic}"
-    pattern = getattr(end.kafka, "pattern", None)
-    if pattern is not None:
-        return f"topics like {pattern}"
-    return f"topics {', '.join(getattr(end.kafka, 'topics', []))}"
 
 
 def _tables(

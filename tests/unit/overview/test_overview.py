@@ -13,6 +13,7 @@ from tests.unit.overview.made_lake import FIRST, MadeLake, migration
 from waybill.overview import writing
 from waybill.overview.accounts import Accounts
 from waybill.overview.commits import read_commits
+from waybill.overview.files import read_account, read_index
 from waybill.overview.schema import (
     VERSION,
     BatchAccount,
@@ -23,7 +24,7 @@ from waybill.overview.schema import (
     decoded,
     encoded,
 )
-from waybill.overview.writing import read_account, read_index, write_overview
+from waybill.overview.writing import write_overview
 from waybill.report import STAGES, StageReport
 
 

@@ -12,6 +12,7 @@ from waybill.sources.kafka.plan import Plan, plan
 from waybill.sources.kafka.positions import read_positions
 
 if TYPE_CHECKING:
+    from waybill.lake.history import History
     from waybill.spec.endpoints import KafkaSource
 
 PATIENCE = 5.0
@@ -64,3 +65,10 @@ def unread(source: KafkaSource, newest_first: Iterable[dict[str, Any]]) -> tuple
     # As the next batch would, had it been told not to stop at what is missing.
     going_on = source.model_copy(update={"on_data_loss": "earliest"})
     return cluster, plan(going_on, cluster, read_positions(newest_first))
+
+
+def cursors_of(lake: History) -> list[dict[str, Any]]:
+    """How far the archive has read topics: the cursors of its commits, newest first."""
+    archive = lake.log("archive")
+    commits = lake.commits(archive) if lake.exists(archive) else []
+    return [c.cursor for c in commits if c.stage == "snapshot" and "topics" in c.cursor]
