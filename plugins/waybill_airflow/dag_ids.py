@@ -13,6 +13,5 @@ UPKEEP, WATCH = "_upkeep", "_watch"
 
 def dags_beside(spec: Migration) -> list[str]:
     """The ids of those that there are."""
-    watches = spec.alerts is not None and spec.alerts.watches
-    there = {UPKEEP: spec.upkeep is not None, WATCH: watches}
+    there = {UPKEEP: spec.upkeep is not None, WATCH: spec.watched is not None}
     return [f"{spec.name}{suffix}" for suffix, is_there in there.items() if is_there]

@@ -148,8 +148,8 @@ def build_upkeep(spec: Migration, file: Path) -> DAG | None:
 
 
 def build_watch(spec: Migration, file: Path) -> DAG | None:
-    """The DAG that looks for what no run tells of; none where nobody asks to be told."""
-    if spec.alerts is None or not spec.alerts.watches:
+    """The DAG that looks for what no run tells of; none where nobody asks for it."""
+    if spec.watched is None:
         return None
     from waybill_airflow.signals.watching import WatchOperator
 
@@ -157,8 +157,8 @@ def build_watch(spec: Migration, file: Path) -> DAG | None:
         spec,
         file,
         WATCH,
-        spec.alerts.watch,
-        description="Tells people when the migration is late, or a batch stands still.",
+        spec.watched,
+        description="Asks the source how much waits there; tells people when something is late.",
         doc_md="Pause it together with the migration.",
         retry_delay=timedelta(seconds=20),
     ) as dag:

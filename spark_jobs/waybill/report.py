@@ -22,6 +22,11 @@ TRIED_AGAIN = "tried_again"
 try; what it refused again is among what it refused."""
 
 
+SEEN = "seen"
+"""The detail of a snapshot's report that says when it asked the source how far that is (`at`, in
+milliseconds since 1970), and how much it had to leave for a later batch (`left`)."""
+
+
 def as_texts(data: Any, least: int = EXACT) -> Any:
     """Plain data with integers of at least this as texts."""
     if isinstance(data, dict):

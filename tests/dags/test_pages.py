@@ -633,10 +633,10 @@ def reads(monkeypatch):
 def test_a_page_reads_a_handful_of_files(client, manager, reads):
     client.get("/migrations")
     local = len(manager.known) - 2
-    assert len(reads) == local, "one for each migration whose lake is here"
-    assert {Path(place).name for place in reads} == {"_index.json"}
+    assert len(reads) == 2 * local, "two for each migration whose lake is here"
+    assert {Path(place).name for place in reads} == {"_index.json", "_source.json"}
     for path, names in (
-        ("/dags/orders_held", ["_index.json"]),
+        ("/dags/orders_held", ["_index.json", "_source.json"]),
         (f"/batches/orders_held/{HELD}", ["waybill.json"]),
     ):
         reads.clear()

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from waybill.errors import ConfigurationError
-from waybill.overview.files import read_account, read_index, reports
+from waybill.overview.files import read_account, read_index, read_source, reports
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.signals import metrics
@@ -54,8 +54,10 @@ def tell(spec: Migration, report: dict[str, Any], context: Context) -> None:
 
 
 def _send_metrics(spec: Migration, report: dict[str, Any], index: Index | None) -> None:
-    of_lake = () if index is None else metrics.figures_of_lake(index, datetime.now(UTC))
-    metrics.send(chain(metrics.figures_of(spec.name, report), of_lake))
+    now, look = datetime.now(UTC), in_lake_of(spec, read_source)
+    of_lake = () if index is None else metrics.figures_of_lake(index, now)
+    of_source = () if look is None else metrics.figures_of_source(look, now)
+    metrics.send(chain(metrics.figures_of(spec.name, report), of_lake, of_source))
 
 
 def _update_assets(spec: Migration, batch: str, index: Index | None, context: Context) -> None:

@@ -14,7 +14,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 if TYPE_CHECKING:
-    from waybill.overview.schema import Index
+    from waybill.overview.schema import Index, SourceLook
 
 Kind = Literal["counter", "gauge", "timing"]
 
@@ -58,6 +58,18 @@ METRICS = {
     ),
     "waybill.lag.seconds": Metric(
         "gauge", ("migration",), "how long ago the oldest of them was archived"
+    ),
+    "waybill.source.unread": Metric(
+        "gauge",
+        ("migration", "unit"),
+        "`messages` (Kafka: offsets) or `files` that the source held and the archive did not when "
+        "it was asked",
+    ),
+    "waybill.source.seconds": Metric(
+        "gauge", ("migration",), "how long the oldest of them had waited by then, where it is known"
+    ),
+    "waybill.source.asked": Metric(
+        "gauge", ("migration",), "seconds since the source was asked and answered"
     ),
     "waybill.quarantine": Metric(
         "gauge", ("migration",), "refused rows that nobody has tried again"
@@ -148,6 +160,24 @@ def figures_of_lake(index: Index, now: datetime) -> Iterator[Figure]:
     )
     for age, table in nlargest(MOST_TABLES, ages):
         yield Figure("waybill.table.age", age, (name, table))
+
+
+def figures_of_source(look: SourceLook, now: datetime) -> Iterator[Figure]:
+    """What the source held when it was asked last; nothing where it never was.
+
+    Args:
+        look: the answer.
+        now: with its zone.
+    """
+    if not look.looked:
+        return
+    name = look.migration
+    yield Figure("waybill.source.unread", look.unread, (name, look.unit))
+    behind = look.behind(look.looked)
+    if behind is not None:
+        yield Figure("waybill.source.seconds", behind, (name,))
+    asked = max(0.0, now.timestamp() - look.looked / 1000)
+    yield Figure("waybill.source.asked", asked, (name,))
 
 
 def send(figures: Iterable[Figure]) -> None:

@@ -1,8 +1,9 @@
-"""Looks for what no run tells of: a migration that is late, a batch that no stage goes on with."""
+"""Looks for what no run tells of: what waits at the source, a migration that is late or stalled."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import BaseOperator
@@ -16,13 +17,14 @@ from waybill.spec.durations import seconds_of
 from waybill.spec.file import load_migration
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.lateness import LATE_AFTER, is_overdue
+from waybill_airflow.signals import metrics
 from waybill_airflow.signals.alerts import send
 from waybill_airflow.submission import connections
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from waybill.overview.schema import Index
+    from waybill.overview.schema import Index, SourceLook
     from waybill.spec.alerts import Alerts, Event
     from waybill.spec.migration import Migration
 
@@ -61,8 +63,10 @@ class WatchOperator(BaseOperator):
             What was found, as a mark by event, for the next look.
         """
         spec = load_migration(self.migration)
+        look = self._ask(spec)
         index, now = in_lake_of(spec, read_index), datetime.now(UTC)
-        findings = [] if index is None else find(spec, index, now)
+        self._send(index, look, now)
+        findings = [] if index is None else find(spec, index, now, look)
         if spec.alerts is not None and "retention" in spec.alerts.on:
             with given(connections(spec.connections)):
                 findings += find_endangered(spec, now)
@@ -77,24 +81,97 @@ class WatchOperator(BaseOperator):
                 send(spec, finding.event, finding.title, finding.text, context)
         return {finding.event: finding.mark for finding in findings}
 
+    def _ask(self, spec: Migration) -> SourceLook | None:
+        """Ask the source how much waits there; None where only Spark can open the catalog."""
+        look = ask_source(spec)
+        if look is None:
+            self.log.warning(
+                "only Spark can open the catalog of %s, so its source cannot be asked here: `%s` "
+                "asks it",
+                *(spec.name, spec.command("status", "FILE")),
+            )
+        elif look.problem:
+            self.log.warning("the source did not say how much waits there: %s", look.problem)
+        else:
+            self.log.info("%s %s wait at the source", f"{look.unread:,}", look.unit)
+        return look
 
-def find(spec: Migration, index: Index, now: datetime) -> list[Finding]:
+    def _send(self, index: Index | None, look: SourceLook | None, now: datetime) -> None:
+        if not metrics.are_on():
+            return
+        of_lake = () if index is None else metrics.figures_of_lake(index, now)
+        of_source = () if look is None else metrics.figures_of_source(look, now)
+        metrics.send(chain(of_lake, of_source))
+
+
+def ask_source(spec: Migration) -> SourceLook | None:
+    """Ask the source how much waits there, and keep the answer for the pages.
+
+    Returns:
+        What it says, or said last with the reason why it does not now; None where only Spark can
+        open the catalog.
+
+    Raises:
+        ConfigurationError: a connection of the lake is missing, or its folder cannot be written.
+        UnavailableError: the lake's store does not answer.
+    """
+    from waybill.lake.without_spark import opened  # these load pyarrow and Kafka's client
+    from waybill.overview.source_look import look_at_source
+
+    with given(connections(spec.connections)), opened(spec) as lake:
+        return None if lake is None else look_at_source(spec, lake)
+
+
+def find(
+    spec: Migration, index: Index, now: datetime, look: SourceLook | None = None
+) -> list[Finding]:
     """What there is to tell of a migration.
 
     Args:
         spec: the migration.
         index: its overview.
         now: with its zone.
+        look: what its source held when it was asked last.
     """
     alerts = spec.alerts
     if alerts is None:
         return []
-    looks = {"late": _late, "stalled": _stalled}
-    found = (look(spec, alerts, index, now) for event, look in looks.items() if event in alerts.on)
+    found = []
+    if "late" in alerts.on:
+        found.append(_late(spec, alerts, index, now, look) or _waiting(spec, alerts, look))
+    if "stalled" in alerts.on:
+        found.append(_stalled(spec, alerts, index, now))
     return [finding for finding in found if finding is not None]
 
 
-def _late(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Finding | None:
+def _waiting(spec: Migration, alerts: Alerts, look: SourceLook | None) -> Finding | None:
+    """Batches come, and messages wait at the source all the same."""
+    if look is None or alerts.late_after is None:
+        return None
+    behind = look.behind(look.looked)
+    if behind is None or behind <= seconds_of(alerts.late_after):
+        return None
+    text = (
+        f"{_at_source(look)} That is longer than late_after ({alerts.late_after}), although "
+        "batches are published. A transaction may be open there, or its runs may not keep up.\n"
+        f"How far it is: {spec.command('status', 'FILE')}"
+    )
+    # What waits longest becomes another message with every batch, and is no news.
+    return Finding("late", "source", f"{spec.name}: messages wait at the source", text)
+
+
+def _at_source(look: SourceLook) -> str:
+    """What waits at the source, as a sentence with the time at which it was true."""
+    at = datetime.fromtimestamp(look.looked / 1000, UTC)
+    behind = look.behind(look.looked)
+    since = f", the oldest for {behind / 3600:.1f} hours" if behind else ""
+    what = counted(look.unread, look.unit.removesuffix("s"), style=",")
+    return f"As of {at:%H:%M} UTC {what} waited at the source{since}."
+
+
+def _late(
+    spec: Migration, alerts: Alerts, index: Index, now: datetime, look: SourceLook | None
+) -> Finding | None:
     published = max((line.ended for line in index.batches if line.state == PUBLISHED), default=0)
     if not published:
         return None
@@ -107,9 +184,11 @@ def _late(spec: Migration, alerts: Alerts, index: Index, now: datetime) -> Findi
         if not is_overdue(spec.schedule, published, now):
             return None
         why = f"by its schedule ({spec.schedule}) {LATE_AFTER} more should have come since"
+    source = "" if look is None or not look.looked else f"{_at_source(look)}\n"
     text = (
         f"The last batch that was published is {hours:.1f} hours old, and {why}. Look at its runs: "
         "one may wait for another, for a worker or for an answer, or the DAG is paused.\n"
+        f"{source}"
         f"How far it is: {spec.command('status', 'FILE')}"
     )
     return Finding("late", str(published), f"{spec.name} is late", text)

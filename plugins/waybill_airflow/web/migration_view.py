@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from waybill.errors import WaybillError
-from waybill.overview.files import read_index
+from waybill.overview.files import read_index, read_source
 from waybill.overview.schema import Place, place_of
 from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
@@ -25,6 +25,7 @@ from waybill_airflow.web.condition import (
     usual_steps,
 )
 from waybill_airflow.web.form import Field, form_fields
+from waybill_airflow.web.source_view import SourceView, source_view
 from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class MigrationView:
         condition: how it is, and what to do.
         ends: its source and its targets.
         index: what its lake says; None where there is nothing yet, or it cannot be read.
+        source: what waits at its source, None where it was never asked.
         failed_run: id of the last run, where that has failed.
         busy_run: the last run, where it has not ended.
         quarantine: what to do about refused messages.
@@ -71,6 +73,7 @@ class MigrationView:
     condition: Condition
     ends: list[tuple[str, Place]]
     index: Index | None
+    source: SourceView | None
     failed_run: str
     busy_run: RunFacts | None
     quarantine: list[Step]
@@ -97,9 +100,9 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
     """
     now = datetime.now(UTC)
     facts = dag_facts([spec.name]).get(spec.name, DagFacts())
-    index, problem = None, ""
+    index, look, problem = None, None, ""
     try:
-        index = in_lake_of(spec, read_index)
+        index, look = in_lake_of(spec, lambda spec: (read_index(spec), read_source(spec)))
     except WaybillError as error:
         problem = str(error)
     condition = condition_of(spec, index, facts, now, problem)
@@ -114,6 +117,7 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         condition=condition,
         ends=ends,
         index=index,
+        source=source_view(look, index),
         failed_run=facts.last.run_id if condition.word == FAILING and facts.last else "",
         busy_run=facts.last if facts.last is not None and facts.last.state in BUSY else None,
         quarantine=quarantine_steps(spec),

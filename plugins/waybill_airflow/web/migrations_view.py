@@ -8,18 +8,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
-from waybill.overview.files import read_index
+from waybill.overview.files import read_index, read_source
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
 from waybill_airflow.web.condition import ATTENTION, BROKEN, Condition, condition_of
 from waybill_airflow.web.known_migrations import known_migrations
+from waybill_airflow.web.source_view import SourceView, source_view
 from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from waybill.overview.schema import BatchLine, Index
+    from waybill.overview.schema import BatchLine, Index, SourceLook
     from waybill.spec.migration import Migration
     from waybill_airflow.web.rights import Rights
 
@@ -46,6 +47,7 @@ class Row:
         last: its last batch.
         verdicts: of the last batches, oldest first.
         line: points of the line of messages read.
+        source: what waits at its source.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Row:
     last: BatchLine | None = None
     verdicts: Sequence[BatchLine] = ()
     line: str = ""
+    source: SourceView | None = None
 
 
 class Figure(NamedTuple):
@@ -101,22 +104,22 @@ def overview(rights: Rights) -> Overview:
     return Overview(rows, broken, _figures(rows, broken), now)
 
 
-Told = tuple["Index | None", str]
-"""An index, and why it cannot be read."""
+Told = tuple["Index | None", "SourceLook | None", str]
+"""An index, what the source said, and why they cannot be read."""
 
 
 def _told(spec: Migration) -> Told:
     try:
-        return in_lake_of(spec, read_index), ""
+        return *in_lake_of(spec, lambda spec: (read_index(spec), read_source(spec))), ""
     except WaybillError as error:
-        return None, str(error)
+        return None, None, str(error)
 
 
 def _row(spec: Migration, facts: DagFacts, told: Told | None, now: datetime) -> Row:
     formats = (spec.source.envelope, [target.envelope for target in spec.publish])
     if told is None:
         return Row(spec.name, formats, None, facts)
-    index, problem = told
+    index, look, problem = told
     condition = condition_of(spec, index, facts, now, problem)
     batches = [] if index is None else index.batches
     values = [batch.rows_in for batch in reversed(batches[:POINTS])]
@@ -129,6 +132,7 @@ def _row(spec: Migration, facts: DagFacts, told: Told | None, now: datetime) -> 
         last=batches[0] if batches else None,
         verdicts=batches[:VERDICTS][::-1],
         line=sparkline(values),
+        source=source_view(look, index),
     )
 
 

@@ -27,6 +27,7 @@ def _environment() -> Environment:
         "counts": wording.counts,
         "clock": wording.clock,
         "moment": wording.moment,
+        "time_of_day": wording.time_of_day,
     }
     return environment
 

@@ -32,6 +32,16 @@ def clock(time: datetime | None) -> str:
     return NOTHING if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def time_of_day(time: datetime, now: datetime) -> str:
+    """A time for people, in UTC, with its day only where that is another one."""
+    there = time.astimezone(UTC)
+    return (
+        f"{there:%H:%M}"
+        if there.date() == now.astimezone(UTC).date()
+        else f"{there:%Y-%m-%d %H:%M}"
+    )
+
+
 def age(milliseconds: int | None, now: datetime) -> str:
     """How long ago that is, in one unit."""
     then = moment(milliseconds)

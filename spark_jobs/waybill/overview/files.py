@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.overview.schema import BatchAccount, Index, decoded
+from waybill.overview.schema import BatchAccount, Index, SourceLook, decoded
 from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from waybill.storage.file_store import Store
 
 ACCOUNT = "waybill.json"
-INDEX = "_index.json"
-"""No batch can have this name, which would be a folder beside it."""
+INDEX, SOURCE = "_index.json", "_source.json"
+"""No batch can have these names, which would be folders beside them."""
 
 
 def reports(spec: Migration) -> str:
@@ -44,3 +44,14 @@ def index_in(store: Store) -> Index | None:
     """The index that a folder of reports has; see `read_index`."""
     content = store.read(INDEX)
     return None if content is None else decoded(content, Index)
+
+
+def read_source(spec: Migration) -> SourceLook | None:
+    """What the source held when it was asked last; None where it was not. See `read_index`."""
+    return source_in(open_store(reports(spec)))
+
+
+def source_in(store: Store) -> SourceLook | None:
+    """The same of a folder of reports."""
+    content = store.read(SOURCE)
+    return None if content is None else decoded(content, SourceLook)

@@ -1,7 +1,8 @@
 """The files of the overview, field by field.
 
 `<warehouse>/<migration>/reports/<batch>/waybill.json` is a `BatchAccount`,
-`<warehouse>/<migration>/reports/_index.json` an `Index`. Times are milliseconds since 1970. Numbers
+`<warehouse>/<migration>/reports/_index.json` an `Index`, and `_source.json` beside it a
+`SourceLook`. Times are milliseconds since 1970. Numbers
 of 2^53 and more are written as texts, which readers of JSON do not round, and are read back as
 numbers.
 """
@@ -292,6 +293,7 @@ class Index(msgspec.Struct, frozen=True):
         waiting: before each stage but the first.
         lag: messages that are in the archive and not published.
         lag_since: when the oldest of them was archived, None where there are none.
+        archived: snapshot of the archive that these figures are about.
         held: the batch that the gate holds, None where it holds none.
         unjudged: the batch that was merged and waits for its gate, None where none does; for as
             long as the gate works, or since its run was ended.
@@ -312,6 +314,7 @@ class Index(msgspec.Struct, frozen=True):
     waiting: list[StageWaiting] = []
     lag: int = 0
     lag_since: int | None = None
+    archived: int | None = None
     held: str | None = None
     unjudged: str | None = None
     held_rules: list[Rule] = []
@@ -322,10 +325,59 @@ class Index(msgspec.Struct, frozen=True):
     tables: list[TableLine] = []
 
 
-_File = TypeVar("_File", Index, BatchAccount)
+class PartitionLook(msgspec.Struct, frozen=True):
+    """What waits in a partition, see `waybill.sources.kafka.waiting.Waiting`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    oldest: int | None = None
 
 
-def encoded(file: Index | BatchAccount) -> bytes:
+class SourceLook(msgspec.Struct, frozen=True):
+    """What the source holds and the archive does not. Only the source knows, when it is asked.
+
+    Attributes:
+        version: `VERSION`.
+        migration: its name.
+        looked: when that was; 0 where the source has never answered.
+        unit: what `unread` counts: `messages` (offsets, at least as many) or `files`.
+        unread: how much waits.
+        bytes: of the files that wait, None where they are not known.
+        oldest: since when what waits longest does: the time of the message, or of the file's last
+            change; None where nothing waits or the time is not known.
+        gone: messages that the brokers have deleted before they were read.
+        partitions: those in which most waits, some of them.
+        archive: snapshot of the archive that the source was compared with.
+        failed: when it was asked last and did not answer, 0 where it did.
+        problem: why it did not.
+    """
+
+    version: int
+    migration: str
+    looked: int
+    unit: str
+    unread: int = 0
+    bytes: int | None = None
+    oldest: int | None = None
+    gone: int = 0
+    partitions: list[PartitionLook] = []
+    archive: int | None = None
+    failed: int = 0
+    problem: str = ""
+
+    def behind(self, now_ms: int) -> float | None:
+        """How many seconds what waits longest has waited by a time; None where it is not known."""
+        if not self.unread:
+            return 0.0
+        return None if self.oldest is None else max(0.0, (now_ms - self.oldest) / 1000)
+
+
+_File = TypeVar("_File", Index, BatchAccount, SourceLook)
+
+
+def encoded(file: Index | BatchAccount | SourceLook) -> bytes:
     """A file's content."""
     data: Any = as_texts(msgspec.to_builtins(file))
     try:

@@ -29,6 +29,7 @@ from waybill.overview.schema import (
     encoded,
     place_of,
 )
+from waybill.overview.source_look import keep_planned
 from waybill.report import STAGES
 from waybill.storage.file_store import file_name, open_store
 
@@ -86,6 +87,7 @@ def write_overview(spec: Migration, lake: History) -> Index:
     index = _index(spec, lake, commits, before, lines[:LAST])
     with store.write(INDEX) as stream:
         stream.write(encoded(index))
+    keep_planned(spec, store, commits)
     return index
 
 
@@ -161,6 +163,7 @@ def _index(
         waiting=waiting_before(commits),
         lag=lag.messages,
         lag_since=lag.since,
+        archived=commits.archive.commits[0].snapshot if commits.archive.commits else None,
         held=None if said_no is None else waits,
         unjudged=waits if said_no is None else None,
         held_rules=[] if said_no is None else verdict_of(said_no, None).rules,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from waybill.counting import counted
 from waybill.lake_columns import ARCHIVE
+from waybill.report import SEEN
 from waybill.sources.cursor import FileState, read_cursor, write_cursor
 from waybill.sources.files import Plan, grouped, plan, read_tasks, told_left_out
 from waybill.spark_tasks.counters import Tally
@@ -47,12 +49,14 @@ class FileWork:
         self._context = context
         self._afresh = context.options.mode == "full"
         self._cursor = read_cursor(commit.cursor for commit in commits)
+        self._asked: int | None = None
         if context.options.mode == "replay":
             known = self._cursor
             self._plan = Plan(
                 known.base or "", [], len(known.files), {}, known.next_number, topic=known.topic
             )
         else:
+            self._asked = int(time.time() * 1000)
             self._plan = plan(source, self._cursor, self._afresh)
         self._states: dict[str, FileState] = dict(self._plan.touched)
 
@@ -124,6 +128,8 @@ class FileWork:
             "bytes": sum(task.size for task in work.tasks),
             "files": files,
         }
+        if self._asked is not None:
+            report.details[SEEN] = {"at": self._asked, "left": 0}
         if work.left_out:
             report.warnings.append(told_left_out(work.left_out))
         if work.other:

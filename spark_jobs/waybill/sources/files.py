@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from waybill.sources.cursor import FilesCursor, FileState
+    from waybill.sources.listing import Listing
     from waybill.spec.endpoints import FilesSource
 
 LAYOUTS: dict[str, Any] = {"lines": lines, "parquet": parquet, "kcat": kcat, "whole": whole}
@@ -79,12 +80,7 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
     Raises:
         SourceError: there is nothing at the path, or a file that was read has changed or is gone.
     """
-    listing = listed(source.path, LAYOUTS[source.layout].SUFFIXES)
-    if not listing.there:
-        message = (
-            f"there is no file or folder {source.path}: fix source.files.path, or put it there"
-        )
-        raise SourceError(message, code=Code.SOURCE_MISSING)
+    listing = _listed(source)
     base, found = listing.base, listing.files
     left_out = sorted([*listing.left_out, *listing.doubled])
     if not afresh:
@@ -111,6 +107,26 @@ def plan(source: FilesSource, cursor: FilesCursor, afresh: bool = False) -> Plan
         else:
             raise SourceError(_changed(path, state.size, size), code=Code.SOURCE_CHANGED)
     return Plan(base, tasks, known, touched, number, left_out, other, kept)
+
+
+def unread_files(source: FilesSource, cursor: FilesCursor) -> list[dict[str, Any]]:
+    """What the storage says of each file that is there and was not read.
+
+    Raises:
+        SourceError: there is nothing at the path, or it cannot be listed.
+    """
+    found = _listed(source).files
+    return [info for name, (_, info) in found.items() if name not in cursor.files]
+
+
+def _listed(source: FilesSource) -> Listing:
+    listing = listed(source.path, LAYOUTS[source.layout].SUFFIXES)
+    if not listing.there:
+        message = (
+            f"there is no file or folder {source.path}: fix source.files.path, or put it there"
+        )
+        raise SourceError(message, code=Code.SOURCE_MISSING)
+    return listing
 
 
 def _kept_topic(source: FilesSource, cursor: FilesCursor, base: str) -> str | None:

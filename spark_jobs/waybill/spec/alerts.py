@@ -36,12 +36,14 @@ class Alerts(Model):
     on: list[Event] = Field(default=["failed", "held"], min_length=1)
     """What they are told of."""
     late_after: LengthOfTime | None = None
-    """`late`: how old the last published batch may be. Without it, a migration with a schedule is
-    late when two of its scheduled times have passed since then."""
+    """`late`: how old the last published batch may be, and how long messages may wait at the
+    source. Without it, a migration with a schedule is late when two of its scheduled times have
+    passed since its last published batch."""
     stalled_after: LengthOfTime = "2h"
     """`stalled`: how long a batch may be under way without a stage that ends."""
     watch: Schedule = "*/10 * * * *"
-    """When the DAG runs that looks for `late`, `stalled` and `retention`."""
+    """When the DAG runs that looks for `late`, `stalled` and `retention`, unless the migration's
+    own `watch` says when."""
 
     @property
     def watches(self) -> bool:

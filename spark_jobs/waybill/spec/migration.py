@@ -177,6 +177,9 @@ class Migration(Model):
     """What to do with open transactions."""
     halves: Halves = Field(default_factory=Halves)
     """What to do with incomplete split updates."""
+    watch: Schedule | None = None
+    """When Airflow asks the source, between batches, [how much waits there](pages.md#lag). Without
+    it, as often as `alerts` has to look for something, else only when a batch begins."""
     alerts: Alerts | None = None
     """Whom Airflow tells when something happens."""
     upkeep: Upkeep | None = None
@@ -253,6 +256,12 @@ class Migration(Model):
         """
         file = "FILE" if self._file is None else str(self._file)
         return shlex.join(["waybill", *(file if word == "FILE" else word for word in words)])
+
+    @property
+    def watched(self) -> str | None:
+        """When the DAG runs that looks after the migration between batches; None without one."""
+        alerts = self.alerts.watch if self.alerts is not None and self.alerts.watches else None
+        return self.watch or alerts
 
     @property
     def snapshots_kept(self) -> str:

@@ -7,6 +7,7 @@ need, the password too, travels in their pickled function and nowhere else.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from waybill.errors import ReconciliationError
 from waybill.kafka.client import named_properties
 from waybill.kafka.cluster import Cluster
 from waybill.lake_columns import ARCHIVE
+from waybill.report import SEEN
 from waybill.sources.kafka.groups import commit_offsets
 from waybill.sources.kafka.pieces import dealt, piece_size
 from waybill.sources.kafka.plan import Plan, check_unchanged, plan
@@ -61,6 +63,7 @@ class KafkaWork:
         self._plan = Plan({}, [], [], {})
         self._before: Positions = NOTHING
         self._bytes_each = 0.0
+        self._asked: int | None = None
         history = iter(commits)
         last = next(history, None)
         if last is not None:
@@ -70,6 +73,8 @@ class KafkaWork:
             self._properties = named_properties(source.connection)
             self._cluster = Cluster(self._properties)
             self._cluster.reach()
+            if context.options.until_time is None:
+                self._asked = int(time.time() * 1000)
             self._plan = plan(source, self._cluster, self._before, self._afresh)
 
     @property
@@ -159,8 +164,11 @@ class KafkaWork:
         lost += sum(outcome.lost for outcome in read.values())
         if lost:
             report.details["lost_offsets"] = lost
-        if self._plan.held:
-            report.details["held_offsets"] = sum(self._plan.held.values())
+        held = sum(self._plan.held.values())
+        if held:
+            report.details["held_offsets"] = held
+        if self._asked is not None:
+            report.details[SEEN] = {"at": self._asked, "left": held}
 
     def _warn(self, report: StageReport, read: dict[Range, Read]) -> None:
         missing = [(loss, loss.end - loss.start) for loss in self._plan.losses]
