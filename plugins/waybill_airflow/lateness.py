@@ -21,7 +21,7 @@ def is_overdue(schedule: str | None, ended: int, now: datetime) -> bool:
         ended: when the last batch ended, in milliseconds since 1970; 0 where that is not known.
         now: with its zone.
     """
-    cron = _PRESETS.get(schedule, schedule) if schedule is not None else None
+    cron = _cron(schedule)
     if cron is None or not ended:
         return False
     times = croniter(cron, now)
@@ -29,3 +29,24 @@ def is_overdue(schedule: str | None, ended: int, now: datetime) -> bool:
     for _ in range(LATE_AFTER):
         before = times.get_prev(datetime)
     return datetime.fromtimestamp(ended / 1000, UTC) < before
+
+
+def late_from(schedule: str | None, ended: int) -> int | None:
+    """When a migration is late whose last batch ended at a time; None without a schedule.
+
+    Args:
+        schedule: see `is_overdue`.
+        ended: see there; the answer is in milliseconds since 1970, too.
+    """
+    cron = _cron(schedule)
+    if cron is None:
+        return None
+    times = croniter(cron, datetime.fromtimestamp(ended / 1000, UTC))
+    due = 0.0
+    for _ in range(LATE_AFTER):
+        due = times.get_next(float)
+    return int(due * 1000)
+
+
+def _cron(schedule: str | None) -> str | None:
+    return None if schedule is None else _PRESETS.get(schedule, schedule)

@@ -15,7 +15,7 @@ from waybill.lake import Lake
 from waybill.lake_columns import lake_name
 from waybill.validate import trends
 from waybill.validate.results import read_page, read_result
-from waybill.validate.trends import past_of
+from waybill.validate.trends import past_of, verdicts_of
 
 pytestmark = pytest.mark.spark
 
@@ -371,8 +371,8 @@ def test_rules_over_time_look_at_what_the_gate_kept_of_the_batches_before(
     assert (table["rows"], table["rows_before"], table["messages_off"]) == (4, 10, None)
     assert table["age"] > 90_000_000  # the first batch's partition has stood still since 2023
     lake = Lake.open(spark, spec)
-    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(lake)] == [10, 4]
+    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(verdicts_of(lake))] == [10, 4]
     monkeypatch.setattr(Lake, "known_since", lambda *_: 1)
-    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(lake)] == [4]
+    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(verdicts_of(lake))] == [4]
     monkeypatch.setattr(trends, "HISTORY", 1)
-    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(lake)] == [4]
+    assert [batch.tables["shop.orders"]["rows"] for batch in past_of(verdicts_of(lake))] == [4]

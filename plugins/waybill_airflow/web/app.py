@@ -176,7 +176,7 @@ def _add_reports(app: FastAPI) -> None:
         if report is None:
             text = pages.no_report(dag_id, batch)
             return HTMLResponse(text, status_code=404, headers=REPORT_HEADERS)
-        return HTMLResponse(report, headers=REPORT_HEADERS)
+        return HTMLResponse(report.text, headers=HEADERS if report.own else REPORT_HEADERS)
 
 
 def _told(

@@ -1,8 +1,8 @@
-"""Small charts: where their marks stand. Templates draw them as SVG."""
+"""Small charts: where their marks and limits stand. Templates draw them as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -17,6 +17,44 @@ class Mark(NamedTuple):
     title: str
 
 
+class Limit(NamedTuple):
+    """What bars are held against.
+
+    Attributes:
+        name: what it is, with the rule or the field that sets it.
+        values: for every bar; None where it does not apply.
+        kind: class of the style sheet.
+    """
+
+    name: str
+    values: Sequence[float | None]
+    kind: str = "limit"
+
+
+class LimitLine(NamedTuple):
+    """A limit as it is drawn.
+
+    Attributes:
+        name: see `Limit`.
+        kind: see `Limit`.
+        path: where it runs; empty where all of it is above the chart.
+        last: its newest value, as text.
+    """
+
+    name: str
+    kind: str
+    path: str
+    last: str
+
+
+class Row(NamedTuple):
+    """A bar as text: what it is about, its value, and its limits in their order."""
+
+    about: str
+    told: str
+    limits: list[str]
+
+
 class Chart(NamedTuple):
     """A chart of bars, oldest first.
 
@@ -28,6 +66,8 @@ class Chart(NamedTuple):
         marks: the bars.
         top: the largest value, as text.
         legend: what the kinds of bars mean, by class of the style sheet.
+        limits: what the bars are held against.
+        rows: all of it as text, the newest first.
     """
 
     title: str
@@ -37,10 +77,28 @@ class Chart(NamedTuple):
     marks: list[Mark]
     top: str
     legend: list[tuple[str, str]]
+    limits: list[LimitLine]
+    rows: list[Row]
+
+
+class Column(NamedTuple):
+    """A bar: what it is about, what it says, and its parts from the bottom as kind and value."""
+
+    about: str
+    told: str
+    parts: Sequence[tuple[str, float]]
+
+    @property
+    def height(self) -> float:
+        """All parts together."""
+        return sum(value for _, value in self.parts)
 
 
 WIDTH, HEIGHT = 600, 120
 LINE_WIDTH, LINE_HEIGHT = 96, 24
+
+NEAR = 3.0
+"""A limit that is more times the largest bar would press the bars flat: it is named, not drawn."""
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -57,31 +115,78 @@ def sparkline(values: Sequence[float]) -> str:
 
 def bars(
     title: str,
-    summary: str,
-    columns: Sequence[tuple[str, Sequence[tuple[str, float]]]],
+    columns: Sequence[Column],
     legend: Sequence[tuple[str, str]],
-    top: str,
+    write: Callable[[float], str],
+    limits: Sequence[Limit] = (),
 ) -> Chart:
-    """A chart of stacked bars.
+    """A chart of stacked bars with their limits.
 
     Args:
         title: what it shows.
-        summary: the same in a sentence.
-        columns: oldest first: what a bar says, and its parts from the bottom as kind and value.
+        columns: oldest first.
         legend: kinds and what they mean.
-        top: the largest value, as text.
+        write: a value as text, with its unit.
+        limits: what the bars are held against; those without a value are left out.
     """
-    largest = max((sum(value for _, value in parts) for _, parts in columns), default=0) or 1
+    applied = [limit for limit in limits if any(value is not None for value in limit.values)]
+    largest = max((column.height for column in columns), default=0) or 1
+    scale = max([largest, *_near(applied, largest)])
     slot = WIDTH / max(len(columns), 12)
     marks = []
-    for place, (told, parts) in enumerate(columns):
+    for place, column in enumerate(columns):
         base = float(HEIGHT)
-        for kind, value in parts:
-            height = round(value / largest * (HEIGHT - 4), 1)
+        for kind, value in column.parts:
+            height = round(value / scale * (HEIGHT - 4), 1)
             if value and height < 1:
                 height = 1.0  # what is there is to be seen
             base = round(base - height, 1)
             if height:
                 x = round(place * slot + slot * 0.1, 1)
-                marks.append(Mark(x, base, round(slot * 0.8, 1), height, kind, told))
-    return Chart(title, summary, WIDTH, HEIGHT, marks, top, list(legend))
+                title_of = f"{column.about}: {column.told}"
+                marks.append(Mark(x, base, round(slot * 0.8, 1), height, kind, title_of))
+    lines = [_line(limit, scale, slot, write) for limit in applied]
+    return Chart(
+        title,
+        _summary(title, columns, lines, write),
+        WIDTH,
+        HEIGHT,
+        marks,
+        write(max((column.height for column in columns), default=0)),
+        list(legend),
+        lines,
+        [
+            Row(column.about, column.told, [_told(limit.values[place], write) for limit in applied])
+            for place, column in reversed(list(enumerate(columns)))
+        ],
+    )
+
+
+def _near(limits: Sequence[Limit], largest: float) -> list[float]:
+    values = (value for limit in limits for value in limit.values if value is not None)
+    return [value for value in values if value <= NEAR * largest]
+
+
+def _line(limit: Limit, scale: float, slot: float, write: Callable[[float], str]) -> LimitLine:
+    path = []
+    for place, value in enumerate(limit.values):
+        if value is not None and value <= scale:
+            y = round(HEIGHT - value / scale * (HEIGHT - 4), 1)
+            path.append(f"M{place * slot:.1f} {y}H{(place + 1) * slot:.1f}")
+    newest = next(value for value in reversed(limit.values) if value is not None)
+    return LimitLine(limit.name, limit.kind, "".join(path), write(newest))
+
+
+def _told(value: float | None, write: Callable[[float], str]) -> str:
+    return "" if value is None else write(value)
+
+
+def _summary(
+    title: str,
+    columns: Sequence[Column],
+    lines: Sequence[LimitLine],
+    write: Callable[[float], str],
+) -> str:
+    most = write(max((column.height for column in columns), default=0))
+    limits = "".join(f" Limit: {line.name}, now {line.last}." for line in lines)
+    return f"{title}, the last {len(columns)} batches; at most {most}.{limits}"

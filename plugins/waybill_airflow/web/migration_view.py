@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from waybill.errors import WaybillError
 from waybill.overview.files import read_index, read_source
 from waybill.overview.schema import Place, place_of
-from waybill.report import STAGES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
-from waybill_airflow.web.charts import Chart, bars
+from waybill_airflow.web.batch_charts import charts_of
 from waybill_airflow.web.condition import (
     BUSY,
     FAILING,
@@ -26,19 +25,14 @@ from waybill_airflow.web.condition import (
 )
 from waybill_airflow.web.form import Field, form_fields
 from waybill_airflow.web.source_view import SourceView, source_view
-from waybill_airflow.web.wording import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from waybill.overview.schema import BatchLine, Index, TableLine
     from waybill.spec.migration import Migration
     from waybill_airflow.web.airflow_runs import RunFacts
+    from waybill_airflow.web.charts import Chart
 
 SHOWN_BATCHES, SHOWN_TABLES, CHARTED = 50, 100, 40
-
-KINDS = ("one", "two", "three", "four", "five")
-"""Colours of the style sheet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,7 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         may_trigger=may_trigger,
         paused=facts.paused,
         fields=form_fields() if may_trigger else [],
-        charts=charts_of(charted),
+        charts=charts_of(spec, charted, now),
         charted=len(charted),
         tables=tables[:SHOWN_TABLES],
         more_tables=max(0, len(tables) - SHOWN_TABLES),
@@ -134,51 +128,3 @@ def migration_view(spec: Migration, may_trigger: bool) -> MigrationView:
         status=spec.command("status", "FILE"),
         now=now,
     )
-
-
-def charts_of(batches: Sequence[BatchLine]) -> list[Chart]:
-    """Volume, refused share and times of stages; batches are oldest first."""
-    if not batches:
-        return []
-    most = max(batch.rows_in for batch in batches)
-    volume = bars(
-        "Messages read",
-        f"Messages read by each of the last {len(batches)} batches; at most {number(most)}.",
-        [(f"{b.batch}: {number(b.rows_in)}", [("one", float(b.rows_in))]) for b in batches],
-        [("one", "messages")],
-        number(most),
-    )
-    shares = [_share(batch) for batch in batches]
-    refused = bars(
-        "Refused share",
-        f"Refused rows of each batch in percent of its messages; at most {max(shares):.2f} %.",
-        [
-            (f"{b.batch}: {share:.2f} %", [("refused", share)])
-            for b, share in zip(batches, shares, strict=True)
-        ],
-        [("refused", "refused")],
-        f"{max(shares):.2f} %",
-    )
-    longest = max(sum(batch.seconds) for batch in batches)
-    times = bars(
-        "Seconds of the stages",
-        f"Seconds that the stages of each batch took; at most {number(longest)} together.",
-        [
-            (
-                f"{b.batch}: "
-                + ", ".join(f"{s} {number(t)} s" for s, t in zip(STAGES, b.seconds, strict=False)),
-                list(zip(KINDS, b.seconds, strict=False)),
-            )
-            for b in batches
-        ],
-        list(zip(KINDS, STAGES, strict=True)),
-        f"{number(longest)} s",
-    )
-    return [volume, refused, times]
-
-
-def _share(batch: BatchLine) -> float:
-    """Refused rows in percent of the messages; a batch may also refuse those of earlier ones."""
-    if not batch.refused:
-        return 0.0
-    return 100.0 * batch.refused / max(batch.rows_in, batch.refused)

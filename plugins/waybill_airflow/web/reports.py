@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from waybill.validate.results import read_page
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from waybill.overview.files import read_account
+from waybill.report import STAGES
+from waybill.validate.page import gate_values
+from waybill.validate.result import GateResult
+from waybill.validate.results import read_page, read_result, read_trend
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.known_migrations import known_migration
+from waybill_airflow.web.rendering import page
+
+if TYPE_CHECKING:
+    from waybill.spec.migration import Migration
 
 
-def gate_report(dag_id: str, batch: str) -> str | None:
+class Report(NamedTuple):
+    """A report as a page.
+
+    Attributes:
+        text: HTML.
+        own: whether it was made here, of figures; else it is the page that was kept, which brings
+            its own style.
+    """
+
+    text: str
+    own: bool
+
+
+def gate_report(dag_id: str, batch: str) -> Report | None:
     """The gate's page of a batch, None where there is none.
 
     Names come from a URL: the migration is looked up among those that there are, and the library
@@ -21,4 +44,26 @@ def gate_report(dag_id: str, batch: str) -> str | None:
     spec = known_migration(dag_id)
     if spec is None:
         return None
-    return in_lake_of(spec, lambda spec: read_page(spec, batch))
+    return in_lake_of(spec, lambda spec: _report(spec, batch))
+
+
+def _report(spec: Migration, batch: str) -> Report | None:
+    values = _values(spec, batch)
+    if values is not None:
+        return Report(page("report", dag_id=spec.name, **values), own=True)
+    kept = read_page(spec, batch)
+    return None if kept is None else Report(kept, own=False)
+
+
+def _values(spec: Migration, batch: str) -> dict[str, Any] | None:
+    """What the page shows; None where the figures are gone, or are those of another version."""
+    try:
+        kept = read_result(spec, batch)
+        if kept is None:
+            return None
+        values = gate_values(GateResult.from_dict(kept), read_trend(spec, batch))
+    except (KeyError, TypeError, ValueError):
+        return None
+    account = read_account(spec, batch)
+    publish = STAGES.index("publish")
+    return {**values, "published": None if account is None else account.stages[publish]}

@@ -313,6 +313,7 @@ def verdict_of(judged: Commit, decision: Commit | None) -> Verdict:
         failed_warning=details.get("failed_warning", 0),
         rules=[Rule(one["rule"], one["waivable"]) for one in details.get("held_for", [])[:SHOWN]],
         decided=decided,
+        limits=details.get("limits", {}),
     )
 
 

@@ -144,6 +144,7 @@ class Verdict(msgspec.Struct, frozen=True):
         failed_warning: how many others.
         rules: those that hold the batch, some of them.
         decided: what a person has decided, as a sentence; empty where nobody has.
+        limits: figures that have a limit, see `waybill.validate.measured.told_limits`.
     """
 
     outcome: str
@@ -152,6 +153,7 @@ class Verdict(msgspec.Struct, frozen=True):
     failed_warning: int = 0
     rules: list[Rule] = []
     decided: str = ""
+    limits: dict[str, list[float]] = {}
 
 
 class BatchAccount(msgspec.Struct, frozen=True):
@@ -192,6 +194,7 @@ class BatchLine(msgspec.Struct, frozen=True):
         refused: messages and changes refused, whichever stage refused them.
         seconds: of each stage, 0 for one that did not do it.
         verdict: see `Verdict.outcome`, empty where the gate has not judged it.
+        limits: see `Verdict`.
     """
 
     batch: str
@@ -204,6 +207,7 @@ class BatchLine(msgspec.Struct, frozen=True):
     refused: int = 0
     seconds: list[float] = []
     verdict: str = ""
+    limits: dict[str, list[float]] = {}
 
 
 class StageWaiting(msgspec.Struct, frozen=True):

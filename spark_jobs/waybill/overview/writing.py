@@ -132,6 +132,7 @@ def _line(account: BatchAccount, content: bytes) -> BatchLine:
         refused=sum(sum(stage.refused.values()) for stage in account.stages),
         seconds=[stage.seconds for stage in account.stages],
         verdict="" if account.verdict is None else account.verdict.outcome,
+        limits={} if account.verdict is None else account.verdict.limits,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.made_ids import made_ids_sentence
+from waybill.validate.measured import NO_TREND, Point, limits, measured
 from waybill.validate.result import (
     APPROVED,
     FAILED,
@@ -16,9 +17,12 @@ from waybill.validate.result import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from waybill.validate.measured import Trend
     from waybill.validate.result import Checked, GateResult
 
-TEMPLATE = "gate.html.j2"
+TEMPLATE, BODY = "gate.html.j2", "gate_body.html.j2"
 
 VERDICTS = {
     PASSED: "Passed: the tables are visible and the batch may be published.",
@@ -27,27 +31,131 @@ VERDICTS = {
     APPROVED: "Approved: a person had it published as it is, with failures.",
 }
 
+WIDTH, HEIGHT = 96, 24
+"""Of the line of a rule's figures."""
 
-def gate_page(result: GateResult) -> str:
-    """The page of a result; every text in it is escaped."""
-    from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    text = (resources.files("waybill.validate") / TEMPLATE).read_text(encoding="utf-8")
-    return environment.from_string(text).render(
-        result=result,
-        verdict=VERDICTS[result.outcome],
-        checks=sorted(result.checks, key=_by_weight),
-        found_text=found_text,
-        stages=[_stage(report) for report in result.stages],
-        number=_number,
-        counts=result.counts(),
+class Dot(NamedTuple):
+    """A batch in the line of a rule: where it stands, and whether it met the rule."""
+
+    x: float
+    y: float
+    met: bool
+
+
+class RuleView(NamedTuple):
+    """A rule.
+
+    Attributes:
+        check: what came of it.
+        measured: its figure, empty where it has none.
+        allowed: what it may be; empty where the sentence about it says so.
+        dots: its figures in the last batches, this one last; fewer than two are none.
+        limit: where the most (or least) that is allowed stands among them, None where it is not.
+        told: the dots in a sentence.
+    """
+
+    check: Checked
+    measured: str
+    allowed: str
+    dots: list[Dot]
+    limit: float | None
+    told: str
+
+    @property
+    def line(self) -> str:
+        """The points of the line through the dots."""
+        return " ".join(f"{dot.x},{dot.y}" for dot in self.dots)
+
+
+def gate_page(result: GateResult, trend: Trend = NO_TREND) -> str:
+    """The page of a result; every text in it is escaped.
+
+    Args:
+        result: the result.
+        trend: the batches before.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=FunctionLoader(_text)
     )
+    return environment.get_template(TEMPLATE).render(gate_values(result, trend))
 
 
-def _by_weight(check: Checked) -> tuple[bool, int]:
+def _text(name: str) -> str:
+    return (resources.files("waybill.validate") / name).read_text(encoding="utf-8")
+
+
+def gate_values(result: GateResult, trend: Trend = NO_TREND) -> dict[str, Any]:
+    """What the templates show; see `gate_page`."""
+    before = trend.rules if len(trend.rules) == len(result.checks) else [[]] * len(result.checks)
+    rules = [
+        _rule(result, check, points) for check, points in zip(result.checks, before, strict=True)
+    ]
+    return {
+        "result": result,
+        "verdict": VERDICTS[result.outcome],
+        "rules": sorted(rules, key=_by_weight),
+        "found_text": found_text,
+        "stages": [_stage(report) for report in result.stages],
+        "figure": _number,
+        "counts": result.counts(),
+        "earlier": trend.batches,
+    }
+
+
+def _by_weight(rule: RuleView) -> tuple[bool, int]:
     """Failed ones first, and of those the gravest."""
-    return check.success, SEVERITIES.index(check.severity)
+    return rule.check.success, SEVERITIES.index(rule.check.severity)
+
+
+def _rule(result: GateResult, check: Checked, before: Sequence[Point | None]) -> RuleView:
+    value = measured(check, result.profiles)
+    least, most = limits(check)
+    every = [*(one for one in before if one is not None), Point(value, check.success)]
+    points = [(one.value, one.met) for one in every if one.value is not None]
+    dots, limit = _dots(points, least if most is None else most)
+    unmet = sum(not met for _, met in points)
+    told = (
+        f"The last {len(points)} figures: from {_number(min(v for v, _ in points))} to "
+        f"{_number(max(v for v, _ in points))}; not met {unmet} times"
+        if len(points) > 1
+        else ""
+    )
+    return RuleView(check, _number(value), _allowed(least, most), dots, limit, told)
+
+
+def _allowed(least: float | None, most: float | None) -> str:
+    if least is not None and most is not None:
+        return f"from {_number(least)} to {_number(most)}"
+    if most is not None:
+        return f"at most {_number(most)}"
+    return "" if least is None else f"at least {_number(least)}"
+
+
+def _dots(
+    points: Sequence[tuple[float, bool]], limit: float | None
+) -> tuple[list[Dot], float | None]:
+    if len(points) < 2:
+        return [], None
+    values = [value for value, _ in points]
+    # A limit far beyond the figures would press them flat.
+    near = limit is not None and limit <= 4 * max(values)
+    lowest, highest = min(0.0, *values), max(values)
+    if near and limit is not None:
+        lowest, highest = min(lowest, limit), max(highest, limit)
+    room = highest - lowest or 1.0
+
+    def height(value: float) -> float:
+        return round(HEIGHT - 3 - (HEIGHT - 6) * (value - lowest) / room, 1)
+
+    step = (WIDTH - 6) / (len(points) - 1)
+    dots = [
+        Dot(round(3 + place * step, 1), height(value), met)
+        for place, (value, met) in enumerate(points)
+    ]
+    return dots, height(limit) if near and limit is not None else None
 
 
 def _stage(report: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +183,8 @@ def _number(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
     if isinstance(value, int):
         return f"{value:,}".replace(",", "\u2009")
     if isinstance(value, float):

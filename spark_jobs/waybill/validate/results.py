@@ -9,9 +9,10 @@ from waybill.storage.file_store import TEMPORARY, file_name, open_store
 
 if TYPE_CHECKING:
     from waybill.spec.migration import Migration
+    from waybill.validate.measured import Trend
     from waybill.validate.result import GateResult
 
-DATA, PAGE = "gate.json", "gate.html"
+DATA, PAGE, TREND = "gate.json", "gate.html", "trend.json"
 
 VALIDATIONS = "_validations"
 """The folder of all verdicts as validation results of Great Expectations, one file for each; no
@@ -23,14 +24,25 @@ def reports_folder(spec: Migration, batch: str) -> str:
     return f"{spec.lake.warehouse.rstrip('/')}/{spec.name}/reports/{file_name(batch)}"
 
 
-def keep(spec: Migration, result: GateResult) -> tuple[str, str]:
-    """Write a result as JSON, as a page, and for Data Docs; returns the first two paths."""
+def keep(spec: Migration, result: GateResult, trend: Trend | None = None) -> tuple[str, str]:
+    """Write a result as JSON, as a page, and for Data Docs; returns the first two paths.
+
+    Args:
+        spec: the migration.
+        result: the result.
+        trend: the batches before; what is kept of them already where it is left out.
+    """
     from waybill.validate.page import gate_page
     from waybill.validate.validations import file_of, validations_of
 
     store = open_store(reports_folder(spec, result.batch))
     data = json.dumps(result.to_dict(), ensure_ascii=False, indent=1, default=str)
-    for name, text in ((DATA, data), (PAGE, gate_page(result))):
+    files = [(DATA, data)]
+    if trend is None:
+        trend = read_trend(spec, result.batch)
+    else:
+        files.append((TREND, json.dumps(trend._asdict(), ensure_ascii=False)))
+    for name, text in (*files, (PAGE, gate_page(result, trend))):
         with store.write(name) as stream:
             # A name may hold half of a surrogate pair, which JSON allows and UTF-8 does not.
             stream.write(text.encode("utf-8", "backslashreplace"))
@@ -66,3 +78,11 @@ def read_result(spec: Migration, batch: str) -> dict[str, Any] | None:
     """The result of a batch as plain data, None where the gate has not looked at it."""
     found = open_store(reports_folder(spec, batch)).read(DATA)
     return None if found is None else json.loads(found)
+
+
+def read_trend(spec: Migration, batch: str) -> Trend:
+    """What the rules of a batch measured in those before; empty where that was not kept."""
+    from waybill.validate.measured import NO_TREND, Trend
+
+    found = open_store(reports_folder(spec, batch)).read(TREND)
+    return NO_TREND if found is None else Trend.from_dict(json.loads(found))

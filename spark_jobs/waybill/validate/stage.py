@@ -33,6 +33,7 @@ from waybill.validate.batch import (
 from waybill.validate.deciding import decide, refuse_late_drop
 from waybill.validate.footers import Footers
 from waybill.validate.looking import Example, with_commands
+from waybill.validate.measured import told_limits, trend_of
 from waybill.validate.pairing import compare_in_tasks, place_ranges, tasks_of
 from waybill.validate.profiles import (
     backwards,
@@ -53,7 +54,7 @@ from waybill.validate.table_profiles import (
     staged_tables,
     table_profiles,
 )
-from waybill.validate.trends import ages_of, past_of, trends_profile
+from waybill.validate.trends import ages_of, past_of, trends_profile, verdicts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from waybill.stage_context import StageContext
     from waybill.validate.pairing import PlaceRange
     from waybill.validate.table_profiles import Staged
+    from waybill.validate.trends import Spoken
 
 
 SHOWN_RULES = 20
@@ -108,8 +110,9 @@ def run_validate(spec: Migration, context: StageContext) -> StageReport:
     staged = staged_tables(lake, batch_judged.merge.cursor["branches"], batch)
     changes = batch_judged.changes
     sizes = lake.cut_shuffles(changes.table, changes.after, changes.upto)
-    result = judge(spec, context, batch_judged, staged, suites, decision)
-    places = keep(spec, result)
+    before = verdicts_of(lake)
+    result = judge(spec, context, batch_judged, staged, suites, decision, before)
+    places = keep(spec, result, trend_of(result, before))
     report = _report(context, batch_judged, result, places)
     report.details["sizes"] = sizes
     context.progress(
@@ -137,6 +140,7 @@ def judge(
     staged: list[Staged],
     suites: list[Suite],
     approval: Decision | None = None,
+    before: Sequence[Spoken] = (),
 ) -> GateResult:
     """Profile what is staged and run the suites, over the profiles and over rows.
 
@@ -147,6 +151,7 @@ def judge(
         staged: the merged tables that it changed.
         suites: what is expected.
         approval: what a person has approved. Ages are then those that they saw.
+        before: verdicts of earlier batches, oldest first.
     """
     lake = context.lake
     # To plan a query takes a while, and most batches need none.
@@ -183,7 +188,7 @@ def judge(
     if any(suite.over.name == TRENDS for suite in suites):
         seen = now if approval is None else datetime.fromisoformat(approval.judged)
         ages = ages_of(batch.merge.report["details"], seen)
-        figures = (profiles["changes"], profiles["tables"], ages, past_of(lake))
+        figures = (profiles["changes"], profiles["tables"], ages, past_of(before))
         profiles[TRENDS] = trends_profile(*figures)
     checks, costs = run_every(spec, context, suites, profiles, Found(batch, changes, staged))
     result = GateResult(
@@ -314,6 +319,7 @@ def _report(
     report = StageReport(STAGE, context.batch)
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
+    report.details["limits"] = told_limits(result)
     if result.outcome == FAILED:
         failed = result.failures("critical")
         report.details["verdict"] = verdict_mark(failed)

@@ -58,8 +58,22 @@ class Past(NamedTuple):
         return any(topic["messages"] for topic in self.topics.values())
 
 
-def past_of(lake: Lake) -> list[Past]:
-    """What the gate let through last, oldest first; of batches that it held nothing was shown."""
+class Spoken(NamedTuple):
+    """A verdict of before: what it was, when, and the result of the gate as plain data."""
+
+    outcome: str
+    time: str
+    result: Mapping[str, Any]
+
+
+def past_of(verdicts: Sequence[Spoken]) -> list[Past]:
+    """What the gate let through, oldest first; of batches that it held nothing was shown."""
+    passed = [one.result["profiles"] for one in verdicts if one.outcome != FAILED]
+    return [_past(profiles) for profiles in passed[-HISTORY:]]
+
+
+def verdicts_of(lake: Lake) -> list[Spoken]:
+    """The last verdict of every batch, oldest first, back to `HISTORY` that let one through."""
     runs = lake.log("runs")
     passed = [commit for commit in lake.commits(runs) if commit.stage == STAGE]
     if not passed:
@@ -71,10 +85,13 @@ def past_of(lake: Lake) -> list[Past]:
         after = passed[-1].snapshot if lake.known_since(runs) else None
     span = Span(runs, after, lake.head(runs))
     rows = lake.few_rows(span, columns_of(RUNS, "batch", "stage", "outcome", "time", "result"), {})
-    verdicts = [row for row in rows if row["stage"] == STAGE and row["outcome"] != FAILED]
+    verdicts = [row for row in rows if row["stage"] == STAGE]
     ordered = sorted(verdicts, key=lambda row: row["time"])
-    newest = {row["batch"]: row["result"] for row in ordered}
-    return [_past(json.loads(result)["profiles"]) for result in list(newest.values())[-HISTORY:]]
+    newest = {row["batch"]: row for row in ordered}
+    return [
+        Spoken(row["outcome"], row["time"].isoformat(timespec="seconds"), json.loads(row["result"]))
+        for row in newest.values()
+    ]
 
 
 def _past(profiles: Mapping[str, Profile]) -> Past:
@@ -129,7 +146,7 @@ def trends_figures(name: str, kind: str, batches: int, **figures: float | None) 
     """A row of the profile; expectations/README.md says what its columns mean."""
     empty = dict.fromkeys(
         (
-            *("messages", "messages_usual", "messages_off", "refused_rise"),
+            *("messages", "messages_usual", "messages_spread", "messages_off", "refused_rise"),
             *("rows", "rows_before", "rows_fell", "age", "age_usual", "age_times"),
             "batches_without",
         )
@@ -147,6 +164,7 @@ def _topic(name: str, row: Mapping[str, Any], past: Sequence[Past]) -> dict[str,
         # Of counts that never differ every other one would be far off.
         spread = max(spread, usual / 10, 1.0)
         figures["messages_usual"] = usual
+        figures["messages_spread"] = round(spread, 2)
         figures["messages_off"] = round(abs(row["messages"] - usual) / spread, 2)
         most = max(verdict["refused_share"] for verdict in before)
         figures["refused_rise"] = max(0.0, row["refused_share"] - most)
