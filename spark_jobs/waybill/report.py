@@ -77,6 +77,8 @@ class StageReport:
     """Further figures of the stage (per table, per target), for people."""
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    file: str = ""
+    """Digest of the migration's file that the stage ran with (`Migration.digest`)."""
     snapshots: dict[str, int] = field(default_factory=dict)
     """Snapshot id of every table that the stage committed."""
     cursor: dict[str, Any] = field(default_factory=dict)

@@ -99,9 +99,9 @@ def _add_pages(app: FastAPI) -> None:
         return _about(dag_id, run_id, user)
 
     @app.get("/batches/{dag_id}/{batch}", dependencies=[SEES_RUNS])
-    def batch(dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
+    def batch(user: GetUserDep, dag_id: str = DAG_ID, batch: str = BATCH) -> HTMLResponse:
         """A batch."""
-        return _batch(dag_id, batch, None)
+        return _batch(dag_id, batch, None, user)
 
     @app.get("/formats")
     def formats(
@@ -137,7 +137,7 @@ def _about(dag_id: str, run_id: str | None, user: BaseUser) -> HTMLResponse:
     run = run_of(dag_id, run_id)
     if run is None:
         return _told("No such run", [f"Airflow knows no run {run_id} of {dag_id}."], 404)
-    return _batch(dag_id, run.batch, run)
+    return _batch(dag_id, run.batch, run, user)
 
 
 def _belongs_to(dag_id: str) -> str | None:
@@ -146,10 +146,11 @@ def _belongs_to(dag_id: str) -> str | None:
     return next((spec.name for spec in known if dag_id in dags_beside(spec)), None)
 
 
-def _batch(dag_id: str, batch: str, run: RunFacts | None) -> HTMLResponse:
+def _batch(dag_id: str, batch: str, run: RunFacts | None, user: BaseUser) -> HTMLResponse:
     try:
         spec = known_migration(dag_id)
-        view = None if spec is None else batch_view(spec, batch, run)
+        with_file = Rights(user).reads_file(dag_id)
+        view = None if spec is None else batch_view(spec, batch, run, with_file)
     except WaybillError as error:
         return _told("The batch cannot be read", [str(error)], 503)
     if view is not None:

@@ -13,6 +13,7 @@ from waybill.protocol import CAPABILITIES
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import RunFacts, runs_by_batch, task_states
 from waybill_airflow.web.condition import Step, quarantine_steps
+from waybill_airflow.web.file_view import FileView, file_view
 
 if TYPE_CHECKING:
     from waybill.overview.schema import BatchAccount, TableAccount, TargetAccount
@@ -52,6 +53,11 @@ class BatchView(NamedTuple):
         quarantine: what to do about what it refused; empty where it refused nothing.
         tables: the first that it changed.
         more_tables: how many there are beside them.
+        altered: those whose columns it changed.
+        file: the migration's file that it ran with.
+        with_file: whether the user may read it.
+        lists: where on the page a figure is told in parts, by stage and column.
+        further: where the figures are listed that no page lists.
     """
 
     name: str
@@ -64,15 +70,23 @@ class BatchView(NamedTuple):
     quarantine: list[Step]
     tables: list[TableAccount]
     more_tables: int
+    altered: list[TableAccount]
+    file: FileView | None
+    with_file: bool
+    lists: dict[tuple[str, str], str]
+    further: list[Step]
 
 
-def batch_view(spec: Migration, batch: str, run: RunFacts | None = None) -> BatchView | None:
+def batch_view(
+    spec: Migration, batch: str, run: RunFacts | None = None, with_file: bool = False
+) -> BatchView | None:
     """The page of a batch, None where the lake has no account of it.
 
     Args:
         spec: the migration.
         batch: id of the batch.
         run: its run in Airflow, where that is known already.
+        with_file: whether the user may read the migration's file.
 
     Raises:
         WaybillError: the lake cannot be read.
@@ -93,6 +107,11 @@ def batch_view(spec: Migration, batch: str, run: RunFacts | None = None) -> Batc
         quarantine=quarantine_steps(spec) if refused else [],
         tables=account.tables[:SHOWN_TABLES],
         more_tables=max(0, len(account.tables) - SHOWN_TABLES),
+        altered=[table for table in account.tables if table.columns][:SHOWN_TABLES],
+        file=in_lake_of(spec, lambda spec: file_view(spec, account)) if with_file else None,
+        with_file=with_file,
+        lists=_lists(account),
+        further=_further(spec, account),
     )
 
 
@@ -115,6 +134,46 @@ def _sentence(account: BatchAccount) -> str:
     if account.state == TAKEN:
         return f"{begin} Its run ended early, and a later batch took over what it had left."
     return f"{begin} It is not published yet; the first stage that says so is where it stands."
+
+
+def _lists(account: BatchAccount) -> dict[tuple[str, str], str]:
+    """The parts of the page that tell a figure of a stage by table or target."""
+    found: dict[tuple[str, str], str] = {}
+    if account.targets:
+        found |= {("convert", "out"): "#targets"}
+        found |= {("publish", way): "#targets" for way in ("in", "out")}
+    if account.tables:
+        found |= {("merge", way): "#tables" for way in ("in", "out")}
+    return found
+
+
+def _further(spec: Migration, account: BatchAccount) -> list[Step]:
+    """What no page lists, and what shows it."""
+    steps = []
+    if any(stage.superseded for stage in account.stages):
+        steps.append(
+            Step(
+                "Superseded changes lost against a newer one of their row: the changes of a row "
+                "say which, and why",
+                command=spec.command("changes", "FILE", "--table", "TABLE", "--key", "KEY"),
+            )
+        )
+    if any(sum(stage.skipped.values()) for stage in account.stages):
+        steps.append(
+            Step(
+                "Skipped messages hold no change of a row, such as heartbeats, or the migration "
+                "leaves them out; they are in the archive and counted by reason above"
+            )
+        )
+    if any(stage.waiting for stage in account.stages):
+        steps.append(
+            Step(
+                "Waiting changes belong to a transaction that is open, or are half of an update "
+                "whose other half has not come; the next batch takes them up",
+                command=spec.command("changes", "FILE", "--table", "TABLE"),
+            )
+        )
+    return steps
 
 
 def _target(spec: Migration, target: TargetAccount) -> TargetView:

@@ -42,6 +42,14 @@ class Rights:
         """Whether the user may start a run of a DAG; Airflow asks again when they do."""
         return self._runs(dag_id, "POST", DagModel.get_team_name(dag_id))
 
+    def reads_file(self, dag_id: str) -> bool:
+        """Whether the user may read the migration's file: who sees the DAG's code."""
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        allowed: bool = self._manager.is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.CODE, details=details, user=self._user
+        )
+        return allowed
+
     def _runs(self, dag_id: str, method: str, team: str | None) -> bool:
         details = DagDetails(id=dag_id, team_name=team)
         allowed: bool = self._manager.is_authorized_dag(

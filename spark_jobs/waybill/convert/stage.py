@@ -64,7 +64,7 @@ def run_convert(spec: Migration, context: StageContext) -> StageReport:
 def _decode(context: StageContext, plan: ConvertPlan, changes: str, started: float) -> StageReport:
     lake = context.lake
     archive = lake.log("archive")
-    report = StageReport(STAGE, context.batch)
+    report = StageReport(STAGE, context.batch, file=context.spec.digest)
     branch = lake.branch(changes, STAGE, context.batch)
     after = _upto(lake.last(changes, STAGE), "archive")
     upto = lake.newest(archive, after)

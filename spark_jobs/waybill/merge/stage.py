@@ -103,7 +103,7 @@ class _Merge:
             self.lake.newest(self.lake.log("changes"), self.position.changes),
             self.by_source_time,
         )
-        self.report = StageReport(STAGE, context.batch)
+        self.report = StageReport(STAGE, context.batch, file=context.spec.digest)
         self.branches: dict[str, str] = {}
         self.made: dict[str, Branch] = {}
         self.upserted: dict[str, Written] = {}

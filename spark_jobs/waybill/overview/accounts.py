@@ -346,6 +346,7 @@ def _done(commit: Commit, state: str) -> StageAccount:
         skipped=report.get("skipped", {}),
         waiting=report.get("waiting", 0),
         warnings=report.get("warnings", [])[:SHOWN],
+        file=report.get("file", ""),
     )
 
 

@@ -18,6 +18,9 @@ ACCOUNT = "waybill.json"
 INDEX, SOURCE = "_index.json", "_source.json"
 """No batch can have these names, which would be folders beside them."""
 
+FILES = "_files"
+"""The folder of the texts of the migration's file, by digest; no batch can have this name."""
+
 
 def reports(spec: Migration) -> str:
     """The folder of all reports of a migration."""
@@ -55,3 +58,14 @@ def source_in(store: Store) -> SourceLook | None:
     """The same of a folder of reports."""
     content = store.read(SOURCE)
     return None if content is None else decoded(content, SourceLook)
+
+
+def read_file_text(spec: Migration, digest: str) -> str | None:
+    """The text of the migration's file that stages ran with; None where it was not kept.
+
+    Args:
+        spec: the migration.
+        digest: see `StageAccount.file`.
+    """
+    content = open_store(f"{reports(spec)}/{FILES}").read(f"{file_name(digest)}.txt")
+    return None if content is None else content.decode()

@@ -54,6 +54,7 @@ class StageAccount(msgspec.Struct, frozen=True):
         skipped: left out on purpose, by reason.
         waiting: held for the next batch.
         warnings: sentences.
+        file: digest of the migration's file that it ran with; empty where that was not kept.
     """
 
     stage: str
@@ -70,6 +71,7 @@ class StageAccount(msgspec.Struct, frozen=True):
     skipped: dict[str, int] = {}
     waiting: int = 0
     warnings: list[str] = []
+    file: str = ""
 
     @property
     def ran(self) -> bool:
@@ -179,6 +181,11 @@ class BatchAccount(msgspec.Struct, frozen=True):
     tables: list[TableAccount] = []
     verdict: Verdict | None = None
 
+    @property
+    def files(self) -> list[str]:
+        """Digests of the migration's files that its stages ran with, each once, in their order."""
+        return list(dict.fromkeys(stage.file for stage in self.stages if stage.file))
+
 
 class BatchLine(msgspec.Struct, frozen=True):
     """A batch in the index.
@@ -195,6 +202,9 @@ class BatchLine(msgspec.Struct, frozen=True):
         seconds: of each stage, 0 for one that did not do it.
         verdict: see `Verdict.outcome`, empty where the gate has not judged it.
         limits: see `Verdict`.
+        file: digest of the migration's file that its last stage ran with, empty where that was not
+            kept.
+        altered: how many tables it changed the columns of.
     """
 
     batch: str
@@ -208,6 +218,8 @@ class BatchLine(msgspec.Struct, frozen=True):
     seconds: list[float] = []
     verdict: str = ""
     limits: dict[str, list[float]] = {}
+    file: str = ""
+    altered: int = 0
 
 
 class StageWaiting(msgspec.Struct, frozen=True):

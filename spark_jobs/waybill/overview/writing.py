@@ -16,7 +16,7 @@ from waybill.merge.watermark import plain
 from waybill.overview.accounts import Accounts, merged_tables, verdict_of
 from waybill.overview.backlog import lag_of, quarantine, waiting_before, with_held
 from waybill.overview.commits import LAST, read_commits
-from waybill.overview.files import ACCOUNT, INDEX, index_in, reports
+from waybill.overview.files import ACCOUNT, FILES, INDEX, index_in, reports
 from waybill.overview.schema import (
     HELD,
     UNDER_WAY,
@@ -88,7 +88,16 @@ def write_overview(spec: Migration, lake: History) -> Index:
     with store.write(INDEX) as stream:
         stream.write(encoded(index))
     keep_planned(spec, store, commits)
+    _keep_text(spec)
     return index
+
+
+def _keep_text(spec: Migration) -> None:
+    """Keep the text of the migration's file, once for each that stages ran with."""
+    text = spec.text
+    if text is not None:
+        content = text.text.encode("utf-8", "backslashreplace")
+        open_store(f"{reports(spec)}/{FILES}").create(f"{text.digest}.txt", content)
 
 
 def _recent(lake: History, before: Index | None) -> Commits:
@@ -133,6 +142,8 @@ def _line(account: BatchAccount, content: bytes) -> BatchLine:
         seconds=[stage.seconds for stage in account.stages],
         verdict="" if account.verdict is None else account.verdict.outcome,
         limits={} if account.verdict is None else account.verdict.limits,
+        file=next(iter(account.files[-1:]), ""),
+        altered=sum(bool(table.columns) for table in account.tables),
     )
 
 

@@ -61,7 +61,7 @@ def run_publish(spec: Migration, context: StageContext) -> StageReport:
         )
         raise GateError(message, code=Code.STAGE_MISSING)
     branch = lake.branch(published, STAGE, batch)
-    report = StageReport(STAGE, batch)
+    report = StageReport(STAGE, batch, file=context.spec.digest)
     last = lake.last(published, STAGE)
     after = last.cursor["outbox"] if last is not None else None
     span = lake.onward(lake.log("outbox"), after, judged.cursor["outbox"])

@@ -71,7 +71,7 @@ def run_snapshot(spec: Migration, context: StageContext) -> StageReport:
     if context.options.mode != "replay":
         dumps, loaded = plan_dumps(spec.full, loaded)
     context.progress("snapshot: %s", work.announced)
-    report = StageReport(STAGE, batch)
+    report = StageReport(STAGE, batch, file=context.spec.digest)
     sizes = RowSizes(context.spark.sparkContext)
     work.bring(branch, report, sizes)
     if dumps:

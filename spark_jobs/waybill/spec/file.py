@@ -61,7 +61,8 @@ def load_migration(path: str | os.PathLike[str]) -> Migration:
             once, in the order of the file.
     """
     file = Path(path)
-    marked = _read(file)
+    text = _text_of(file)
+    marked = _marked(file, text)
     problems: list[Problem] = []
     data = _expand(marked.data, (), problems, marked)
     if not isinstance(data, dict):
@@ -75,7 +76,7 @@ def load_migration(path: str | os.PathLike[str]) -> Migration:
     problems += _suite_problems(data, marked)
     if problems or migration is None:
         raise SpecificationError(_sentences(file, marked, problems))
-    return migration.read_from(file)
+    return migration.read_from(file, text)
 
 
 def load_tables(path: str | os.PathLike[str]) -> TableRules:
@@ -89,7 +90,7 @@ def load_tables(path: str | os.PathLike[str]) -> TableRules:
         tables: dict[str, Table]
 
     file = Path(path)
-    marked = _read(file, "a YAML file of tables")
+    marked = _marked(file, _text_of(file, "a YAML file of tables"))
     problems: list[Problem] = []
     data = _expand(marked.data, (), problems, marked)
     wrapped = data if isinstance(data, dict) and set(data) == {"tables"} else {"tables": data}
@@ -112,14 +113,17 @@ def default_warehouse(folder: Path) -> str:
 _NOT_A_MAPPING = "is not a mapping of fields; a migration starts with name:, source: and publish:"
 
 
-def _read(file: Path, what: str = "a migration's YAML file") -> Marked:
+def _text_of(file: Path, what: str = "a migration's YAML file") -> str:
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except OSError as error:
         message = f"{file}: cannot be read ({error.strerror}); name {what}"
         raise SpecificationError([message]) from error
     except UnicodeDecodeError as error:
         raise SpecificationError([f"{file}: is not UTF-8 text; save it as UTF-8"]) from error
+
+
+def _marked(file: Path, text: str) -> Marked:
     try:
         return read_marked(text, json=file.suffix == ".json")
     except MarkedError as error:

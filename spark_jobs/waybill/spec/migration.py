@@ -17,6 +17,7 @@ from waybill.errors import Code, ConfigurationError
 from waybill.spec.alerts import Alerts
 from waybill.spec.endpoints import Model, Source, Target
 from waybill.spec.feedback_loops import own_output
+from waybill.spec.file_text import FileText
 from waybill.spec.values import (
     ColumnType,
     FilePlace,
@@ -191,6 +192,7 @@ class Migration(Model):
     stages: dict[StageName, StageSettings] = Field(default_factory=dict)
     """Settings of single stages."""
     _file: Path | None = PrivateAttr(default=None)
+    _written: str | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _distinct_targets(self) -> Migration:
@@ -242,10 +244,21 @@ class Migration(Model):
             raise ValueError(sentence)
         return self
 
-    def read_from(self, file: Path) -> Migration:
-        """The same migration, which knows the file that it was read from."""
+    def read_from(self, file: Path, text: str) -> Migration:
+        """The same migration, which knows the file that it was read from, and its text."""
         self._file = file.resolve()
+        self._written = text
         return self
+
+    @property
+    def text(self) -> FileText | None:
+        """The text of its file, as it may be kept; None where it was made without one."""
+        return None if self._written is None else FileText.of(self._written)
+
+    @property
+    def digest(self) -> str:
+        """The digest of `text`, empty where there is none."""
+        return "" if (text := self.text) is None else text.digest
 
     def command(self, *words: str) -> str:
         """A command line of Waybill about this migration that runs as it stands.

@@ -316,7 +316,7 @@ def _report(
     context: StageContext, batch: Judged, result: GateResult, places: tuple[str, str]
 ) -> StageReport:
     counts = result.counts()
-    report = StageReport(STAGE, context.batch)
+    report = StageReport(STAGE, context.batch, file=context.spec.digest)
     report.rows_in = report.rows_out = counts["checked"]
     report.details = {"outcome": result.outcome, **counts, "json": places[0], "page": places[1]}
     report.details["limits"] = told_limits(result)

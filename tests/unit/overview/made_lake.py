@@ -52,6 +52,7 @@ class MadeLake(History):
         self.looked_into: list[str] = []
         self.columns: list[str] = []
         self.rule = "The share of refused messages is low"
+        self.file = ""
         self.tables: dict[str, Metadata] = {}
         self.rows: dict[str, list[dict[str, Any]]] = {}
         self.scans = 0
@@ -102,7 +103,7 @@ class MadeLake(History):
         known = self.tables.get(full, Metadata({}, {}, frozenset(), {}))
         number = next(self._ids)
         told = report or StageReport(stage, batch)
-        told.stage = stage
+        told.stage, told.file = stage, self.file
         summary = {
             "waybill.batch": batch,
             "waybill.stage": stage,
