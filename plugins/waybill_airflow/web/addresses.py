@@ -46,9 +46,10 @@ class Addresses(NamedTuple):
         asked = urlencode({"topic": topic, "partition": partition, "offset": offset})
         return f"{self.base}{self.mount}/quarantine{self._below(dag_id)}/message?{asked}"
 
-    def row(self, dag_id: str, table: str = "", key: str = "") -> str:
-        """The changes of a row, or of one that is still to be named."""
-        asked = {name: text for name, text in (("table", table), ("key", key)) if text}
+    def row(self, dag_id: str, table: str = "", key: str = "", as_of: str = "") -> str:
+        """A row, or one that is still to be named; as of a batch."""
+        given = {"table": table, "key": key, "as_of": as_of}
+        asked = {name: text for name, text in given.items() if text}
         path = f"{self.base}{self.mount}/rows{self._below(dag_id)}"
         return f"{path}?{urlencode(asked)}" if asked else path
 

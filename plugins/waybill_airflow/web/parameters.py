@@ -13,6 +13,7 @@ RUN_ID = Path(pattern=r"^[A-Za-z0-9_.~:+-]{1,250}$")
 BATCH = Path(pattern=f"^{BATCH_ID}$")
 
 ONE_BATCH = Query("", pattern=f"^({BATCH_ID})?$")
+AS_OF = Query("", pattern=f"^({BATCH_ID})?$")
 KIND = Query("", pattern=r"^[a-z_ -]{0,40}$")
 TABLE = Query("", max_length=1000)
 KEY = Query("", max_length=10_000)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.errors import ConfigurationError
 from waybill.order import read_order_key
-from waybill.overview.row_changes import changes_of_row, key_test, qualified_name
+from waybill.overview.row_changes import key_test, qualified_name
+from waybill.overview.row_states import RowHistory, came_later, row_history
+from waybill.overview.schema import PUBLISHED
 from waybill_airflow.web.lake_reading import read_lake
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
+    from waybill.overview.schema import Index
     from waybill.spec.migration import Migration
 
 MOST = 200
@@ -52,6 +55,7 @@ class ChangeView(NamedTuple):
         outcome: what the merge made of it, and why.
         values: its columns.
         more: how many columns there are beside these.
+        later: whether it came after the batch as of which the row is shown.
     """
 
     operation: str
@@ -65,6 +69,27 @@ class ChangeView(NamedTuple):
     outcome: str
     values: list[Value]
     more: int
+    later: bool
+
+
+class StateView(NamedTuple):
+    """The row in the merged table.
+
+    Attributes:
+        table: its table; empty where it is not told which is meant.
+        rows: what the table has of the key: columns and values, None for a row that is deleted.
+        batches: that made each of them what it is.
+        problem: why it cannot be told; empty where it can.
+        command: prints the whole table so.
+        as_of_now: see `RowHistory`.
+    """
+
+    table: str
+    rows: list[list[tuple[str, str]] | None]
+    batches: list[str]
+    problem: str
+    command: str
+    as_of_now: bool
 
 
 class RowView(NamedTuple):
@@ -79,6 +104,9 @@ class RowView(NamedTuple):
         more: whether there are others.
         problem: why the key cannot be one; empty where it can.
         command: prints the same.
+        as_of: the batch as of which the row is shown; empty for now.
+        batches: to choose from, newest first.
+        state: the row in the merged table; None where no key is asked for.
     """
 
     name: str
@@ -89,27 +117,34 @@ class RowView(NamedTuple):
     more: bool
     problem: str
     command: str
+    as_of: str
+    batches: list[str]
+    state: StateView | None
 
 
-def row_view(spec: Migration, table: str, key: str, tables: list[str]) -> RowView:
+def row_view(
+    spec: Migration, table: str, key: str, as_of: str = "", index: Index | None = None
+) -> RowView:
     """The page of a row.
 
     Args:
         spec: the migration.
         table: qualified name of the table.
         key: the value of its key, or a JSON object of its columns; empty for none yet.
-        tables: merged tables.
+        as_of: the batch as of which the row is meant; empty for now.
+        index: what is known of the migration.
 
     Raises:
         WaybillError: the lake cannot be read.
     """
-    by_time = spec.order.ambiguous == "source_time"
-    problem = ""
+    problem, nothing = "", RowHistory([])
+    tables = [] if index is None else [line.table for line in index.tables]
+    batches = [] if index is None else [b.batch for b in index.batches if b.state == PUBLISHED]
 
-    def found(lake: History) -> list[dict[str, Any]]:
+    def found(lake: History) -> RowHistory:
         if not lake.exists(lake.log("changes")):
-            return []
-        return changes_of_row(lake, table or None, key, MOST + 1, by_time)
+            return nothing
+        return row_history(lake, spec, table or None, key, MOST + 1, as_of)
 
     of = ["--table", table] if table else []
     command = spec.command("changes", "FILE", *of, "--key", key) if key else ""
@@ -117,12 +152,41 @@ def row_view(spec: Migration, table: str, key: str, tables: list[str]) -> RowVie
         key_test(key)
     except ConfigurationError as error:
         problem = error.sentence
-    rows = read_lake(spec, found, command) if key and not problem else []
-    changes = [_change(row) for row in rows[:MOST]]
-    return RowView(spec.name, table, key, tables, changes, len(rows) > MOST, problem, command)
+    history = read_lake(spec, found, command) if key and not problem else nothing
+    return RowView(
+        name=spec.name,
+        table=table,
+        key=key,
+        tables=tables,
+        changes=[_change(row, as_of) for row in history.changes[:MOST]],
+        more=len(history.changes) > MOST,
+        problem=problem,
+        command=command,
+        as_of=as_of,
+        batches=batches,
+        state=_state(spec, history, as_of) if history.changes else None,
+    )
 
 
-def _change(row: dict[str, Any]) -> ChangeView:
+def _state(spec: Migration, history: RowHistory, as_of: str) -> StateView:
+    moment = ["--as-of", as_of] if as_of else []
+    return StateView(
+        table=history.table,
+        rows=[
+            None
+            if row.image is None
+            else [(n, "null" if v is None else v) for n, v in list(row.image.items())[:COLUMNS]]
+            for row in history.rows
+        ],
+        batches=[row.batch for row in history.rows],
+        problem=history.problem,
+        command=spec.command("table", "FILE", history.table, *moment) if history.table else "",
+        as_of_now=history.as_of_now,
+    )
+
+
+def _change(row: dict[str, Any], as_of: str) -> ChangeView:
+    later = bool(as_of) and came_later(row)
     sequence, _, _ = read_order_key(row["order_key"])
     values = _values(_image(row["before"]), _image(row["after"]))
     return ChangeView(
@@ -134,9 +198,10 @@ def _change(row: dict[str, Any]) -> ChangeView:
         time="" if row["source_time"] is None else row["source_time"].isoformat(),
         place="{topic}/{partition}/{offset}/{index}".format(**row),
         batch=row["batch"],
-        outcome=row.get("outcome") or "",
+        outcome=f"came after batch {as_of}" if later else row.get("outcome") or "",
         values=values[:COLUMNS],
         more=max(0, len(values) - COLUMNS),
+        later=later,
     )
 
 

@@ -20,6 +20,7 @@ from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.headers import WITH_A_FORM
 from waybill_airflow.web.known_migrations import known_migration
 from waybill_airflow.web.parameters import (
+    AS_OF,
     DAG_ID,
     KEY,
     KIND,
@@ -88,15 +89,16 @@ def add_value_pages(app: FastAPI, told: Told) -> None:
         return HTMLResponse(page("message", view=view))
 
     @app.get("/rows/{dag_id}", dependencies=[SEES_VALUES, Depends(action_logging("waybill_row"))])
-    def row(dag_id: str = DAG_ID, table: str = TABLE, key: str = KEY) -> HTMLResponse:
-        """Every change of a row."""
+    def row(
+        dag_id: str = DAG_ID, table: str = TABLE, key: str = KEY, as_of: str = AS_OF
+    ) -> HTMLResponse:
+        """Every change of a row, and the row as of a batch."""
         try:
             spec = known_migration(dag_id)
             if spec is None:
                 return told("No migration", [f"{dag_id} is no migration of Waybill."], status=404)
             index = in_lake_of(spec, read_index)
-            tables = [] if index is None else [line.table for line in index.tables]
-            view = row_view(spec, table, key, tables)
+            view = row_view(spec, table, key, as_of, index)
         except WaybillError as error:
             return told("The row cannot be read", [str(error)], status=503)
         return HTMLResponse(page("row", view=view), headers=WITH_A_FORM)

@@ -15,7 +15,7 @@ from waybill.counting import counted
 from waybill.errors import ConfigurationError
 from waybill.inprocess.lines import OutputFile, check_new
 from waybill.lake.history import Chosen
-from waybill.merge.position import held_position, needed_held, position_of
+from waybill.merge.position import needed_held, position_after, position_of
 from waybill.merge.table_rows import is_small, rows_in_order
 from waybill.merge.table_states import table_state
 from waybill.overview.row_changes import (
@@ -197,7 +197,7 @@ def _first(
 
 def _came(lake: History, held: Commit) -> set[str]:
     """The batches whose changes the merge that waits for the gate has taken."""
-    waiting, visible = held_position(lake, held).changes, position_of(lake).changes
+    waiting, visible = position_after(lake, held).changes, position_of(lake).changes
     return {commit.batch for commit in lake.between(lake.log("changes"), visible, waiting)}
 
 

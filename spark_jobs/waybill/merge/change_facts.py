@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from waybill.lake_columns import CHANGE_PLACE
 from waybill.merge.explain import Merged, Place
-from waybill.merge.position import REFUSED, held_position, position_of
+from waybill.merge.position import REFUSED, position_after, position_of
 from waybill.merge.rules import Change
 from waybill.merge.spark_rows import read_image
 
@@ -47,7 +47,7 @@ def _places(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def merged_facts(
-    lake: History, qualified: str, rows: list[dict[str, Any]], held: Commit | None = None
+    lake: History, qualified: str, rows: list[dict[str, Any]], merge: Commit | None = None
 ) -> Merged:
     """What the merge knows of a table and of some rows of its log.
 
@@ -55,10 +55,11 @@ def merged_facts(
         lake: the lake.
         qualified: the table.
         rows: of its log.
-        held: the stamp of a merge that waits for the gate, where what that knows is meant.
+        merge: the stamp of a merge that waits for the gate, or of one of before, where what that
+            knows is meant; the last visible one where it is left out.
     """
-    snapshot = None if held is None else held.snapshot
-    position = position_of(lake) if held is None else held_position(lake, held)
+    snapshot = None if merge is None else merge.snapshot
+    position = position_of(lake) if merge is None else position_after(lake, merge)
     state = position.state.table(qualified)
     refused = {}
     if lake.exists(lake.log("merges")):

@@ -11,6 +11,9 @@ from waybill.order import sequence_of
 
 Place = tuple[str, int, int, int]
 
+NOT_MERGED = "not merged yet"
+"""What is said of a change that no visible merge has taken yet."""
+
 
 class Merged(NamedTuple):
     """What the merge knows of a row's table.
@@ -70,7 +73,7 @@ def explain(key: str, changes: Iterable[Change], merged: Merged) -> dict[Place, 
 def _left_out(change: Change, merged: Merged) -> str | None:
     """Why a change does not count, None if it does."""
     if change.place in merged.unmerged:
-        return "not merged yet"
+        return NOT_MERGED
     if change.place in merged.waiting:
         return merged.waiting[change.place]
     if change.place in merged.refused:

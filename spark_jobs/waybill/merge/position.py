@@ -56,9 +56,9 @@ def needed_held(lake: History) -> Commit:
     return held
 
 
-def held_position(lake: History, held: Commit) -> Position:
-    """Where a merge that waits for its gate would end."""
-    return _after(lake, held, held.snapshot)
+def position_after(lake: History, merge: Commit) -> Position:
+    """Where a merge ended, or would end that waits for its gate."""
+    return _after(lake, merge, merge.snapshot)
 
 
 def waiting_merges(lake: History) -> list[Commit]:

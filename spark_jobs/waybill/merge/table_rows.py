@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_UP, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from waybill.lake.history import in_order
-from waybill.merge.columns import DELETED, IMAGE, KEY
+from waybill.merge.columns import BATCH, DELETED, IMAGE, KEY
 
 if TYPE_CHECKING:
     from waybill.lake.history import History
@@ -52,6 +52,39 @@ def rows_in_order(lake: History, state: TableState) -> Iterator[dict[str, str | 
     empty = dict.fromkeys(state.columns)
     for row in sorted(found, key=lambda row: by_key(row[KEY])):
         yield {**empty, **json.loads(row[IMAGE])}
+
+
+class KeptRow(NamedTuple):
+    """What a merged table has of a key.
+
+    Attributes:
+        key: the key image as JSON text.
+        image: the row as text images with every column; None where it is deleted.
+        batch: that made it what it is.
+    """
+
+    key: str
+    image: dict[str, str | None] | None
+    batch: str
+
+
+def rows_of_keys(lake: History, state: TableState, keys: Iterable[str]) -> list[KeptRow]:
+    """What a table has of some keys: rows, and deleted ones that it remembers, in their order."""
+    wanted = sorted(keys)
+    if state.table is None or not wanted:
+        return []
+    columns = (KEY, IMAGE, DELETED, BATCH)
+    empty = dict.fromkeys(state.columns)
+    found = lake.scan(state.table, columns, {KEY: wanted}, state.snapshot)
+    rows = [
+        KeptRow(
+            row[KEY],
+            None if row[DELETED] else {**empty, **json.loads(row[IMAGE] or "{}")},
+            row[BATCH],
+        )
+        for row in found
+    ]
+    return sorted(rows, key=lambda row: by_key(row.key))
 
 
 def by_key(key: str | None) -> tuple[Any, ...]:

@@ -12,8 +12,8 @@ from waybill.errors import Code, ConfigurationError
 from waybill.merge.position import (
     STAGE,
     held_merge,
-    held_position,
     needed_held,
+    position_after,
     position_of,
     waiting_merges,
 )
@@ -70,7 +70,7 @@ def table_state(
     name = _chosen(spec, table, list(tables))
     full = tables[name]
     if merge is not None:
-        columns = tuple(held_position(lake, merge).state.table(name).names)
+        columns = tuple(position_after(lake, merge).state.table(name).names)
         return TableState(full, columns, _held_snapshot(lake, merge, full))
     batch = None if as_of is None else _batch_of(lake, spec, as_of)
     columns = tuple(position_of(lake, batch).state.table(name).names)

@@ -44,7 +44,7 @@ def changes_of_row(
     key: str,
     limit: int,
     by_time: bool,
-    held: Commit | None = None,
+    merge: Commit | None = None,
 ) -> list[dict[str, Any]]:
     """The changes of a row, whichever batch brought them, with what became of each.
 
@@ -54,7 +54,8 @@ def changes_of_row(
         key: a JSON object of its columns, or the value of its only column.
         limit: at most so many.
         by_time: whether source times decide (`order.ambiguous: source_time`).
-        held: a merge that the gate holds: then what it would make of them.
+        merge: one that the gate holds, or one of before: then what it would make, or had made, of
+            them.
 
     Raises:
         ConfigurationError: the key looks like JSON and is none.
@@ -70,7 +71,7 @@ def changes_of_row(
     rows = lake.scan(lake.log("changes"), (*READ, "order_key"), ask_for(table), None, chosen)
     ordered = (with_order(row, by_time) for row in _with_truncates(rows, has_key))
     found = nsmallest(limit, ordered, key=by_order)
-    return _explained(lake, found, held)
+    return _explained(lake, found, merge)
 
 
 def with_order(row: dict[str, Any], by_source_time: bool) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def by_order(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _explained(
-    lake: History, rows: list[dict[str, Any]], held: Commit | None
+    lake: History, rows: list[dict[str, Any]], merge: Commit | None
 ) -> list[dict[str, Any]]:
     """The changes of a row with what the merge made of each, under `outcome`.
 
@@ -98,7 +99,7 @@ def _explained(
     for row in rows:
         by_table.setdefault(qualified_name(row) or row["topic"], []).append(row)
     for name, own in by_table.items():
-        changes, facts = changes_of(own), merged_facts(lake, name, own, held)
+        changes, facts = changes_of(own), merged_facts(lake, name, own, merge)
         # The key that was asked for is the one that all of them touch.
         row_changes = [change for change in changes.values() if change.operation != "truncate"]
         keys = [{change.key, change.old_key} for change in row_changes]

@@ -1,0 +1,49 @@
+"""A row as of a batch, in lakes as Spark writes them: deletes beside files, moved keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spark.merge.merge_lake import change_row, schema
+from tests.spark.merge.test_merge_stage import step
+from tests.spark.merge.test_tables_without_spark import row
+from waybill import jobs
+from waybill.lake.without_spark import LakeWithoutSpark
+from waybill.merge.rules import Change
+from waybill.order import order_key
+from waybill.overview.row_states import came_later, row_history
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_batch_has_the_row_that_the_whole_table_has(spark, lake, migration) -> None:
+    spec = migration()
+    table = schema("shop.t", {"id": "string", "n": "int32"}, ("id",))
+
+    def gone(sequence: int, key: str):
+        order = order_key((sequence,), 1, 0, sequence, 0)
+        change = Change(order, "delete", f'{{"id":"{key}"}}', None, None, ("t", 0, sequence, 0))
+        return change_row(change, table)
+
+    step(lake, spec, "b0", [row(n, table, id=str(n), n="0") for n in range(9)], [table])
+    step(lake, spec, "b1", [row(20 + n, table, id=str(n), n="1") for n in (2, 4)], [table])
+    step(lake, spec, "b2", [gone(30, "4"), row(31, table, id="ä, b", n="2")], [table])
+    step(lake, spec, "b3", [row(40, table, id="4", n="3")], [table])
+    looked = LakeWithoutSpark.open(spec)
+    for batch in ("b0", "b1", "b2", "b3", ""):
+        whole = jobs.read_table(spec, "shop.t", spark=spark, as_of=batch or None)
+        rows = {found["id"]: found for found in whole}
+        for key in ("1", "2", "4", "ä, b"):
+            told = row_history(looked, spec, "shop.t", key, 100, batch)
+            assert told.problem == ""
+            live = [one.image for one in told.rows if one.image is not None]
+            assert live == ([rows[key]] if key in rows else [])
+            counting = [change for change in told.changes if not came_later(change)]
+            if batch and counting:
+                assert {change["batch"] for change in counting} <= {"b0", "b1", "b2", "b3"}
+                assert max(change["batch"] for change in counting) <= batch
+    deleted = row_history(looked, spec, "shop.t", "4", 100, "b2")
+    assert [one.image for one in deleted.rows] == [None], "the table remembers it"
+    assert [came_later(change) for change in deleted.changes] == [False, False, False, True]
+    before = row_history(looked, spec, "shop.t", "ä, b", 100, "b1")
+    assert (list(before.rows), before.problem) == ([], "")
