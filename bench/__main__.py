@@ -1,8 +1,4 @@
-"""`make bench`: every figure of docs/performance.md, from one run, side by side.
-
-Each measure runs in a process of its own. Ratios compare with what ran beside it on the same topic;
-single times are worth little on a shared machine.
-"""
+"""`make bench`: every figure of docs/performance.md, side by side, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -61,7 +57,7 @@ def in_its_own_process(
         argument: what the measure is told.
         alone: it has one measure only, and takes no name.
     """
-    path = os.pathsep.join([str(ROOT), str(ROOT / "spark_jobs")])
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "spark_jobs", ROOT / "plugins")))
     told = argument if isinstance(argument, str) else json.dumps(argument)
     run = subprocess.run(
         [sys.executable, "-m", f"bench.{module}", *([] if alone else [name]), told],
@@ -309,18 +305,19 @@ def after_upkeep(batches: int) -> None:
 
 def looks() -> None:
     """Commands that look into a lake of a thousand batches, before and after upkeep."""
-    title = "Looking into a lake of 1,000 batches, seconds (processor seconds)"
-    figures: Any = in_its_own_process(title, "many_batches", "", {"upkeep": True}, alone=True)
-    if figures is None:
-        return
-    table = Table(title=title)
-    table.add_column("command")
-    for when in ("before upkeep", "after upkeep"):
-        table.add_column(when, justify="right")
-    for command in figures["before upkeep"]:
-        found = [figures[when][command] for when in ("before upkeep", "after upkeep")]
-        table.add_row(command, *(f"{one['seconds']:.2f} ({one['cpu']:.2f})" for one in found))
-    console.print(table)
+    from bench.many_batches import table_of
+
+    if figures := in_its_own_process("looks", "many_batches", "", {"upkeep": True}, alone=True):
+        console.print(table_of(figures))
+
+
+def pages() -> None:
+    """The pages in Airflow, with lakes on a disk and in object storage."""
+    from bench.pages import STORES, table_of
+
+    told = ({"store": store} for store in STORES)
+    found: Any = (in_its_own_process("pages", "pages", "", one, alone=True) for one in told)
+    console.print(table_of(list(filter(None, found))))
 
 
 def from_kafka(topics: dict[str, Topic]) -> None:
@@ -446,7 +443,7 @@ def main(
         list[str] | None,
         typer.Option(
             help="spark, process, pairs, json, lake, kafka, line, merge, upkeep, looks, or goals, "
-            "memory and wide (not by default)."
+            "memory, pages and wide (not by default)."
         ),
     ] = None,
     envelope: Annotated[list[str] | None, typer.Option(help="Only these envelopes.")] = None,
@@ -465,6 +462,7 @@ def main(
         "upkeep": lambda: after_upkeep(batches),
         "wide": lambda: very_many_columns(envelope or registry.names()),
         "looks": looks,
+        "pages": pages,
     }
     for part in without_topics.keys() & set(parts):
         without_topics[part]()

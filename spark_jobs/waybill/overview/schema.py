@@ -245,6 +245,7 @@ class TableLine(msgspec.Struct, frozen=True):
         columns: what became of them then, see `TableAccount`.
         sequence: see `TableAccount`.
         complete: see `TableAccount`.
+        newest: source time of the newest change in its topics, whatever its table.
     """
 
     table: str
@@ -255,6 +256,7 @@ class TableLine(msgspec.Struct, frozen=True):
     columns: list[str] = []
     sequence: str | None = None
     complete: str | None = None
+    newest: str | None = None
 
 
 class Quarantine(msgspec.Struct, frozen=True):

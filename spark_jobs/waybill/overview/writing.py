@@ -215,6 +215,7 @@ def _tables(
             columns=columns,
             sequence=reached["sequence"],
             complete=reached["time"],
+            newest=plain(state.newest(name))["time"],
         )
     return [lines[name] for name in sorted(lines)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.spark.merge.merge_lake import change_row, schema
@@ -22,7 +24,8 @@ def test_every_batch_has_the_row_that_the_whole_table_has(spark, lake, migration
 
     def gone(sequence: int, key: str):
         order = order_key((sequence,), 1, 0, sequence, 0)
-        change = Change(order, "delete", f'{{"id":"{key}"}}', None, None, ("t", 0, sequence, 0))
+        place = ("t", 0, sequence, 0)
+        change = Change(order, "delete", json.dumps({"id": key}), None, None, place)
         return change_row(change, table)
 
     step(lake, spec, "b0", [row(n, table, id=str(n), n="0") for n in range(9)], [table])
