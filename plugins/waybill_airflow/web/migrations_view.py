@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from waybill.errors import WaybillError
-from waybill.overview.files import read_index, read_source
+from waybill.overview.files import read_outline, read_source
 from waybill_airflow.lake_access import in_lake_of
 from waybill_airflow.web.airflow_runs import DagFacts, dag_facts
 from waybill_airflow.web.charts import sparkline
@@ -110,7 +110,7 @@ Told = tuple["Index | None", "SourceLook | None", str]
 
 def _told(spec: Migration) -> Told:
     try:
-        return *in_lake_of(spec, lambda spec: (read_index(spec), read_source(spec))), ""
+        return *in_lake_of(spec, lambda spec: (read_outline(spec, POINTS), read_source(spec))), ""
     except WaybillError as error:
         return None, None, str(error)
 

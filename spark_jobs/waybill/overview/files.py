@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from waybill.overview.schema import BatchAccount, Index, SourceLook, decoded
+from waybill.overview.schema import BatchAccount, Index, SourceLook, decoded, outlined
 from waybill.storage.file_store import file_name, open_store
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ def read_index(spec: Migration) -> Index | None:
         UnavailableError: the lake's store does not answer.
     """
     return index_in(open_store(reports(spec)))
+
+
+def read_outline(spec: Migration, newest: int) -> Index | None:
+    """The index with its newest batches only, and without its tables; see `read_index`."""
+    content = open_store(reports(spec)).read(INDEX)
+    return None if content is None else outlined(content, newest)
 
 
 def read_account(spec: Migration, batch: str) -> BatchAccount | None:

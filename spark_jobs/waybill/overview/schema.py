@@ -187,7 +187,7 @@ class BatchAccount(msgspec.Struct, frozen=True):
         return list(dict.fromkeys(stage.file for stage in self.stages if stage.file))
 
 
-class BatchLine(msgspec.Struct, frozen=True):
+class BatchLine(msgspec.Struct, frozen=True, gc=False):
     """A batch in the index.
 
     Attributes:
@@ -390,6 +390,34 @@ class SourceLook(msgspec.Struct, frozen=True):
         if not self.unread:
             return 0.0
         return None if self.oldest is None else max(0.0, (now_ms - self.oldest) / 1000)
+
+
+class _Outline(Index, frozen=True):
+    """An index whose long lists are not looked into: a page of many migrations needs little."""
+
+    batches: list[msgspec.Raw]  # type: ignore[assignment]
+    tables: list[msgspec.Raw] = []  # type: ignore[assignment]
+
+
+def outlined(content: bytes, newest: int) -> Index | None:
+    """An index with its newest batches only, and without its tables; see `decoded`.
+
+    Args:
+        content: of the file.
+        newest: how many batches.
+    """
+    try:
+        told = msgspec.json.decode(content, type=_Outline, strict=False)
+        lines = [
+            msgspec.json.decode(line, type=BatchLine, strict=False)
+            for line in told.batches[:newest]
+        ]
+    except msgspec.MsgspecError:
+        return None
+    if told.version != VERSION:
+        return None
+    fields = {name: getattr(told, name) for name in Index.__struct_fields__}
+    return Index(**{**fields, "batches": lines, "tables": []})
 
 
 _File = TypeVar("_File", Index, BatchAccount, SourceLook)

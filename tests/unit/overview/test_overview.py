@@ -13,7 +13,7 @@ from tests.unit.overview.made_lake import FIRST, MadeLake, migration
 from waybill.overview import writing
 from waybill.overview.accounts import Accounts
 from waybill.overview.commits import read_commits
-from waybill.overview.files import read_account, read_index
+from waybill.overview.files import read_account, read_index, read_outline
 from waybill.overview.schema import (
     VERSION,
     BatchAccount,
@@ -23,6 +23,7 @@ from waybill.overview.schema import (
     StageAccount,
     decoded,
     encoded,
+    outlined,
 )
 from waybill.overview.writing import write_overview
 from waybill.report import STAGES, StageReport
@@ -374,3 +375,16 @@ def test_nothing_heavy_is_loaded():
     code = "import sys, waybill.overview.writing; print([m for m in sys.modules if 'pyspark' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_outline_is_the_index_without_what_a_list_does_not_need(spec, lake):
+    for number in range(5):
+        lake.run(f"b-{number}", 10 + number)
+    index, _ = told(spec, lake)
+    outline = read_outline(spec, 2)
+    assert outline == msgspec.structs.replace(index, batches=index.batches[:2], tables=[])
+    content = encoded(index)
+    assert outlined(content, 99) == msgspec.structs.replace(index, tables=[])
+    assert outlined(content.replace(b'"version":1', b'"version":2'), 2) is None
+    assert outlined(content.replace(b'"mark":"', b'"mark":[],"x":"', 1), 2) is None
+    assert outlined(content[:-1], 2) is None
